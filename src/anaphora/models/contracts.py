@@ -1,0 +1,105 @@
+"""What every model of the house promises, so that one loop can train it and one search can speak with it.
+
+A *translator* reads a source once (`start`) and is then asked for one token after another (`step`). What it must
+remember in between is a `DecoderState`: tensors of fixed shape, so that the same step can be run plainly, compiled, or
+captured in a CUDA graph. The search never looks inside; it only reorders, selects and inserts rows.
+
+Rows. B sentences are searched with `beam` hypotheses each: R = B * beam rows, sentence-major, so row r belongs to sentence
+r // beam. What depends on the source alone is kept once per sentence (`memory`, first dimension B); what depends on the
+words said so far is kept once per row (`past`, first dimension R).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class DecoderState:
+    """A fixed-shape tree of tensors: all that a translator remembers between two steps."""
+
+    beam: int
+    """Rows per sentence."""
+    memory: dict[str, Tensor]
+    """Per sentence: (B, ...). Written by `start`, read by every `step`; shared by the rows of a sentence."""
+    past: dict[str, Tensor]
+    """Per row: (R, ...). `past["position"]` (R,) counts the tokens each row has taken; a cache has its time axis at
+    dimension 2: (R, H, max_length, D)."""
+    bound: int = 0
+    """An upper bound, known on the host, of the positions in use: a plain engine may look at `cache[:, :, :bound]`
+    alone. A captured step sets it to max_length once and leaves it."""
+    growing: frozenset[str] = field(default_factory=frozenset)
+    """Names in `past` that have a time axis at dimension 2, of which only `bound` positions need to be moved."""
+
+    @property
+    def sentences(self) -> int:
+        return next(iter(self.memory.values())).shape[0]
+
+    @property
+    def rows(self) -> int:
+        return next(iter(self.past.values())).shape[0]
+
+    def reorder(self, index: Tensor) -> DecoderState:
+        """Row r continues what row index[r] said: (R,), each index within the same sentence as its row."""
+        for name, tensor in self.past.items():
+            if name in self.growing:
+                used = tensor[:, :, : self.bound]
+                used.copy_(used.index_select(0, index))
+            else:
+                tensor.copy_(tensor.index_select(0, index))
+        return self
+
+    def select(self, sentences: Tensor) -> DecoderState:
+        """Keep these sentences only, in this order: (B',). The others are finished."""
+        offsets = torch.arange(self.beam, device=sentences.device)
+        rows = (sentences[:, None] * self.beam + offsets).flatten()  # (B' * beam,)
+        return DecoderState(
+            beam=self.beam,
+            memory={name: tensor.index_select(0, sentences) for name, tensor in self.memory.items()},
+            past={name: tensor.index_select(0, rows) for name, tensor in self.past.items()},
+            bound=self.bound,
+            growing=self.growing,
+        )
+
+    def insert(self, sentences: Tensor, other: DecoderState) -> DecoderState:
+        """Put the sentences of `other` (same shapes but for the first dimension) into these places: (B_other,)."""
+        offsets = torch.arange(self.beam, device=sentences.device)
+        rows = (sentences[:, None] * self.beam + offsets).flatten()
+        for name, tensor in self.memory.items():
+            tensor.index_copy_(0, sentences, other.memory[name])
+        for name, tensor in self.past.items():
+            tensor.index_copy_(0, rows, other.past[name])
+        self.bound = max(self.bound, other.bound)
+        return self
+
+
+@runtime_checkable
+class Translator(Protocol):
+    """Reads a sentence of one language, says it in another. See `TransformerTranslator` for one."""
+
+    capabilities: frozenset[str]
+    """What the property suite may test: causal, steppable, normalised, batch-invariant, attends."""
+
+    max_source_length: int
+    """The longest source, in tokens with its end mark, that the model can read."""
+    max_target_length: int
+    """The longest target, in tokens with its end mark, that the model can say."""
+
+    def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> DecoderState:
+        """Read source (B, S), padded, each ending in EOS; make room for `beam` rows a sentence of max_length tokens."""
+        ...
+
+    def step(
+        self, tokens: Tensor, state: DecoderState, *, attention: bool = False
+    ) -> tuple[Tensor, DecoderState, Tensor | None]:
+        """The last token of each row (R,) -> log-probabilities of the next (R, V), the state after it, and, where
+        asked and able, how much each row looked at each source token (R, S)."""
+        ...
+
+    def log_probabilities(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+        """Teacher forcing: target (B, T) beginning with BOS -> log P(next token) (B, T, V), all positions at once."""
+        ...
