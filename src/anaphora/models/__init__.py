@@ -1,0 +1,37 @@
+"""Wholes: each system of the ladder, readable in at most two files.
+
+`KINDS` names them; `settings` finds the settings class of a kind, `build` makes the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from anaphora.config import build as build_settings
+from anaphora.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+
+KINDS = ("transformer",)
+
+
+def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> TransformerConfig:
+    """The typed settings of section `model`, by its `kind`."""
+    kind = mapping.get("kind", "transformer")
+    if kind not in KINDS:
+        raise UserError(f"unknown model.kind {kind!r}", file=file, cure=nearest(str(kind), KINDS))
+    from anaphora.models.transformer import TransformerConfig
+
+    return build_settings(TransformerConfig, mapping, section="model", file=file)
+
+
+def build(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> TransformerTranslator:
+    """The model that the settings describe, with fresh weights from torch's generator."""
+    from anaphora.models.transformer import TransformerTranslator
+
+    try:
+        return TransformerTranslator(config, source_vocabulary, target_vocabulary)
+    except ValueError as error:
+        raise UserError(str(error)) from None

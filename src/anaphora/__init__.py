@@ -1,0 +1,29 @@
+"""Anaphora: sequence models on your own text.
+
+    import anaphora
+    anaphora.train("runs/en-de", source="train.en", target="train.de")
+    model = anaphora.load("runs/en-de")
+    print(model.translate("The old farmer bought three apples.").text)
+
+The names below are looked up when they are used, so that `import anaphora` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anaphora.errors import UserError
+from anaphora.version import __version__
+
+if TYPE_CHECKING:
+    from anaphora.api import TranslationModel, average, load, train
+
+__all__ = ["TranslationModel", "UserError", "__version__", "average", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("train", "load", "average", "TranslationModel"):
+        import anaphora.api
+
+        return getattr(anaphora.api, name)
+    raise AttributeError(f"module 'anaphora' has no attribute {name!r}")

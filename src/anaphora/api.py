@@ -1,0 +1,243 @@
+"""What `import anaphora` offers; the command line calls the same functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import torch
+
+from anaphora.config import build as build_settings
+from anaphora.config import overrides
+from anaphora.decoding.search import DecodingConfig
+from anaphora.decoding.translate import ScoredPair, Translation, score_lines, translate_lines
+from anaphora.device import choose_device, describe_device
+from anaphora.errors import UserError
+from anaphora.evaluation.translation import bleu, chrf
+from anaphora.folder import CONFIG, read_config, read_metrics, weights_file
+from anaphora.models import build as build_model
+from anaphora.models.transformer import TransformerTranslator
+from anaphora.models.weights import load_weights, read_weights
+from anaphora.text.tokenizer import Tokenizer
+from anaphora.training import run as running
+from anaphora.training.recipes import SECTIONS, RunConfig
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Path_ = str | PathLike[str]
+Files = Path_ | Sequence[Path_]
+
+
+def train(
+    run: Path_,
+    *,
+    source: Files,
+    target: Files,
+    valid_source: Files = (),
+    valid_target: Files = (),
+    recipe: str = "transformer",
+    start_from: Path_ | None = None,
+    device: str = "auto",
+    force: bool = False,
+    settings: Mapping[str, Any] | Iterable[str] = (),
+    console: Console | None = None,
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> running.Outcome:
+    """Train a translator into the folder `run`, or go on with the one that is there.
+
+    settings: {"training.max_steps": 1000} or ["training.max_steps=1000"]. start_from: a model folder whose weights and
+    tokeniser the run begins with. The same call again continues; see docs/quickstart.md.
+    """
+    own = _settings(settings)
+    files = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
+    named = {key: _files(value) for key, value in files.items() if _files(value)}
+    request = running.Request(
+        run=Path(run),
+        own={**own, "data": {**own.get("data", {}), **named}},
+        recipe=recipe,
+        start_from=None if start_from is None else Path(start_from),
+        device=device,
+        force=force,
+    )
+    return running.train(request, console, progress)
+
+
+def average(run: Path_, last: int = 5, *, device: str = "auto") -> dict[str, Any]:
+    """Make the mean of a run's last checkpoints its model; tells the validation scores before and after."""
+    return running.average(Path(run), last, device=device)
+
+
+def load(folder: Path_, device: str = "auto") -> TranslationModel:
+    """A trained model, ready for raw text."""
+    return TranslationModel(Path(folder), choose_device(device))
+
+
+@dataclass
+class Evaluation:
+    """How a model does on text with references."""
+
+    lines: int
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    loss: float
+    """Nats a target token, end marks included; NaN if no line could be scored."""
+    perplexity: float
+    lines_per_second: float
+    beam: int
+    device: str
+    split_lines: int
+    """Lines translated in pieces because they were too long."""
+    unscored_lines: int
+    """Lines left out of the loss because a side was too long."""
+    translations: list[Translation] = dataclasses.field(repr=False, default_factory=list)
+
+
+class TranslationModel:
+    """A model folder in memory: translate, score, evaluate, info."""
+
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        self.folder = folder
+        self.device = device
+        self.config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
+        tokenizers = running.load_tokenizers(folder)
+        self.source_tokenizer: Tokenizer = tokenizers["source"]
+        self.target_tokenizer: Tokenizer = tokenizers["target"]
+        file = weights_file(folder)
+        with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to use up
+            model = build_model(
+                self.config.model, self.source_tokenizer.vocabulary_size, self.target_tokenizer.vocabulary_size
+            )
+        load_weights(model, read_weights(file), file=file)
+        self.model: TransformerTranslator = model.to(device).eval()
+
+    def decoding(self, **changes: Any) -> DecodingConfig:
+        """The folder's decoding settings with some changed: `decoding(beam=1)`."""
+        changes = {key: value for key, value in changes.items() if value is not None}
+        settings = {**dataclasses.asdict(self.config.decoding), **changes}
+        settings["beam"] = max(settings["beam"], 1 if settings["sample"] else settings["n_best"])
+        return build_settings(DecodingConfig, settings, section="decoding")
+
+    @overload
+    def translate(self, text: str, *, prefixes: None = None, **decoding: Any) -> Translation: ...
+    @overload
+    def translate(
+        self, text: Iterable[str], *, prefixes: Iterable[str] | None = None, **decoding: Any
+    ) -> list[Translation]: ...
+    def translate(self, text: Any, *, prefixes: Any = None, **decoding: Any) -> Any:
+        """Raw text in, objects out: one line, or many. `translate(lines, beam=1, n_best=3, sample=True, …)`."""
+        if isinstance(text, str):
+            return next(self.stream([text], prefixes=prefixes, **decoding))
+        return list(self.stream(text, prefixes=prefixes, **decoding))
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        *,
+        prefixes: Iterable[str] | None = None,
+        progress: Callable[[int], None] | None = None,
+        window: int = 4096,
+        **decoding: Any,
+    ) -> Iterator[Translation]:
+        """`translate` for more lines than fit in memory: lazily, in order."""
+        return translate_lines(
+            self.model,
+            self.source_tokenizer,
+            self.target_tokenizer,
+            lines,
+            self.decoding(**decoding),
+            device=self.device,
+            prefixes=prefixes,
+            progress=progress,
+            window=window,
+        )
+
+    def score(
+        self,
+        source: Iterable[str],
+        target: Iterable[str],
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[ScoredPair]:
+        """How probable the model finds each given translation."""
+        pairs = zip(source, target, strict=True)
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        return score_lines(self.model, *tokenizers, pairs, self.config.decoding, device=self.device, progress=progress)
+
+    def evaluate(
+        self,
+        source: Sequence[str],
+        target: Sequence[str],
+        *,
+        tokenize: str = "13a",
+        progress: Callable[[int], None] | None = None,
+        **decoding: Any,
+    ) -> Evaluation:
+        """sacreBLEU, chrF, loss and speed on lines with references."""
+        if not source:
+            raise UserError("there are no lines to evaluate", cure="give files with at least one line")
+        settings = self.decoding(**decoding)
+        began = time.perf_counter()
+        translations = list(self.stream(source, progress=progress, **dataclasses.asdict(settings)))
+        seconds = time.perf_counter() - began
+        texts = [translation.text for translation in translations]
+        by_bleu, by_chrf = bleu(texts, target, tokenize=tokenize), chrf(texts, target)
+        scored = list(self.score(source, target))
+        able = [pair for pair in scored if pair.problem is None]
+        tokens = sum(len(pair.token_scores) for pair in able)
+        loss = -math.fsum(pair.log_probability for pair in able) / tokens if tokens else math.nan
+        return Evaluation(
+            lines=len(source),
+            bleu=by_bleu.value,
+            bleu_signature=by_bleu.signature,
+            chrf=by_chrf.value,
+            chrf_signature=by_chrf.signature,
+            loss=loss,
+            perplexity=math.exp(min(loss, 700.0)),
+            lines_per_second=len(source) / seconds,
+            beam=settings.beam,
+            device=describe_device(self.device),
+            split_lines=sum(translation.pieces > 1 for translation in translations),
+            unscored_lines=len(scored) - len(able),
+            translations=translations,
+        )
+
+    def info(self) -> dict[str, Any]:
+        """What this model is, what it cost, how good it was found."""
+        metrics = read_metrics(self.folder)
+        length = 25.0
+        return {
+            "folder": str(self.folder),
+            "recipe": self.config.recipe,
+            "kind": self.config.model.kind,
+            "parameters": self.model.parameter_count(),
+            "source_vocabulary": self.source_tokenizer.vocabulary_size,
+            "target_vocabulary": self.target_tokenizer.vocabulary_size,
+            "flops_per_pair": self.model.flops(25, 25, length, length),
+            "flops_note": "one forward pass over 25 source and 25 target tokens",
+            "cache_bytes_per_token": self.model.cache_bytes_per_token(),
+            "settings": self.config.document(),
+            "metrics": {key: value for key, value in metrics.items() if key != "history"},
+        }
+
+
+def _files(value: Files) -> list[str]:
+    return [str(value)] if isinstance(value, str | PathLike) else [str(path) for path in value]
+
+
+def _settings(settings: Mapping[str, Any] | Iterable[str]) -> dict[str, dict[str, Any]]:
+    if not isinstance(settings, Mapping):
+        return overrides(settings, SECTIONS)
+    own = overrides([f"{name}=" for name in settings], SECTIONS)  # checks the names
+    for name, value in settings.items():
+        section, _, key = name.partition(".")
+        own[section][key] = value
+    return own

@@ -1,0 +1,58 @@
+"""`anaphora evaluate`: BLEU with its signature, chrF, loss and speed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anaphora.cli.output import Device, Json, Output, Quiet
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Model or run folder.")],
+    source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Reference translations, line for line.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting.")] = None,
+    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser: 13a, intl, zh, char, …")] = "13a",
+    output: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Translate text that has references and compare: sacreBLEU, chrF, loss, lines a second."""
+    import dataclasses
+
+    from anaphora import api
+    from anaphora.cli.lines import read_pairs
+    from anaphora.config import overrides
+    from anaphora.errors import UserError
+    from anaphora.evaluation.translation import bleu
+    from anaphora.folder import write_text
+
+    out = Output(as_json=json, quiet=quiet)
+    if output is not None and output.exists() and not force:
+        raise UserError("exists already", file=output, cure="choose another file or add --force")
+    bleu([""], [""], tokenize=tokenize)  # an unknown tokeniser is named before the work is done
+    sources, targets = read_pairs(source, target)
+    decoding: dict[str, Any] = overrides([f"decoding.{item}" for item in set_ or ()], ["decoding"]).get("decoding", {})
+    if beam is not None:
+        decoding["beam"] = beam
+    loaded = api.load(model, device)
+    with out.bar("translating", len(sources)) as bar:
+        found = loaded.evaluate(sources, targets, tokenize=tokenize, progress=bar, **decoding)
+    out.result(f"BLEU {found.bleu:.2f}  {found.bleu_signature}")
+    out.result(f"chrF {found.chrf:.2f}  {found.chrf_signature}")
+    out.result(f"loss {found.loss:.4f}  perplexity {found.perplexity:.3f}")
+    out.result(f"{found.lines} lines, {found.lines_per_second:.1f} lines/s, beam {found.beam}, {found.device}")
+    if found.split_lines:
+        out.say(f"{found.split_lines} lines were too long for the model and were translated in pieces")
+    if found.unscored_lines:
+        out.say(f"{found.unscored_lines} pairs were too long to be scored")
+    if output is not None:
+        write_text(output, "".join(translation.text + "\n" for translation in found.translations))
+    document = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "translations"}
+    out.finish({"model": str(model), **document})

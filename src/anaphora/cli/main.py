@@ -1,0 +1,77 @@
+"""The front door: `anaphora VERB …`. One thin file a verb; nothing heavy is imported before a verb needs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from anaphora.cli import average, demo, evaluate, info, score, train, translate
+from anaphora.errors import UserError
+from anaphora.version import __version__
+
+app = typer.Typer(
+    name="anaphora",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+LEARN, USE, LOOK, DEMO = "Learn", "Use", "Look", "Begin here"
+app.command(rich_help_panel=DEMO)(demo.demo)
+app.command(rich_help_panel=LEARN)(train.train)
+app.command(rich_help_panel=LEARN)(average.average)
+app.command(rich_help_panel=USE)(translate.translate)
+app.command(rich_help_panel=USE)(score.score)
+app.command(rich_help_panel=USE)(evaluate.evaluate)
+app.command(rich_help_panel=LOOK)(info.info)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"anaphora {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def anaphora(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it.")] = False,
+) -> None:
+    """Sequence models on your own text: train a translator, use it, look inside.
+
+    Settings are written section.key=value (training.max_steps=2000); results go to stdout, progress to stderr.
+    Exit codes: 0 done, 2 a mistake you can mend, 1 a mistake of ours, 130 interrupted.
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line and turn what went wrong into one sentence and an exit code."""
+    import click
+
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except UserError as error:
+        _complain(str(error), error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        _complain(None, 2, said=error.format_message())
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        _complain("interrupted; what was saved is safe, repeat the command to go on", 130)
+    except BrokenPipeError:
+        # whoever read our output has gone (`| head`); say nothing, and keep Python from trying to flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _complain(text: str | None, code: int, *, said: str | None = None) -> NoReturn:
+    if text is not None:
+        print(f"anaphora: {text}", file=sys.stderr, flush=True)
+    if "--json" in sys.argv:
+        print(json.dumps({"error": text or said, "exit_code": code}, ensure_ascii=False), flush=True)
+    sys.exit(code)

@@ -1,0 +1,100 @@
+"""What a person and what a program see: progress and messages on stderr, results on stdout, JSON as the last line."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line of stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+
+
+class Output:
+    """Where one command speaks."""
+
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+
+    @property
+    def console(self) -> Console | None:
+        """For progress and messages; None when quiet."""
+        if self.quiet:
+            return None
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False)
+
+    def say(self, text: str) -> None:
+        """A message for a person, on stderr."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def result(self, text: str) -> None:
+        """A line of the result, on stdout; JSON takes its place where asked for."""
+        if not self.as_json:
+            print(text)
+
+    def finish(self, document: dict[str, Any]) -> None:
+        """The command's JSON object, where asked for."""
+        if self.as_json:
+            print(json.dumps(_finite(document), ensure_ascii=False), flush=True)
+
+    @contextmanager
+    def bar(self, what: str, total: int | None = None) -> Iterator[Callable[[int], None] | None]:
+        """A progress bar on stderr; the block calls what it is given with the number of lines just done."""
+        console = self.console
+        if console is None or not console.is_terminal:
+            yield None
+            return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task(what, total=total)
+            yield lambda lines: progress.update(task, advance=lines)
+
+    @contextmanager
+    def stages(self) -> Iterator[Callable[[str, int, int | None], None] | None]:
+        """A bar for work that has named stages: (stage, done, total if known)."""
+        console = self.console
+        if console is None or not console.is_terminal:
+            yield None
+            return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (TextColumn("{task.description:>24}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            tasks: dict[str, Any] = {}
+
+            def show(stage: str, done: int, total: int | None) -> None:
+                if stage not in tasks:
+                    for earlier in tasks.values():
+                        progress.update(earlier, visible=False)
+                    tasks[stage] = progress.add_task(stage, total=total)
+                progress.update(tasks[stage], completed=done, total=total)
+                if total is not None and done >= total:
+                    progress.update(tasks[stage], visible=False)
+
+            yield show
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN and no infinity: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value if isinstance(value, str | int | bool | None) else str(value)

@@ -1,0 +1,100 @@
+"""`anaphora translate`: raw text in, raw text out."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anaphora.cli.output import Device, Json, Output, Quiet
+
+
+def translate(
+    model: Annotated[Path, typer.Argument(help="Model or run folder.")],
+    file: Annotated[str, typer.Argument(help="Text, one sentence a line; - is stdin.")] = "-",
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
+    n_best: Annotated[int | None, typer.Option(help="Translations a line: index, rank, score, text.")] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="Sampling: below 1 sharpens, above 1 flattens.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sampling: only among the k most probable tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Sampling: only among the most probable mass p.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Sampling: the same seed, the same text.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Every translation begins with this text.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write here instead of stdout.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Translate text, one line in, one line out. --json prints one object with everything."""
+    from itertools import repeat
+
+    from anaphora import api
+    from anaphora.cli.lines import read_side, read_stdin
+    from anaphora.config import overrides
+    from anaphora.errors import UserError
+    from anaphora.folder import write_text
+
+    out = Output(as_json=json, quiet=quiet)
+    if output is not None and output.exists() and not force:
+        raise UserError("exists already", file=output, cure="choose another file or add --force")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UserError("there is no such folder", file=output.parent, cure="make it first")
+    decoding: dict[str, Any] = overrides([f"decoding.{item}" for item in set_ or ()], ["decoding"]).get("decoding", {})
+    flags = {"beam": beam, "n_best": n_best, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    decoding |= {key: value for key, value in flags.items() if value is not None}
+    if sample:
+        decoding["sample"] = True
+    lines = None if file == "-" else read_side([file], "source")
+    loaded = api.load(model, device)
+    loaded.decoding(**decoding)  # mistakes in settings are named before anything is read
+    interactive = lines is None and sys.stdin.isatty()
+    with nullcontext(None) if interactive else out.bar("translating", None if lines is None else len(lines)) as bar:
+        stream = loaded.stream(
+            read_stdin() if lines is None else lines,
+            prefixes=None if prefix is None else repeat(prefix),
+            progress=bar,
+            window=1 if interactive else 4096,
+            **decoding,
+        )
+        documents, written, split, unfinished = [], [], 0, 0
+        for index, translation in enumerate(stream):
+            split += translation.pieces > 1
+            unfinished += not translation.finished
+            for line in _lines(index, translation, n_best):
+                if output is not None:
+                    written.append(line)
+                elif not json:
+                    print(line, flush=interactive)
+            if json:
+                documents.append(_document(translation))
+    if split:
+        out.say(f"{split} lines were too long for the model and were translated in pieces")
+    if unfinished:
+        out.say(f"{unfinished} translations reached the length limit before they ended (decoding.max_length)")
+    if output is not None:
+        write_text(output, "".join(line + "\n" for line in written))
+    out.finish({"model": str(model), "lines": len(documents), "split_lines": split, "translations": documents})
+
+
+def _lines(index: int, translation: Any, n_best: int | None) -> list[str]:
+    if not n_best or n_best == 1:
+        return [translation.text]
+    return [f"{index}\t{rank}\t{c.score:.4f}\t{c.text}" for rank, c in enumerate(translation.n_best, start=1)]
+
+
+def _document(translation: Any) -> dict[str, Any]:
+    return {
+        "source": translation.source,
+        "text": translation.text,
+        "score": translation.score,
+        "log_probability": translation.log_probability,
+        "tokens": [{"token": token, "log_probability": value} for token, value in translation.token_scores],
+        "finished": translation.finished,
+        "pieces": translation.pieces,
+        "n_best": [{"text": c.text, "score": c.score} for c in translation.n_best],
+    }

@@ -1,0 +1,174 @@
+"""Typed settings: dataclasses that stand beside the class they build, one document of them = one run.
+
+A settings class is a plain dataclass whose fields have a type, a default and a docstring. This module reads such classes
+from YAML mappings and from dotted overrides (`training.seed=3`), checks every key and every type, and writes them back.
+The accepted types are the ones a YAML document can hold: bool, int, float, str, Literal, lists of these, and `X | None`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import math
+import textwrap
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union
+
+from anaphora.errors import UserError, nearest
+
+T = TypeVar("T")
+
+
+def build(cls: type[T], mapping: Mapping[str, Any], *, section: str, file: str | None = None) -> T:
+    """Make a settings object of `cls` out of a mapping; unknown keys and wrong types are errors that name the cure."""
+    hints = typing.get_type_hints(cls)
+    known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    values = {}
+    for key, value in mapping.items():
+        if key not in known:
+            raise UserError(f"unknown setting {section}.{key}", file=file, cure=nearest(str(key), known))
+        values[key] = convert(value, hints[key], name=f"{section}.{key}", file=file)
+    try:
+        return cls(**values)
+    except ValueError as error:  # a settings class checks its own values in __post_init__
+        raise UserError(f"{section}: {error}", file=file) from None
+
+
+def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any:
+    """Check one value against its type; "1e-4" is a number although YAML reads it as text."""
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        choices = typing.get_args(hint)
+        if value is None and type(None) in choices:
+            return None
+        return convert(value, next(c for c in choices if c is not type(None)), name=name, file=file)
+    if origin is Literal:
+        allowed = typing.get_args(hint)
+        # YAML reads a bare `on` or `off` as a boolean; where the choices hold those words, they are meant.
+        if isinstance(value, bool) and {"on", "off"} <= set(allowed):
+            value = "on" if value else "off"
+        if value not in allowed:
+            cure = nearest(str(value), [str(a) for a in allowed])
+            raise UserError(f"{name} cannot be {value!r}", file=file, cure=cure)
+        return value
+    if origin is list:
+        items = value if isinstance(value, list | tuple) else [value]
+        return [convert(item, typing.get_args(hint)[0], name=name, file=file) for item in items]
+    if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            raise UserError(f"{name} must be a number, not {value!r}", file=file, cure=f"write {name}=0.1, say")
+        return number
+    if hint is int and isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            number = float(str(value).replace("_", ""))
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number) or number != int(number):
+            raise UserError(f"{name} must be a whole number, not {value!r}", file=file, cure=f"write {name}=100, say")
+        return value if isinstance(value, int) else int(number)
+    if hint is str and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, hint):
+        words = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}.get(hint, str(hint))
+        raise UserError(f"{name} must be {words}, not {value!r}", file=file, cure=f"write {name}=…")
+    return value
+
+
+def to_mapping(settings: Any) -> dict[str, Any]:
+    """The plain mapping that `build` reads back."""
+    return dataclasses.asdict(settings)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML document that must be a mapping."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot be read ({error})", file=path, cure="give a YAML file") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = None if mark is None else mark.line + 1
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise UserError(f"is not valid YAML ({problem})", file=path, line=line, cure="mend that line") from None
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise UserError("holds no settings", file=path, cure="write `section:` and below it `  key: value` lines")
+    return document
+
+
+def write_yaml(document: Mapping[str, Any]) -> str:
+    import yaml
+
+    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=120)
+
+
+def overrides(arguments: Iterable[str], sections: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """`["training.seed=3", …]` -> {"training": {"seed": 3}}; values are read as YAML."""
+    import yaml
+
+    result: dict[str, dict[str, Any]] = {}
+    sections = list(sections)
+    for argument in arguments:
+        name, equals, text = argument.partition("=")
+        section, dot, key = name.partition(".")
+        if not (equals and dot and key):
+            raise UserError(f"{argument!r} is not a setting", cure="write section.key=value, such as training.seed=2")
+        if section not in sections:
+            raise UserError(f"unknown section {section!r} in {argument!r}", cure=nearest(section, sections))
+        try:
+            value = yaml.safe_load(text) if text else ""
+        except yaml.YAMLError:
+            value = text
+        result.setdefault(section, {})[key] = value
+    return result
+
+
+def merge(*documents: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Later documents win, key by key within each section."""
+    merged: dict[str, dict[str, Any]] = {}
+    for document in documents:
+        for section, settings in document.items():
+            merged.setdefault(section, {}).update(settings or {})
+    return merged
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """{"training.seed": (1, 2)} for every key of two-level documents that differs."""
+    found = {}
+    for section in dict.fromkeys([*old, *new]):
+        before, after = old.get(section) or {}, new.get(section) or {}
+        for key in dict.fromkeys([*before, *after]):
+            if before.get(key) != after.get(key):
+                found[f"{section}.{key}"] = (before.get(key), after.get(key))
+    return found
+
+
+def documentation(cls: type) -> dict[str, tuple[str, Any, str]]:
+    """{field: (type, default, docstring)}: the docstring is the string written under the field."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for statement, following in zip(tree.body, tree.body[1:]):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+        ):
+            texts[statement.target.id] = " ".join(str(following.value.value).split())
+    result = {}
+    for f in dataclasses.fields(cls):
+        default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
+        result[f.name] = (str(f.type), default, texts.get(f.name, ""))
+    return result

@@ -1,0 +1,63 @@
+"""What a hypothesis may not say, and what it must: masks on the log-probabilities of one step.
+
+Each function changes `scores` (R, V) in place: -inf means "not this token". Nothing is renormalised: a hypothesis keeps
+the log-probabilities that the model gave it, the mask only says which continuations are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from anaphora.errors import UserError
+from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+
+FORBIDDEN = float("-inf")
+IMPOSSIBLE = -1e4
+"""Stands for the log-probability of a forced token that the model gives no probability at all."""
+
+
+def forbidden_tokens(vocabulary: int, *, unknown: bool, device: torch.device) -> Tensor:
+    """(V,): 0, or -inf for what is never said: padding, the begin mark, and (unless asked for) the unknown token."""
+    mask = torch.zeros(vocabulary, device=device)
+    mask[[PAD, BOS] if unknown else [PAD, BOS, UNK]] = FORBIDDEN
+    return mask
+
+
+def block_repeats(scores: Tensor, history: Tensor, n: int) -> None:
+    """Forbid each token that would complete an n-gram already in its row's history (R, t).
+
+    Every window of n tokens whose first n-1 are the row's last n-1 bans its own last token.
+    """
+    said = history.shape[1]
+    if said < n:
+        return
+    windows = history.unfold(1, n, 1)  # (R, t-n+1, n)
+    context = history[:, said - (n - 1) :]  # (R, n-1); empty for n = 1, which then matches everywhere
+    matches = (windows[:, :, : n - 1] == context[:, None, :]).all(dim=-1)  # (R, t-n+1)
+    banned = torch.where(matches, windows[:, :, n - 1], PAD)  # PAD is forbidden already: a harmless place to write to
+    scores.scatter_(1, banned, FORBIDDEN)
+
+
+def prefix_table(prefix: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    """Prefixes of mixed length -> (B, P), -1 where nothing is forced."""
+    longest = max((len(tokens) for tokens in prefix), default=0)
+    for tokens in prefix:
+        if any(token in (PAD, BOS, EOS) for token in tokens):
+            raise UserError(
+                "a forced prefix holds a padding, begin or end mark", cure="force the tokens of its words only"
+            )
+    return torch.tensor([[*tokens, *[-1] * (longest - len(tokens))] for tokens in prefix], device=device).view(
+        len(prefix), longest
+    )
+
+
+def force(scores: Tensor, log_probabilities: Tensor, forced: Tensor) -> None:
+    """Where forced (R,) names a token, leave that one alone, at its true log-probability, whatever masks said of it."""
+    rows = forced >= 0
+    token = forced.clamp(min=0)[:, None]  # (R, 1)
+    truth = log_probabilities.gather(1, token).float().clamp(min=IMPOSSIBLE)
+    keep = torch.where(rows[:, None], truth, scores.gather(1, token))
+    scores.masked_fill_(rows[:, None], FORBIDDEN).scatter_(1, token, keep)

@@ -1,0 +1,67 @@
+"""Splitting a line that is longer than the model can read, without losing a token of it.
+
+Cuts are made where they hurt least: at sentence ends; where a sentence alone is too long, at clause punctuation; then
+at spaces; and in an unbroken string (a URL, a gene) between tokens. Neighbouring units are packed together as long as
+they fit, so there are as few pieces as that allows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+Encode = Callable[[list[str]], list[list[int]]]
+
+CLOSING = r"[\"'»”’)\]」』）]*"
+BOUNDARIES = (
+    # A full stop ends a sentence only before white space (3.14, e.g.); the ideographic one needs none.
+    re.compile(rf"[.!?…؟।॥]+{CLOSING}\s+|[。！？]+{CLOSING}\s*"),
+    re.compile(rf"[,;:،؛–—]+{CLOSING}\s+|[，、；：]+{CLOSING}\s*"),
+    re.compile(r"\s+"),
+)
+"""Best first; a unit ends where a match ends, so its punctuation stays with it."""
+
+
+def split_line(text: str, encode: Encode, limit: int) -> list[list[int]]:
+    """The ids of text in pieces of at most `limit` tokens; one piece if it fits, none if it has no token."""
+    if limit < 1:
+        raise ValueError(f"no piece can be of {limit} tokens")
+    return _split(text, encode([text])[0], encode, limit, 0)
+
+
+def _split(text: str, ids: list[int], encode: Encode, limit: int, level: int) -> list[list[int]]:
+    if len(ids) <= limit:
+        return [ids] if ids else []
+    if level == len(BOUNDARIES):  # between tokens, into parts of equal size: a last part of one token helps nobody
+        parts = -(-len(ids) // limit)
+        cuts = [len(ids) * part // parts for part in range(parts + 1)]
+        return [ids[start:end] for start, end in pairwise(cuts)]
+    units = _units(text, BOUNDARIES[level])
+    if len(units) == 1:
+        return _split(text, ids, encode, limit, level + 1)
+    groups = _pack(units, [len(unit_ids) for unit_ids in encode(units)], limit)
+    groups = [group for group in (group.strip() for group in groups) if group]
+    pieces = []
+    for group, group_ids in zip(groups, encode(groups)):
+        pieces += _split(group, group_ids, encode, limit, level + 1)  # at once, if it fits
+    return pieces
+
+
+def _units(text: str, boundary: re.Pattern[str]) -> list[str]:
+    """Cut after every match; the units put together are the text."""
+    cuts = [0, *(match.end() for match in boundary.finditer(text)), len(text)]
+    return [text[start:end] for start, end in pairwise(cuts) if end > start]
+
+
+def _pack(units: list[str], counts: list[int], limit: int) -> list[str]:
+    """Join neighbours while their token counts fit together."""
+    groups, held = [units[0]], counts[0]
+    for unit, count in zip(units[1:], counts[1:]):
+        if held + count <= limit:
+            groups[-1] += unit
+            held += count
+        else:
+            groups.append(unit)
+            held = count
+    return groups

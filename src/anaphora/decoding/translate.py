@@ -1,0 +1,310 @@
+"""Raw text in, objects out: translating and scoring streams of lines.
+
+    lines -> windows of a few thousand -> tokens -> split what is too long -> batches of like length -> search
+          -> put pieces together -> one object a line, in order
+
+N lines in, N objects out, whatever the lines hold. An empty line is an empty translation and the model is not asked; a
+line longer than the model can read is translated in pieces and says so (`pieces`). A translation is one line: every
+character at which `str.splitlines` breaks (newline, carriage return, U+2028 …) becomes a space. What a line gives does
+not depend on the lines around it. Only one window is in memory, so an endless stream can be translated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from anaphora.decoding.scoring import score
+from anaphora.decoding.search import DecodingConfig, Hypothesis, evaluating, length_penalty, search
+from anaphora.decoding.splitting import split_line
+from anaphora.errors import UserError
+from anaphora.models.contracts import Translator
+from anaphora.text.tokenizer import EOS, PAD, Tokenizer
+
+WINDOW = 4096
+"""Lines read before any is translated: enough to fill batches with lines of like length."""
+MAX_PIECES = 1 << 20
+"""Pieces a line may have before two of them could share the noise of sampling."""
+LINE_BREAKS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters: no UTF-8 exists for them
+
+Progress = Callable[[int], None]
+
+
+@dataclass
+class Candidate:
+    """One translation of a line; for a line in pieces, its pieces' candidates of the same rank joined by spaces."""
+
+    text: str
+    score: float
+    """log_probability / length penalty (and coverage, for a line in one piece): candidates are ranked by it."""
+    log_probability: float
+    token_scores: list[tuple[str, float]]
+    """Each token as the vocabulary names it, with its log-probability; end marks included."""
+    finished: bool
+    """Whether it ended by itself (every piece of it), instead of being cut off at the length limit."""
+
+
+@dataclass
+class Translation:
+    """What became of one line: its best candidate, and the others."""
+
+    source: str
+    """The line as given, without its line end."""
+    text: str
+    score: float
+    log_probability: float
+    token_scores: list[tuple[str, float]]
+    finished: bool
+    n_best: list[Candidate]
+    """Best first; the first is the translation itself."""
+    pieces: int = 1
+    """In how many pieces the line was translated: more than one if it was too long for the model."""
+    token_ids: list[tuple[list[int], list[int]]] = field(default_factory=list)
+    """For each piece, what the model read and what it said in the best candidate, without marks; none if not asked."""
+    alignment: None = None
+    """Not filled yet."""
+
+
+@dataclass
+class ScoredPair:
+    """How probable the model finds a given translation."""
+
+    source: str
+    target: str
+    log_probability: float
+    """log P(target, end mark | source); NaN if the pair could not be scored."""
+    token_scores: list[tuple[str, float]]
+    """Each target token and the end mark, with its log-probability."""
+    problem: str | None = None
+    """Why the pair could not be scored: a side longer than the model can take. Never cut silently."""
+
+    @property
+    def per_token(self) -> float:
+        """Mean log-probability of a token, the end mark included."""
+        return self.log_probability / len(self.token_scores) if self.token_scores else math.nan
+
+    @property
+    def perplexity(self) -> float:
+        """e^-per_token: among how many equally likely tokens the model seemed to choose, on average."""
+        mean = -self.per_token
+        return math.exp(mean) if not mean > 700 else math.inf  # a NaN passes through
+
+
+@dataclass
+class _Piece:
+    """A line, or part of one: what one place of a batch holds."""
+
+    line: int  # within the window
+    part: int
+    ids: list[int]
+    prefix: list[int]
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+
+
+def translate_lines(
+    model: Translator,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    lines: Iterable[str],
+    config: DecodingConfig,
+    *,
+    device: torch.device | str = "cpu",
+    prefixes: Iterable[str] | None = None,
+    progress: Progress | None = None,
+    window: int = WINDOW,
+) -> Iterator[Translation]:
+    """Translate lines, lazily and in order: one `Translation` for each.
+
+    prefixes: for each line the text its translation must begin with ("" for none). progress: called with the number of
+    lines that have just been translated. window: lines read ahead; 1 answers each line before the next is read.
+    """
+    limit = min(config.max_source_tokens or model.max_source_length, model.max_source_length) - 1  # room for EOS
+    lines, starts, first = iter(lines), None if prefixes is None else iter(prefixes), 0
+    while block := list(islice(lines, window)):
+        forced = [""] * len(block) if starts is None else list(islice(starts, len(block)))
+        if len(forced) < len(block):
+            raise UserError(
+                f"line {first + len(forced) + 1} has no prefix", cure="give an empty one for each such line"
+            )
+        pieces = _pieces(block, forced, source_tokenizer, target_tokenizer, limit)
+        for piece in pieces:
+            if len(piece.prefix) >= model.max_target_length:
+                raise UserError(
+                    f"the prefix of line {first + piece.line + 1} has {len(piece.prefix)} tokens; the model can say "
+                    f"{model.max_target_length - 1}",
+                    cure="shorten it",
+                )
+        waiting = [0] * len(block)  # pieces of each line still to be translated
+        for piece in pieces:
+            waiting[piece.line] += 1
+        _report(progress, waiting.count(0))
+        for places in token_batches([len(p.ids) + 1 for p in pieces], config.batch_tokens, config.batch_sentences):
+            batch = [pieces[place] for place in places]
+            source, lengths = pad([[*piece.ids, EOS] for piece in batch], device)
+            found = search(
+                model,
+                source,
+                lengths,
+                config,
+                prefix=[piece.prefix for piece in batch],
+                sentence_ids=[(first + piece.line) * MAX_PIECES + piece.part for piece in batch],
+            )
+            completed = 0
+            for piece, piece.hypotheses in zip(batch, found):
+                waiting[piece.line] -= 1
+                completed += waiting[piece.line] == 0
+            _report(progress, completed)
+        yield from _join(block, pieces, target_tokenizer, config)
+        first += len(block)
+
+
+def score_lines(
+    model: Translator,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    pairs: Iterable[tuple[str, str]],
+    config: DecodingConfig,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    window: int = WINDOW,
+) -> Iterator[ScoredPair]:
+    """Score pairs of (source, translation), lazily and in order: one `ScoredPair` for each."""
+    pairs = iter(pairs)
+    while block := [(clean(source), clean(target)) for source, target in islice(pairs, window)]:
+        sources = source_tokenizer.encode_batch([one_line(source) for source, _ in block])
+        targets = target_tokenizer.encode_batch([one_line(target) for _, target in block])
+        results = [ScoredPair(source, target, math.nan, []) for source, target in block]
+        for result, source, target in zip(results, sources, targets):
+            result.problem = _too_long(model, len(source) + 1, len(target) + 1)
+        able = [place for place, result in enumerate(results) if result.problem is None]
+        _report(progress, len(block) - len(able))
+        sizes = [max(len(sources[place]), len(targets[place])) + 1 for place in able]
+        for places in token_batches(sizes, config.batch_tokens, config.batch_sentences):
+            batch = [able[place] for place in places]
+            source_ids, source_lengths = pad([[*sources[place], EOS] for place in batch], device)
+            target_ids, target_lengths = pad([[*targets[place], EOS] for place in batch], device)
+            with torch.no_grad(), evaluating(model):
+                scores = score(model, source_ids, source_lengths, target_ids, target_lengths)
+            for place, row in zip(batch, scores.log_probabilities.tolist()):
+                tokens = [*targets[place], EOS]
+                results[place].token_scores = _named(tokens, row[: len(tokens)], target_tokenizer)
+                results[place].log_probability = math.fsum(row[: len(tokens)])
+            _report(progress, len(batch))
+        yield from results
+
+
+def token_batches(lengths: Sequence[int], tokens: int, sentences: int) -> Iterator[list[int]]:
+    """Places of `lengths`, grouped: a batch has at most `tokens` tokens when padded, and at most `sentences` rows.
+
+    Longest first: what is too much for the memory shows at once. A sentence longer than `tokens` is a batch by itself.
+    """
+    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])  # stable
+    start = 0
+    while start < len(order):
+        rows = max(1, min(sentences, tokens // lengths[order[start]]))
+        yield order[start : start + rows]
+        start += rows
+
+
+def pad(rows: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Lists of ids -> (B, longest), lengths (B,)."""
+    longest = max(len(row) for row in rows)
+    padded = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], dtype=torch.long)
+    return padded.to(device), torch.tensor([len(row) for row in rows], device=device)
+
+
+def clean(line: str) -> str:
+    """Without its line end, and with U+FFFD for what is no character (files read with surrogateescape hold such)."""
+    return SURROGATES.sub("\ufffd", line.rstrip("\r\n"))
+
+
+def one_line(text: str) -> str:
+    """Every character that begins a new line, to whichever tool, becomes a space."""
+    return LINE_BREAKS.sub(" ", text)
+
+
+def _pieces(
+    lines: Sequence[str], prefixes: Sequence[str], source: Tokenizer, target: Tokenizer, limit: int
+) -> list[_Piece]:
+    """What the model must be asked: nothing for empty lines, several pieces for lines above the limit."""
+    texts = [one_line(clean(line)) for line in lines]
+    forced = target.encode_batch([one_line(clean(prefix)) for prefix in prefixes])
+    pieces = []
+    for line, (text, ids) in enumerate(zip(texts, source.encode_batch(texts))):
+        if not text.strip():
+            continue
+        parts = [ids] if 0 < len(ids) <= limit else split_line(text, source.encode_batch, limit)
+        for part, part_ids in enumerate(parts):
+            pieces.append(_Piece(line, part, part_ids, forced[line] if part == 0 else []))
+    return pieces
+
+
+def _join(
+    lines: Sequence[str], pieces: Sequence[_Piece], tokenizer: Tokenizer, config: DecodingConfig
+) -> Iterator[Translation]:
+    """Pieces (in order) to one translation a line."""
+    of_line: list[list[_Piece]] = [[] for _ in lines]
+    for piece in pieces:
+        of_line[piece.line].append(piece)
+    for line, parts in zip(lines, of_line):
+        ranks = max((len(part.hypotheses) for part in parts), default=1)
+        n_best = [
+            # A piece with fewer candidates than its neighbours lends its best one.
+            _candidate([p.hypotheses[rank if rank < len(p.hypotheses) else 0] for p in parts], tokenizer, config)
+            for rank in range(ranks)
+        ]
+        n_best[1:] = sorted(n_best[1:], key=lambda c: (not c.finished, -c.score)) if len(parts) > 1 else n_best[1:]
+        best = n_best[0]
+        yield Translation(
+            source=clean(line),
+            text=best.text,
+            score=best.score,
+            log_probability=best.log_probability,
+            token_scores=best.token_scores,
+            finished=best.finished,
+            n_best=n_best,
+            pieces=max(1, len(parts)),
+            token_ids=[(part.ids, part.hypotheses[0].tokens) for part in parts],
+        )
+
+
+def _candidate(parts: list[Hypothesis], tokenizer: Tokenizer, config: DecodingConfig) -> Candidate:
+    texts = [one_line(tokenizer.decode(part.tokens)) for part in parts]
+    token_scores: list[tuple[str, float]] = []
+    for part in parts:
+        tokens = [*part.tokens, EOS] if part.finished else part.tokens
+        token_scores += _named(tokens, part.token_log_probabilities, tokenizer)
+    total = math.fsum(part.log_probability for part in parts)
+    normalised = total / length_penalty(len(token_scores), config.length_penalty)
+    return Candidate(
+        text=texts[0] if len(texts) == 1 else " ".join(text.strip() for text in texts if text.strip()),
+        score=parts[0].score if len(parts) == 1 else normalised,
+        log_probability=total,
+        token_scores=token_scores,
+        finished=all(part.finished for part in parts),
+    )
+
+
+def _named(tokens: Sequence[int], log_probabilities: Sequence[float], tokenizer: Tokenizer) -> list[tuple[str, float]]:
+    return [(tokenizer.token(token), value) for token, value in zip(tokens, log_probabilities)]
+
+
+def _too_long(model: Translator, source: int, target: int) -> str | None:
+    if source > model.max_source_length:
+        return f"the source has {source} tokens; the model can read {model.max_source_length}"
+    if target > model.max_target_length:
+        return f"the target has {target} tokens; the model can say {model.max_target_length}"
+    return None
+
+
+def _report(progress: Progress | None, lines: int) -> None:
+    if progress is not None and lines:
+        progress(lines)

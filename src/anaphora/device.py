@@ -1,0 +1,53 @@
+"""Which processor computes, and what it could do at best."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anaphora.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """`auto` is the GPU where there is one; a device asked for by name and absent is an error, never a silent CPU."""
+    import torch
+
+    kind = name.partition(":")[0]
+    if kind not in DEVICES:
+        raise UserError(f"unknown device {name!r}", cure=nearest(name, DEVICES))
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if kind == "auto":
+        kind = name = next(kind for kind in ("cuda", "mps", "cpu") if there[kind])
+    if not there[kind]:
+        raise UserError(f"there is no {kind} device here", cure="use --device auto or --device cpu")
+    device = torch.device(name)
+    if kind == "cuda":
+        if device.index is not None and device.index >= torch.cuda.device_count():
+            raise UserError(f"there is no device {name} here", cure=f"this machine has {torch.cuda.device_count()}")
+        torch.set_float32_matmul_precision("high")  # tf32: the float32 mode of the matrix units
+    return device
+
+
+def peak_flops(device: torch.device) -> float | None:
+    """Dense bf16 operations a second of a GPU by its data sheet, where known: what MFU is a share of."""
+    import torch
+
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    known = {"H200": 989e12, "H100": 989e12, "GH200": 989e12, "B200": 2250e12, "A100": 312e12, "L40S": 362e12}
+    known |= {"A10G": 70e12, "L4": 121e12, "4090": 165e12, "3090": 71e12, "V100": 125e12}
+    return next((peak for part, peak in known.items() if part in name), None)
+
+
+def describe_device(device: torch.device) -> str:
+    """For model cards: "NVIDIA H200" or "cpu, 2 threads"."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {torch.get_num_threads()} threads"

@@ -1,0 +1,200 @@
+"""Folders that are never half-written: atomic files and folders, the lock of a run, and what a model folder holds.
+
+A *model folder* is `config.yaml`, `tokenizer.json` (or one for each side), `model.safetensors`, `card.md` and
+`metrics.json`: it takes and returns raw text. A *run folder* is a model folder that also holds `checkpoints/`, `data/`
+and `logs/`. Everything is written under a temporary name, flushed to disk, then renamed, so a reader sees the old
+version or the new one and nothing between, whenever the power goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from anaphora.errors import UserError
+
+FORMAT = 1
+"""Version of the model folder; a reader refuses folders of a newer one."""
+
+CONFIG, WEIGHTS, CARD, METRICS = "config.yaml", "model.safetensors", "card.md", "metrics.json"
+CHECKPOINTS, DATA, LOGS = "checkpoints", "data", "logs"
+UNFINISHED = ".unfinished-"
+"""Prefix of temporary names; whatever carries it was left by a killed process and may be deleted by the lock's owner."""
+
+
+def sync(path: Path) -> None:
+    """Force a file or a folder's entries onto the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace a file atomically."""
+    temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise UserError(f"cannot be written ({error.strerror})", file=path, cure="free space or choose another") from None
+    sync(path.parent)
+
+
+def write_json(path: Path, document: Any) -> None:
+    write_text(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Fill a temporary folder; it takes its name, in one rename, only when the block ends well."""
+    temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for file in temporary.iterdir():
+            sync(file)
+        sync(temporary)
+        if path.exists():  # a complete folder of that name: the same content, made again
+            shutil.rmtree(path)
+        temporary.rename(path)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise UserError(f"cannot be written ({error.strerror or error})", file=path, cure="free space there") from None
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync(path.parent)
+
+
+def publish(source: Path, path: Path) -> None:
+    """Make `path` a second name of the complete file `source`, atomically (a hard link, or a copy where none can be)."""
+    temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    with contextlib.suppress(FileNotFoundError):
+        temporary.unlink()
+    try:
+        os.link(source, temporary)
+    except OSError:
+        shutil.copyfile(source, temporary)
+        sync(temporary)
+    temporary.replace(path)
+    sync(path.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Delete what killed processes left half-written; only the owner of the lock may call this."""
+    for where in (folder, folder / CHECKPOINTS, folder / DATA):
+        for leftover in where.glob(f"{UNFINISHED}*"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
+
+
+class RunLock:
+    """One process at a time in a run folder.
+
+    The operating system holds the lock (flock), so it falls with its process, however that dies. The note beside it is for
+    people: a note without a lock means that the last process was killed, and `abandoned` says so.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from filelock import FileLock
+
+        self.note = folder / ".owner.json"
+        self.lock = FileLock(folder / ".lock")
+        self.folder = folder
+        self.abandoned: dict[str, Any] | None = None
+
+    def __enter__(self) -> RunLock:
+        from filelock import Timeout
+
+        try:
+            self.lock.acquire(timeout=0)
+        except Timeout:
+            owner = self._read() or {}
+            process = f"process {owner['process']}, since {owner['since']}" if owner else "another process"
+            raise UserError(
+                f"is in use by {process}", file=self.folder, cure="wait for it, stop it, or choose another folder"
+            ) from None
+        self.abandoned = self._read()
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        write_json(self.note, {"process": os.getpid(), "since": since})
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.note.unlink(missing_ok=True)
+        self.lock.release()
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            owner = json.loads(self.note.read_text(encoding="utf-8"))
+            return owner if {"process", "since"} <= owner.keys() else None
+        except (OSError, ValueError, AttributeError):
+            return None
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The resolved settings of a model or run folder."""
+    from anaphora.config import read_yaml
+
+    path = folder / CONFIG
+    if not path.is_file():
+        raise UserError(
+            "is not a model folder (it has no config.yaml)" if folder.is_dir() else "there is no such folder",
+            file=folder,
+            cure="give the folder that `anaphora train` wrote",
+        )
+    document = read_yaml(path)
+    version = document.pop("anaphora_format", None)
+    if not isinstance(version, int):
+        raise UserError("is not an Anaphora model's config", file=path, cure="give the folder that `anaphora train` wrote")
+    if version > FORMAT:
+        raise UserError(
+            f"was written by a newer Anaphora (format {version}, this one reads up to {FORMAT})",
+            file=path,
+            cure="upgrade with `pip install -U anaphora`",
+        )
+    return document
+
+
+def write_config(folder: Path, document: dict[str, Any]) -> None:
+    from anaphora.config import write_yaml
+
+    write_text(folder / CONFIG, write_yaml({"anaphora_format": FORMAT, **document}))
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    try:
+        return json.loads((folder / METRICS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def weights_file(folder: Path) -> Path:
+    """The weights to use: the published ones, or those of the newest checkpoint if the run died before publishing."""
+    if (folder / WEIGHTS).is_file():
+        return folder / WEIGHTS
+    for checkpoint in sorted((folder / CHECKPOINTS).glob("step-*"), reverse=True):
+        if (checkpoint / WEIGHTS).is_file():
+            return checkpoint / WEIGHTS
+    raise UserError(
+        "holds no weights yet", file=folder, cure="repeat the `anaphora train` command and let it reach a checkpoint"
+    )

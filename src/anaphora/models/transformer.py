@@ -1,0 +1,228 @@
+"""The Transformer translator (Vaswani et al. 2017): an encoder reads, a decoder writes, attention joins them.
+
+Departures from the paper, all of them settings: pre-norm instead of post-norm where the recipe says so, learned positions,
+GELU, dropout on attention weights and inside the feed-forward network. `recipes/base.yaml` and `recipes/big.yaml` are the
+published ones. The blocks are in layers/transformer.py; this file is the rest of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anaphora.layers.attention import Backend, MultiHeadAttention, padding_mask
+from anaphora.layers.embedding import Embedding, Positions
+from anaphora.layers.transformer import Activation, DecoderBlock, EncoderBlock, FeedForward, Norm
+from anaphora.models.contracts import DecoderState
+
+
+@dataclass(kw_only=True)
+class TransformerConfig:
+    """Section `model`, for `kind: transformer`."""
+
+    kind: Literal["transformer"] = "transformer"
+    """Which system this is."""
+    dim: int = 256
+    """Width of every vector between layers."""
+    layers: int = 6
+    """Encoder blocks."""
+    decoder_layers: int | None = None
+    """Decoder blocks; as many as the encoder's unless given."""
+    heads: int = 4
+    """Attention heads; each has dim / heads dimensions."""
+    feed_forward: int = 1024
+    """Hidden width of the feed-forward network."""
+    norm: Norm = "pre"
+    """Normalise before each sub-layer (pre) or after the residual sum (post, as published)."""
+    activation: Activation = "relu"
+    """Non-linearity of the feed-forward network."""
+    positions: Positions = "sinusoidal"
+    """How a token knows where it stands."""
+    max_length: int = 512
+    """The longest sequence, in tokens with its marks, that can be read or written."""
+    dropout: float = 0.1
+    """After the embedding and after every sub-layer."""
+    attention_dropout: float = 0.0
+    """On attention weights."""
+    activation_dropout: float = 0.0
+    """Inside the feed-forward network."""
+    tie: Literal["none", "target", "all"] = "all"
+    """Tables that are one: none; the target's input and output (2-way); those and the source's (3-way, joint vocabulary)."""
+    attention: Backend = "auto"
+    """How attention is computed: the reference or PyTorch's fused kernels."""
+
+    def __post_init__(self) -> None:
+        if self.dim < 1 or self.heads < 1 or self.dim % self.heads:
+            raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
+        for name in ("layers", "feed_forward", "max_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if self.decoder_layers is not None and self.decoder_layers < 1:
+            raise ValueError("decoder_layers must be at least 1")
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1")
+
+
+class TransformerEncoder(nn.Module):
+    """A stack of encoder blocks: (B, S, dim), lengths (B,) -> (B, S, dim)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        c = config
+        self.blocks = nn.ModuleList(
+            EncoderBlock(
+                MultiHeadAttention(c.dim, c.heads, dropout=c.attention_dropout, backend=c.attention),
+                FeedForward(c.dim, c.feed_forward, activation=c.activation, dropout=c.activation_dropout),
+                dim=c.dim,
+                norm=c.norm,
+                dropout=c.dropout,
+            )
+            for _ in range(c.layers)
+        )
+        self.norm = nn.LayerNorm(c.dim) if c.norm == "pre" else nn.Identity()
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        mask = padding_mask(lengths, x.shape[1])  # (B, 1, 1, S)
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.norm(x)
+
+
+class TransformerDecoder(nn.Module):
+    """A stack of decoder blocks: (B, T, dim) over memory (B, S, dim) -> (B, T, dim), all at once or one token a step."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        c = config
+        self.heads = c.heads
+        self.blocks = nn.ModuleList(
+            DecoderBlock(
+                MultiHeadAttention(c.dim, c.heads, dropout=c.attention_dropout, backend=c.attention),
+                MultiHeadAttention(
+                    c.dim, c.heads, memory_dim=c.dim, dropout=c.attention_dropout, backend=c.attention
+                ),
+                FeedForward(c.dim, c.feed_forward, activation=c.activation, dropout=c.activation_dropout),
+                dim=c.dim,
+                norm=c.norm,
+                dropout=c.dropout,
+            )
+            for _ in range(c.decoder_layers or c.layers)
+        )
+        self.norm = nn.LayerNorm(c.dim) if c.norm == "pre" else nn.Identity()
+
+    def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
+        mask = padding_mask(lengths, memory.shape[1])  # (B, 1, 1, S)
+        for block in self.blocks:
+            x = block(x, memory, mask)
+        return self.norm(x)
+
+    def start(self, memory: Tensor, lengths: Tensor, beam: int, max_length: int) -> DecoderState:
+        """Keys and values of the memory, once; empty caches for beam rows a sentence."""
+        rows = memory.shape[0] * beam
+        head = memory.shape[2] // self.heads
+        remembered: dict[str, Tensor] = {"lengths": lengths}
+        past: dict[str, Tensor] = {"position": torch.zeros(rows, dtype=torch.long, device=memory.device)}
+        for number, block in enumerate(self.blocks):
+            key, value = block.cross_attention.remember(memory)  # type: ignore[operator, union-attr]
+            remembered[f"key{number}"], remembered[f"value{number}"] = key, value
+            for name in (f"key{number}", f"value{number}"):
+                past[name] = memory.new_zeros(rows, self.heads, max_length, head)
+        growing = frozenset(past) - {"position"}
+        return DecoderState(beam=beam, memory=remembered, past=past, growing=growing)
+
+    def step(self, x: Tensor, state: DecoderState, *, attention: bool) -> tuple[Tensor, Tensor | None]:
+        """x (R, 1, dim) -> (R, 1, dim), and where asked the last block's cross-attention, mean over heads: (R, S)."""
+        state.bound = min(state.bound + 1, state.past["key0"].shape[2])
+        mask = padding_mask(state.memory["lengths"], state.memory["key0"].shape[2])  # (B, 1, 1, S)
+        position, weights = state.past["position"], None
+        for number, block in enumerate(self.blocks):
+            x, weights = block.step(  # type: ignore[operator]
+                x,
+                (state.past[f"key{number}"], state.past[f"value{number}"]),
+                (state.memory[f"key{number}"], state.memory[f"value{number}"]),
+                mask,
+                position=position,
+                bound=state.bound,
+                weights=attention and number == len(self.blocks) - 1,
+            )
+        position.add_(1)  # in place: a captured step finds it where it was
+        return self.norm(x), None if weights is None else weights.mean(dim=1)
+
+
+class TransformerTranslator(nn.Module):
+    """Embedding → encoder → memory; embedding → decoder over memory → projection to the target vocabulary."""
+
+    capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant", "attends"})
+
+    def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        c = config
+        self.max_source_length = self.max_target_length = c.max_length
+        make = dict(positions=c.positions, max_length=c.max_length, dropout=c.dropout)
+        self.source_embedding = Embedding(source_vocabulary, c.dim, **make)  # type: ignore[arg-type]
+        self.target_embedding = Embedding(target_vocabulary, c.dim, **make)  # type: ignore[arg-type]
+        self.encoder = TransformerEncoder(c)
+        self.decoder = TransformerDecoder(c)
+        self.projection = nn.Linear(c.dim, target_vocabulary, bias=False)
+        nn.init.normal_(self.projection.weight, std=c.dim**-0.5)
+        if c.tie != "none":
+            self.projection.weight = self.target_embedding.table.weight
+        if c.tie == "all":
+            if source_vocabulary != target_vocabulary:
+                raise ValueError("tie=all needs one joint vocabulary; set model.tie=target or tokenizer.shared=true")
+            self.source_embedding.table.weight = self.target_embedding.table.weight
+
+    def encode(self, source: Tensor, source_lengths: Tensor) -> Tensor:
+        """(B, S) -> memory (B, S, dim)"""
+        return self.encoder(self.source_embedding(source), source_lengths)
+
+    def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+        """Teacher forcing: source (B, S), target (B, T) from BOS on -> logits of each next token (B, T, V)."""
+        memory = self.encode(source, source_lengths)
+        return self.projection(self.decoder(self.target_embedding(target), memory, source_lengths))
+
+    def log_probabilities(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+        return F.log_softmax(self(source, source_lengths, target).float(), dim=-1)
+
+    def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> DecoderState:
+        memory = self.encode(source, source_lengths)
+        return self.decoder.start(memory, source_lengths, beam, min(max_length, self.max_target_length))
+
+    def step(
+        self, tokens: Tensor, state: DecoderState, *, attention: bool = False
+    ) -> tuple[Tensor, DecoderState, Tensor | None]:
+        x = self.target_embedding(tokens[:, None], state.past["position"])  # (R, 1, dim)
+        x, looked = self.decoder.step(x, state, attention=attention)
+        return F.log_softmax(self.projection(x[:, 0]).float(), dim=-1), state, looked
+
+    def parameter_count(self) -> int:
+        """Every trained number once: tied tables count once, sinusoidal positions not at all."""
+        return sum(p.numel() for p in self.parameters())
+
+    def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
+        """Floating-point operations of one forward pass over that many tokens in sentences of those mean lengths.
+
+        A product of an (m, k) by a (k, n) matrix counts 2mkn; norms, softmax and sums are left out. Training costs three
+        times as much: the backward pass is two products for each of the forward's.
+        """
+        c = self.config
+        attention, feed_forward = 8 * c.dim**2, 4 * c.dim * c.feed_forward  # per token and block
+        encoder = c.layers * (attention + feed_forward + 4 * c.dim * source_length)
+        over_source = 4 * c.dim**2 + 4 * c.dim * source_length  # queries and output, then scores and sums
+        decoder = (c.decoder_layers or c.layers) * (
+            attention + over_source + feed_forward + 4 * c.dim * (target_length / 2)
+        )
+        project = 2 * c.dim * self.projection.out_features
+        remember = (c.decoder_layers or c.layers) * 4 * c.dim**2  # keys and values of each source token
+        return source_tokens * (encoder + remember) + target_tokens * (decoder + project)
+
+    def cache_bytes_per_token(self) -> int:
+        """Bytes of keys and values that each token of a hypothesis adds while decoding."""
+        size = self.projection.weight.element_size()
+        return 2 * (self.config.decoder_layers or self.config.layers) * self.config.dim * size

@@ -1,0 +1,185 @@
+"""Batches: which rows are learned together, in which order, as padded arrays.
+
+A batch holds rows of about the same length, as many as fit: rows × longest ≤ `batch_tokens`, counted with special
+tokens and padding, because that is what a device computes and stores. Everything is a pure function of (corpus,
+batch_tokens, seed, epoch, index): there is no state to save, and a run that resumes at a position gets the batch it
+would have got.
+
+The order of an epoch: rows are sorted by length, a little shaken, cut greedily into batches, and the batches are
+shuffled. A corpus of many millions of rows is first parted into pools of whole blocks (a random choice of blocks for
+each pool, another one every epoch), so that reading stays near and sorting stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anaphora.errors import UserError
+from anaphora.text.corpus import Corpus
+from anaphora.text.tokenizer import BOS, EOS, PAD
+
+if TYPE_CHECKING:
+    from anaphora.text.subword_dropout import SubwordSampler
+
+BLOCK_ROWS, POOL_BLOCKS = 65_536, 16  # a pool: about a million rows
+JITTER = 2.0  # tokens by which the other side may be out of order; 4 % padding on Multi30k, 3 % without
+Position = tuple[int, int]  # (epoch, index)
+
+
+@dataclass
+class Batch:
+    """Some rows as arrays. A source is ids + EOS; any other side is BOS + ids + EOS."""
+
+    rows: np.ndarray  # (B,) row numbers in the corpus
+    tokens: dict[str, np.ndarray]  # per side (B, T) int64, PAD after the end
+    lengths: dict[str, np.ndarray]  # per side (B,) int64, special tokens included
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def cells(self) -> int:
+        """Everything a device sees, padding included."""
+        return sum(tokens.size for tokens in self.tokens.values())
+
+
+class Batches:
+    """The batches of a corpus, by epoch and index.
+
+    With a `sampler` for a side, its text is cut anew into subwords at every visit (subword dropout); rows then grow a
+    little beyond the lengths that were bounded.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        batch_tokens: int,
+        seed: int = 1,
+        *,
+        samplers: Mapping[str, SubwordSampler] | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        if batch_tokens < 1:
+            raise UserError(f"training.batch_tokens is {batch_tokens}", cure="make it a few thousand")
+        self.corpus, self.batch_tokens, self.seed = corpus, batch_tokens, seed
+        self.samplers = dict(samplers or {}) if dropout > 0 else {}
+        self.dropout = dropout
+        self.begins = {side: int(side != "source") for side in corpus.sides}  # BOS in front?
+        specials = np.array([1 + self.begins[side] for side in corpus.sides], dtype=np.int32)
+        self._lengths: np.ndarray = corpus.lengths + specials  # (n, sides)
+        self._longest: np.ndarray = self._lengths.max(axis=1)  # (n,)
+        self.order = lru_cache(maxsize=2)(self._order)  # an epoch and the next, for the prefetcher
+
+    # -- order ---------------------------------------------------------------------------------------------------------
+
+    def _order(self, epoch: int) -> list[np.ndarray]:
+        """The rows of each batch of an epoch, in the order of training."""
+        random = np.random.Generator(np.random.PCG64([self.seed, epoch]))
+        blocks = np.argsort(random.random(-(-len(self.corpus) // BLOCK_ROWS)))
+        batches: list[np.ndarray] = []
+        for start in range(0, len(blocks), POOL_BLOCKS):
+            pool = [
+                np.arange(b * BLOCK_ROWS, min((b + 1) * BLOCK_ROWS, len(self.corpus)))
+                for b in sorted(blocks[start : start + POOL_BLOCKS].tolist())
+            ]
+            cut = self._cut(np.concatenate(pool), random)
+            batches += [cut[i] for i in np.argsort(random.random(len(cut)))]
+        return batches
+
+    def _cut(self, rows: np.ndarray, random: np.random.Generator | None) -> list[np.ndarray]:
+        """Sort rows by length and cut greedily; without `random`, equals stay in the order of the corpus."""
+        longest, lengths = self._longest[rows], self._lengths[rows]
+        # Among rows of the same longest side, neighbours should agree on the other one as well. Every second group runs
+        # backwards, so that the end of one group is like the start of the next.
+        skew = (lengths[:, 0] - lengths[:, -1]) * (1.0 - 2.0 * (longest % 2))  # (n,) which side is longer, by how much
+        if random is not None:
+            skew += random.random(len(rows)) * JITTER
+        rows = rows[np.lexsort((skew, longest))]  # stable: without `random`, equals stay in the order of the corpus
+        longest = self._longest[rows]
+        batches, start = [], 0
+        room = self.batch_tokens if random is None else int(self.batch_tokens * random.random())  # shifts every border
+        while start < len(rows):
+            most = max(1, room // int(longest[start]))  # longer rows follow, so at most this many fit
+            window = longest[start : start + most]
+            fits = max(1, int(np.searchsorted(window * np.arange(1, len(window) + 1), room, side="right")))
+            batches.append(rows[start : start + fits])
+            start, room = start + fits, self.batch_tokens
+        return batches
+
+    def count(self, epoch: int) -> int:
+        """How many batches an epoch has; epochs may differ by a few."""
+        return len(self.order(epoch))
+
+    # -- batches -------------------------------------------------------------------------------------------------------
+
+    def batch(self, epoch: int, index: int) -> Batch:
+        """One batch, always the same for the same position."""
+        return self._make(self.order(epoch)[index], (self.seed, epoch, index))
+
+    def from_position(self, epoch: int, index: int, *, prefetch: bool = False) -> Iterator[tuple[Batch, Position]]:
+        """Batches from a position on, without end, each with the position after it; `prefetch` only adds speed."""
+        if not prefetch:
+            for here, after in self._positions(epoch, index):
+                yield self.batch(*here), after
+            return
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as worker:
+            waiting: list[tuple[Future[Batch], Position]] = []
+            try:
+                for here, after in self._positions(epoch, index):
+                    waiting.append((worker.submit(self.batch, *here), after))
+                    if len(waiting) > 3:
+                        future, then = waiting.pop(0)
+                        yield future.result(), then
+            finally:
+                for future, _ in waiting:
+                    future.cancel()
+
+    def _positions(self, epoch: int, index: int) -> Iterator[tuple[Position, Position]]:
+        while True:
+            after = (epoch, index + 1) if index + 1 < self.count(epoch) else (epoch + 1, 0)
+            if index < self.count(epoch):
+                yield (epoch, index), after
+            epoch, index = after
+
+    def fixed(self) -> Iterator[Batch]:
+        """Every row once, by length, without dropout: for validation."""
+        for rows in self._cut(np.arange(len(self.corpus)), None):
+            yield self._make(rows, None)
+
+    def largest(self) -> Batch:
+        """The batch that needs most memory, to be tried first."""
+        cuts = self._cut(np.arange(len(self.corpus)), None)
+        cells = [len(rows) * int(self._lengths[rows].max(axis=0).sum()) for rows in cuts]
+        most = max(range(len(cuts)), key=lambda i: (cells[i], int(self._longest[cuts[i]].max())))
+        return self._make(cuts[most], None)
+
+    def _make(self, rows: np.ndarray, sampling: tuple[int, ...] | None) -> Batch:
+        tokens, lengths = {}, {}
+        for number, side in enumerate(self.corpus.sides):
+            if sampling is not None and side in self.samplers:
+                texts = self.corpus.texts(side, rows)
+                ids = self.samplers[side].encode_batch(texts, self.dropout, (*sampling, number))
+                values, size = np.concatenate(ids), np.array([len(row) for row in ids], dtype=np.int64)
+            else:
+                values, offsets = self.corpus.ids(side, rows)
+                size = np.diff(offsets)
+            tokens[side], lengths[side] = pad(values, size, self.begins[side])
+        return Batch(rows, tokens, lengths)
+
+
+def pad(values: np.ndarray, size: np.ndarray, begin: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows laid end to end -> (B, T) with EOS, PAD after it, and with `begin` BOS in front; and lengths (B,)."""
+    lengths = size + begin + 1
+    column = np.arange(lengths.max())  # (T,)
+    tokens = np.full((len(size), len(column)), PAD, dtype=np.int64)
+    tokens[(column >= begin) & (column < (size + begin)[:, None])] = values
+    tokens[np.arange(len(size)), size + begin] = EOS
+    if begin:
+        tokens[:, 0] = BOS
+    return tokens, lengths

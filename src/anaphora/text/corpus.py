@@ -1,0 +1,125 @@
+"""A prepared corpus: text and ids in Arrow files, mapped into memory rather than loaded.
+
+Each row keeps, for every side, its text (`source`) and its ids (`source_ids`), and its line number in the input; any
+tool that reads Arrow reads it. Nothing here assumes two sides: a translator has "source" and "target", a language model
+only "text". `preparation.py` writes these files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from anaphora.errors import UserError
+
+Sides = dict[str, list[str]]  # the files of each side, by its name
+
+
+@dataclass(kw_only=True)
+class DataConfig:
+    """Which text to learn from (section `data`)."""
+
+    source: list[str] = field(default_factory=list)
+    """Files to translate from: plain text, TSV, JSONL or Parquet (pairs.tsv#1, pairs.jsonl#de), also .gz .xz .zst."""
+    target: list[str] = field(default_factory=list)
+    """Files to translate into, line for line."""
+    valid_source: list[str] = field(default_factory=list)
+    """The source side of validation text; without it, some of the corpus is held out."""
+    valid_target: list[str] = field(default_factory=list)
+    """The target side of validation text."""
+    hold_out: int | None = None
+    """Pairs held out for validation when there are no validation files; nothing: 5 %, at most 2,000; 0: none."""
+    max_length: int = 256
+    """Pairs with more tokens than this on a side are left out, and counted."""
+    tokenizer_lines: int = 1_000_000
+    """The tokeniser learns from at most this many lines of each side, spread evenly over the corpus."""
+    seed: int = 1
+    """Another seed holds out other pairs."""
+
+    def sides(self) -> Sides:
+        return {side: files for side, files in (("source", self.source), ("target", self.target)) if files}
+
+    def valid_sides(self) -> Sides:
+        named = (("source", self.valid_source), ("target", self.valid_target))
+        return {side: files for side, files in named if files}
+
+
+class Corpus:
+    """A mapped corpus: `len`, `sides`, `lengths`, and the text and ids of any rows."""
+
+    def __init__(self, shards: list[pa.RecordBatch], sides: Sequence[str]) -> None:
+        self.sides = tuple(sides)
+        self.shards = shards
+        self._starts = np.cumsum([0, *(shard.num_rows for shard in shards)])  # first row of each shard
+        self._offsets = {s: [_numpy(shard.column(f"{s}_ids").offsets) for shard in shards] for s in sides}
+        self._values = {s: [_numpy(shard.column(f"{s}_ids").values) for shard in shards] for s in sides}
+        lengths = [np.concatenate([np.diff(o) for o in self._offsets[s]] or [np.zeros(0, np.int32)]) for s in sides]
+        self.lengths: np.ndarray = np.stack(lengths, axis=1).astype(np.int32, copy=False)  # (n, sides), no specials
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Corpus:
+        """Map `folder/*.arrow`; the pages are read when they are touched."""
+        shards = []
+        for path in sorted(Path(folder).glob("*.arrow")):
+            try:
+                shards.append(pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0))
+            except pa.ArrowException as error:
+                raise UserError(
+                    f"this shard is damaged ({error})", file=path, cure="prepare the corpus again"
+                ) from error
+        if not shards:
+            raise UserError("there is no prepared corpus here", file=folder, cure="prepare the corpus first")
+        names = shards[0].schema.names
+        return cls(shards, [name.removesuffix("_ids") for name in names if name.endswith("_ids")])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def text(self, side: str, row: int) -> str:
+        return self.texts(side, [row])[0]
+
+    def texts(self, side: str, rows: Sequence[int] | np.ndarray) -> list[str]:
+        """The text of some rows, in the order asked for."""
+        shards = np.searchsorted(self._starts, rows, side="right") - 1
+        return [self.shards[s].column(side)[r - self._starts[s]].as_py() for s, r in zip(shards, rows)]
+
+    def lines(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Line numbers in the input, from 1. (R,)"""
+        shards = np.searchsorted(self._starts, rows, side="right") - 1
+        found = [self.shards[s].column("line")[r - self._starts[s]].as_py() for s, r in zip(shards, rows)]
+        return np.array(found, dtype=np.int64)
+
+    def ids(self, side: str, rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of some rows end to end, and where each row starts: `values[offsets[i]:offsets[i + 1]]`."""
+        rows = np.asarray(rows, dtype=np.int64)  # (R,)
+        lengths = self.lengths[rows, self.sides.index(side)].astype(np.int64)
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        shards = np.searchsorted(self._starts, rows, side="right") - 1
+        if len(rows) and (shards == shards[0]).all():
+            return self._gather(side, int(shards[0]), rows, lengths, offsets), offsets
+        values = np.empty(offsets[-1], dtype=np.int32)
+        for shard in np.unique(shards):
+            here = np.flatnonzero(shards == shard)
+            within = np.zeros(len(here) + 1, dtype=np.int64)
+            np.cumsum(lengths[here], out=within[1:])
+            into = np.arange(within[-1]) + np.repeat(offsets[here] - within[:-1], lengths[here])
+            values[into] = self._gather(side, int(shard), rows[here], lengths[here], within)
+        return values, offsets
+
+    def _gather(self, side: str, shard: int, rows: np.ndarray, lengths: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Rows of one shard, end to end: each position of the result is its row's start there plus how far it is in."""
+        starts = self._offsets[side][shard][rows - self._starts[shard]]
+        where = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        gathered: np.ndarray = self._values[side][shard][where]
+        return gathered
+
+
+def _numpy(array: pa.Array) -> np.ndarray:
+    view: np.ndarray = array.to_numpy(zero_copy_only=True)
+    return view

@@ -1,0 +1,254 @@
+"""Reading lines of text from the files people have: plain text, TSV, JSONL, Parquet; bare or as .gz, .xz, .zst.
+
+A side of a corpus ("source", "target", "text") is a list of places, read one after the other. A place is a path, and
+for files with columns which column: `pairs.tsv#2` (columns count from 1; there is no header), `pairs.jsonl#de`,
+`pairs.parquet#de`. Without one, a source is column 1 or the key "source", a target column 2 or the key "target", and
+any other side column 1 or the key of its own name.
+
+Everything streams. A line ends at "\\n" and nowhere else: U+2028, "\\x0b" or "\\x85" inside a line are text, and tools
+that split there shift one side against the other. Only what editors add is taken off, and counted: a byte-order mark at
+the start, "\\r" at line ends. A line break inside a JSON or Parquet string becomes a space, since a line is a line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from anaphora.errors import UserError, nearest
+
+BLOCK = 1 << 20  # bytes read at a time
+COMPRESSIONS = (".gz", ".xz", ".zst")
+
+
+class Place(NamedTuple):
+    """One file, and the column of it that holds the text."""
+
+    path: Path
+    format: str  # text, tsv, jsonl, parquet
+    column: str  # "" in plain text
+
+
+def place(name: str, side: str) -> Place:
+    """Read `path#column`, with the column the side has by default."""
+    path, _, column = name.rpartition("#")
+    if not path or Path(name).exists():  # a "#" may be part of the file's own name
+        path, column = name, ""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    last = suffixes[-1] if suffixes else ""
+    format = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}.get(last, "text")
+    if format == "text" and column:
+        raise UserError(f"plain text has no columns, but {name!r} asks for column {column!r}", cure=f"write {path!r}")
+    if format == "tsv":
+        column = column or {"target": "2"}.get(side, "1")
+        if not column.isascii() or not column.isdigit() or int(column) < 1:
+            raise UserError(
+                f"columns of a TSV file are numbers from 1, not {column!r}", file=path, cure=f"write {path}#1"
+            )
+    return Place(Path(path), format, column or (side if format != "text" else ""))
+
+
+def read_rows(sides: dict[str, list[str]], notes: Counter[str] | None = None) -> Iterator[tuple[str, ...]]:
+    """The rows of a corpus, one string a side; `notes` counts what was tidied (bom, crlf, newline).
+
+    >>> list(read_rows({"source": ["train.de"], "target": ["train.en"]}))  # doctest: +SKIP
+    [("Zwei junge weiße Männer …", "Two young, White males …"), …]
+    """
+    notes = Counter() if notes is None else notes
+    columns = [read_column(places, side, notes) for side, places in sides.items()]
+    counts = [0] * len(columns)
+    for number, row in enumerate(zip_longest(*columns), start=1):
+        if None in row:  # a side has ended; count the others to the end, to name both numbers
+            counts = [number - (text is None) for text in row]
+            for side, column in enumerate(columns):
+                counts[side] += sum(1 for _ in column)
+            named = list(zip(sides, counts))
+            (_, least), (_, most) = min(named, key=lambda s: s[1]), max(named, key=lambda s: s[1])
+            said = [f"{', '.join(sides[side])} has {count:,} lines" for side, count in named if count in (least, most)]
+            raise UserError(
+                f"the sides do not match: {' but '.join(said)}", cure="line n of each side must translate line n"
+            )
+        yield row
+
+
+def read_column(places: list[str], side: str, notes: Counter[str]) -> Iterator[str]:
+    """All lines of one side, file after file."""
+    readers: dict[str, Callable[[Place, Counter[str]], Iterator[str]]]
+    readers = {"text": _lines, "tsv": _tsv, "jsonl": _jsonl, "parquet": _parquet}
+    for name in places:
+        where = place(name, side)
+        yield from readers[where.format](where, notes)
+
+
+# -- the four formats --------------------------------------------------------------------------------------------------
+
+
+def _tsv(where: Place, notes: Counter[str]) -> Iterator[str]:
+    column = int(where.column)
+    for number, line in enumerate(_lines(where, notes), start=1):
+        fields = line.split("\t")
+        if len(fields) < column:
+            found = f"{len(fields)} column{'s' * (len(fields) > 1)}"
+            raise UserError(
+                f"column {column} is asked for, but this line has {found}",
+                file=where.path,
+                line=number,
+                cure="part columns by one tab",
+            )
+        yield _one_line(fields[column - 1], notes)
+
+
+def _jsonl(where: Place, notes: Counter[str]) -> Iterator[str]:
+    for number, line in enumerate(_lines(where, notes), start=1):
+        try:
+            document = json.loads(line)
+        except ValueError as error:
+            raise UserError(f"this line is not JSON ({error})", file=where.path, line=number) from error
+        if not isinstance(document, dict):
+            raise UserError(
+                "this line is not a JSON object", file=where.path, line=number, cure='write {"key": "text"}'
+            )
+        if where.column not in document:
+            raise UserError(
+                f"this line has no key {where.column!r}",
+                file=where.path,
+                line=number,
+                cure=f"{nearest(where.column, document)} (ask for a key with {where.path.name}#key)",
+            )
+        text = document[where.column]
+        if not isinstance(text, str):
+            found = "null" if text is None else type(text).__name__
+            raise UserError(f"{where.column!r} holds {found}, not a string", file=where.path, line=number)
+        if "\\u" in line:
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise UserError(
+                    f"{where.column!r} holds half a surrogate pair",
+                    file=where.path,
+                    line=number,
+                    cure="mend the escape",
+                ) from error
+        yield _one_line(text, notes)
+
+
+def _parquet(where: Place, notes: Counter[str]) -> Iterator[str]:
+    import pyarrow.parquet as parquet
+
+    with _reading(where.path):
+        if where.path.suffix.lower() in COMPRESSIONS:  # Parquet is read from its end, so it is unpacked in memory
+            with _open(where.path) as stream:
+                file = parquet.ParquetFile(pa.BufferReader(b"".join(iter(lambda: stream.read(BLOCK), b""))))
+        else:
+            file = parquet.ParquetFile(where.path)
+    names = file.schema_arrow.names
+    if where.column not in names:
+        raise UserError(
+            f"there is no column {where.column!r}",
+            file=where.path,
+            cure=f"{nearest(where.column, names)} (ask for a column with {where.path.name}#name)",
+        )
+    kind = file.schema_arrow.field(where.column).type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise UserError(f"column {where.column!r} holds {kind}, not strings", file=where.path)
+    number = 0
+    with _reading(where.path):
+        for batch in file.iter_batches(columns=[where.column]):
+            for text in batch.column(0).to_pylist():
+                number += 1
+                if text is None:
+                    raise UserError(f"{where.column!r} holds null, not a string", file=where.path, line=number)
+                yield _one_line(text, notes)
+
+
+def _one_line(text: str, notes: Counter[str]) -> str:
+    if "\n" not in text:
+        return text
+    notes["newline"] += 1
+    return text.replace("\r\n", " ").replace("\n", " ")
+
+
+# -- bytes to lines ----------------------------------------------------------------------------------------------------
+
+
+def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
+    """Lines of UTF-8, parted at line feeds only; a last line without one counts like the others."""
+    number, rest, first = 0, b"", True
+    with _reading(where.path), _open(where.path) as stream:
+        while True:
+            block = stream.read(BLOCK)
+            whole, feed, rest = (rest + block).rpartition(b"\n") if block else (rest, b"", b"")
+            if not block and not whole:
+                return
+            if block and not feed:  # no line ends here: `rpartition` left everything in `rest`
+                continue
+            if first and whole.startswith(b"\xef\xbb\xbf"):
+                whole = whole[3:]
+                notes["bom"] += 1
+                if not block and not whole:
+                    return
+            first = False
+            lines = _decode(whole, where.path, number).split("\n")
+            if b"\r" in whole:
+                notes["crlf"] += sum(line.endswith("\r") for line in lines)
+                lines = [line.removesuffix("\r") for line in lines]
+            number += len(lines)
+            yield from lines
+
+
+def _decode(block: bytes, path: Path, before: int) -> str:
+    try:
+        return block.decode()
+    except UnicodeDecodeError as error:
+        start = block.rfind(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"byte {error.start - start + 1} of this line (0x{block[error.start]:02X}) is not UTF-8",
+            file=path,
+            line=before + block.count(b"\n", 0, error.start) + 1,
+            cure=f"convert the file: iconv -f LATIN1 -t UTF-8 {path.name} (with the encoding it has)",
+        ) from error
+
+
+def _open(path: Path) -> Any:
+    """A stream of the file's bytes, unpacked."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        return gzip.open(path, "rb")
+    if suffix == ".xz":
+        return lzma.open(path, "rb")
+    return pa.input_stream(str(path), compression="zstd") if suffix == ".zst" else path.open("rb")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what can be wrong with a file into one sentence."""
+    try:
+        if path.is_dir():
+            raise UserError("this is a folder, not a file", file=path, cure="name the files inside it")
+        yield
+    except FileNotFoundError as error:
+        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        close = get_close_matches(path.name, beside, n=1)
+        cure = f"did you mean {close[0]!r}?" if close else "check the path"
+        raise UserError("there is no such file", file=path, cure=cure) from error
+    except PermissionError as error:
+        raise UserError("this file may not be read", file=path, cure=f"chmod +r {path.name}") from error
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+        if path.suffix.lower() in (*COMPRESSIONS, ".parquet"):
+            raise UserError(
+                f"this archive is damaged or cut short ({error})", file=path, cure="copy or download it again"
+            ) from error
+        raise UserError(f"this file cannot be read ({error})", file=path) from error

@@ -1,0 +1,317 @@
+"""Tokenisers: text to numbers and back, without losing a byte.
+
+Four kinds, one interface. `bpe` (Sennrich et al. 2016) and `unigram` (Kudo 2018) cut words into subwords over the 256
+bytes of UTF-8, so any text in any script has ids and nothing is ever unknown. `word` and `character` are the units of
+older systems; what they have not seen they spell in bytes, or, with `fallback: unk`, replace by one unknown token.
+
+The file is a standard `tokenizer.json` of the `tokenizers` library. The four special tokens have the same ids in every
+tokeniser, and names that text can never form: U+27E8 is outside the byte-level alphabet, and a whole "⟨s⟩" is no single
+word or character. They are plain vocabulary entries, not "added tokens", so the library never looks for them in text:
+a corpus full of "<s>", "<unk>" or even "⟨s⟩" goes through like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as RustTokenizer
+
+from anaphora.errors import UserError
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+SPECIALS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩", "⟨unk⟩")  # by id
+BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))  # how `word` and `character` spell what they do not know
+SMALLEST = len(SPECIALS) + 256
+
+# A word with its space in front (so that it is the same type everywhere), one punctuation mark with its space in front,
+# or white space. An apostrophe between letters belongs to the word: "don't", "l’eau".
+PUNCTUATION_SPLIT = (
+    r" ?[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]|\s+(?!\S)|\s+"  # (?!\S): leave one space
+)
+WHITESPACE_SPLIT = r" [^ ]*"  # whatever stands between two spaces: the right one for text tokenised beforehand
+
+
+@dataclass(kw_only=True)
+class TokenizerConfig:
+    """How text becomes tokens (section `tokenizer`)."""
+
+    kind: Literal["bpe", "unigram", "word", "character"] = "bpe"
+    """Subwords by merging frequent pairs (bpe) or by a unigram language model (unigram), whole words, or characters."""
+    vocabulary: int | None = None
+    """How many tokens, special ones and bytes included; nothing: sized to the corpus."""
+    shared: bool = True
+    """One vocabulary for source and target, or one for each."""
+    dropout: float = 0.0
+    """Subword dropout while training: the chance to skip a merge (bpe) or to sample a word's segmentation (unigram)."""
+    fallback: Literal["bytes", "unk"] = "bytes"
+    """What words and characters outside the vocabulary become: their bytes (nothing is lost), or one unknown token."""
+    split: Literal["punctuation", "whitespace"] = "punctuation"
+    """What a word is (kind: word): punctuation stands apart, or only spaces part words (for tokenised text)."""
+    minimum_count: int = 1
+    """Words and characters seen less often than this are left out; merges always need two."""
+
+
+def vocabulary_for(pairs: int) -> int:
+    """A subword vocabulary sized to the corpus: 2,000 for a few thousand pairs, 32,000 for millions.
+
+    Each subword needs enough examples to learn from, so the vocabulary grows with the corpus but far more slowly.
+    """
+    known = np.log([5_000, 10_000, 30_000, 200_000, 2_000_000])
+    size = np.interp(np.log(max(pairs, 1)), known, [2_000, 4_000, 8_000, 16_000, 32_000])
+    return int(round(float(size), -2))
+
+
+def bytes_to_unicode() -> list[str]:
+    """The byte-level alphabet of GPT-2: a printable character for each of the 256 bytes ("Ġ" is the space)."""
+    printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    others = iter(range(256, 512))
+    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
+
+
+class Tokenizer:
+    """Text to ids and back. Ids never hold special tokens: batches add them, decoding leaves them out."""
+
+    def __init__(self, rust: RustTokenizer) -> None:
+        self.rust = rust
+        self.rust.no_padding()
+        self.rust.no_truncation()
+
+    # -- making, saving, loading ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def train(cls, config: TokenizerConfig, texts: Iterable[str], *, pairs: int | None = None) -> Tokenizer:
+        """Learn a tokeniser from lines of text; `pairs`, the size of the corpus, sets a vocabulary left open.
+
+        The same lines in the same order give the same file, byte for byte.
+        """
+        if config.vocabulary is not None and config.vocabulary < SMALLEST and config.fallback == "bytes":
+            raise UserError(
+                f"tokenizer.vocabulary is {config.vocabulary}, but bytes and special tokens alone are {SMALLEST}",
+                cure=f"make it at least {SMALLEST}, better some thousands",
+            )
+        if config.kind in ("bpe", "unigram"):
+            if config.vocabulary is None and pairs is None:
+                texts = list(texts)
+                pairs = len(texts)
+            size = config.vocabulary or vocabulary_for(pairs or 0)
+            return cls(_train_bpe(config, texts, size) if config.kind == "bpe" else _train_unigram(texts, size))
+        if config.kind == "word":
+            rust = _word_frame(config)
+            return cls(_with_units(rust, config, _count(rust.pre_tokenizer, texts, prefix=" ")))
+        return cls(_with_units(_character_frame(config), config, Counter(chain.from_iterable(_some(texts)))))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
+        """Read a `tokenizer.json`."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot read the tokeniser: {error.strerror}", file=path) from error
+        except UnicodeDecodeError as error:
+            raise UserError("this is not a tokenizer.json: it is not text", file=path) from error
+        return cls.from_json(text, file=path)
+
+    @classmethod
+    def from_json(cls, text: str, *, file: str | os.PathLike[str] | None = None) -> Tokenizer:
+        """Rebuild a tokeniser from the text of a `tokenizer.json`."""
+        try:
+            rust = RustTokenizer.from_str(text)
+        except Exception as error:  # the library raises bare Exception
+            raise UserError(f"this is not a tokenizer.json: {error}", file=file) from error
+        if tuple(rust.id_to_token(i) for i in range(4)) != SPECIALS:
+            raise UserError(
+                f"the first four tokens are not {' '.join(SPECIALS)}",
+                file=file,
+                cure="use a tokenizer.json that Anaphora made",
+            )
+        return cls(rust)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a `tokenizer.json`, whole or not at all."""
+        path = Path(path)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(self.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+    def to_json(self) -> str:
+        return self.rust.to_str(pretty=True)
+
+    def fingerprint(self) -> str:
+        """Sixteen bytes, in hex, that change whenever the tokeniser does."""
+        return hashlib.sha256(self.rust.to_str().encode()).hexdigest()[:32]
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _json(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.rust.to_str())
+        return document
+
+    @property
+    def kind(self) -> str:
+        """bpe, unigram, word or character, read off the parts of the file."""
+        if self._json["model"]["type"] == "Unigram":
+            return "unigram"
+        if self._json["normalizer"]:
+            return "word"
+        return "bpe" if self._json["pre_tokenizer"] else "character"
+
+    @cached_property
+    def vocabulary_size(self) -> int:
+        return self.rust.get_vocab_size()
+
+    def __len__(self) -> int:
+        return self.vocabulary_size
+
+    def token(self, id: int) -> str:
+        """The vocabulary's own name of a token: "Ġdog", "<0x41>", "⟨s⟩"."""
+        name = self.rust.id_to_token(int(id))
+        if name is None:
+            raise IndexError(f"no token {id}: the vocabulary has {self.vocabulary_size}")
+        return name
+
+    def token_bytes(self, id: int) -> bytes:
+        """The UTF-8 bytes a token stands for (" dog"); none for a special token."""
+        name = self.token(id)
+        if id < len(SPECIALS):
+            return b""
+        if self.kind in ("bpe", "unigram"):
+            return bytes(self._byte_of[character] for character in name)
+        return bytes([BYTE_TOKENS.index(name)]) if name in BYTE_TOKENS else name.encode()
+
+    @cached_property
+    def _byte_of(self) -> dict[str, int]:
+        return {character: byte for byte, character in enumerate(bytes_to_unicode())}
+
+    # -- using it ------------------------------------------------------------------------------------------------------
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self.rust.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Many lines at once, over all cores."""
+        encodings = self.rust.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Ids to text; special tokens are left out, and bytes that are no valid UTF-8 become U+FFFD."""
+        text: str = self.rust.decode(self._spoken(ids), skip_special_tokens=False)
+        return text
+
+    def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
+        return self.rust.decode_batch([self._spoken(ids) for ids in batch], skip_special_tokens=False)
+
+    def _spoken(self, ids: Iterable[int]) -> list[int]:
+        return [int(id) for id in ids if id > UNK or (id == UNK and self._says_unk)]
+
+    @cached_property
+    def _says_unk(self) -> bool:
+        return self.kind in ("word", "character") and not self._json["model"].get("byte_fallback", False)
+
+
+# -- the four kinds ----------------------------------------------------------------------------------------------------
+
+
+def _byte_level(model: models.Model) -> RustTokenizer:
+    rust = RustTokenizer(model)
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    rust.decoder = decoders.ByteLevel()
+    return rust
+
+
+def _train_bpe(config: TokenizerConfig, texts: Iterable[str], size: int) -> RustTokenizer:
+    rust = _byte_level(models.BPE())
+    # The 256 bytes go in one by one and the specials afterwards: given to the trainer, specials would be "added
+    # tokens", which the library cuts out of raw text.
+    trainer = trainers.BpeTrainer(
+        vocab_size=size - len(SPECIALS),
+        min_frequency=max(2, config.minimum_count),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    rust.train_from_iterator(_some(texts), trainer)
+    trained = json.loads(rust.to_str())["model"]
+    tokens = sorted(trained["vocab"], key=trained["vocab"].__getitem__)
+    vocabulary = {token: id for id, token in enumerate((*SPECIALS, *tokens))}
+    return _byte_level(models.BPE(vocab=vocabulary, merges=[tuple(pair) for pair in trained["merges"]]))
+
+
+def _train_unigram(texts: Iterable[str], size: int) -> RustTokenizer:
+    from anaphora.text.unigram import train_unigram  # numba, only here
+
+    alphabet = bytes_to_unicode()
+    byte_of = {character: byte for byte, character in enumerate(alphabet)}
+    words = _count(pre_tokenizers.ByteLevel(add_prefix_space=False), texts)
+    spelled = Counter({bytes(byte_of[character] for character in word): count for word, count in words.items()})
+    pieces = train_unigram(spelled, size - len(SPECIALS))
+    named = [("".join(alphabet[byte] for byte in piece), round(score, 6)) for piece, score in pieces]
+    return _byte_level(models.Unigram(vocab=[*((special, 0.0) for special in SPECIALS), *named], unk_id=UNK))
+
+
+def _word_frame(config: TokenizerConfig) -> RustTokenizer:
+    rust = RustTokenizer(models.WordLevel(vocab={}, unk_token=SPECIALS[UNK]))
+    pattern = PUNCTUATION_SPLIT if config.split == "punctuation" else WHITESPACE_SPLIT
+    rust.normalizer = normalizers.Prepend(" ")
+    rust.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    spoken = [decoders.ByteFallback()] if config.fallback == "bytes" else [_speak_unk(" <unk>")]
+    rust.decoder = decoders.Sequence([*spoken, decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    return rust
+
+
+def _character_frame(config: TokenizerConfig) -> RustTokenizer:
+    rust = RustTokenizer(models.BPE())
+    spoken = [decoders.ByteFallback()] if config.fallback == "bytes" else [_speak_unk("<unk>")]
+    rust.decoder = decoders.Sequence([*spoken, decoders.Fuse()])
+    return rust
+
+
+def _speak_unk(text: str) -> decoders.Decoder:
+    return decoders.Replace(Regex(f"^{SPECIALS[UNK]}$"), text)  # a whole token, not a part of the word " ⟨unk⟩"
+
+
+def _count(split: pre_tokenizers.PreTokenizer, texts: Iterable[str], prefix: str = "") -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for text in _some(texts):
+        if text:
+            counts.update([piece for piece, _ in split.pre_tokenize_str(prefix + text)])
+    return counts
+
+
+def _with_units(rust: RustTokenizer, config: TokenizerConfig, counts: Counter[str]) -> RustTokenizer:
+    """Put the counted words or characters into the frame, most frequent first."""
+    first = SPECIALS + (BYTE_TOKENS if config.fallback == "bytes" else ())
+    limit = 50_000 if config.vocabulary is None else config.vocabulary
+    known = sorted((-count, unit) for unit, count in counts.items() if count >= config.minimum_count)
+    vocabulary = {unit: id for id, unit in enumerate((*first, *(unit for _, unit in known[: limit - len(first)])))}
+    if config.fallback == "bytes":
+        rust.model = models.BPE(vocab=vocabulary, merges=[], byte_fallback=True, ignore_merges=config.kind == "word")
+    elif config.kind == "word":
+        rust.model = models.WordLevel(vocab=vocabulary, unk_token=SPECIALS[UNK])
+    else:
+        rust.model = models.BPE(vocab=vocabulary, merges=[], unk_token=SPECIALS[UNK], fuse_unk=False)
+    return rust
+
+
+def _some(texts: Iterable[str]) -> Iterable[str]:
+    """The same lines, after making sure there is something to learn from."""
+    written = False
+    for text in texts:
+        written = written or bool(text)
+        yield text
+    if not written:
+        raise UserError("there is no text to learn a tokeniser from", cure="give a file with at least one line of text")

@@ -1,0 +1,55 @@
+"""Averages of weights: over time while training (EMA), and over the last checkpoints at the end (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from anaphora.folder import WEIGHTS
+
+
+class MovingAverage:
+    """θ̄ ← decay · θ̄ + (1 - decay) · θ after every update.
+
+    The decay is smaller at first, (1 + t) / (10 + t), so that the random weights of the start are soon forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.live = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self.mean = {name: p.detach().clone() for name, p in self.live.items()}
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_(list(self.mean.values()), list(self.live.values()), 1 - decay)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Within the block the model *is* the average; afterwards the live weights are back, bit for bit."""
+        with torch.no_grad():
+            saved = {name: p.detach().clone() for name, p in self.live.items()}
+            for name, p in self.live.items():
+                p.copy_(self.mean[name])
+            try:
+                yield
+            finally:
+                for name, p in self.live.items():
+                    p.copy_(saved[name])
+
+
+def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights of several checkpoints, summed in float64."""
+    from safetensors.torch import load_file
+
+    total: dict[str, Tensor] = {}
+    kinds: dict[str, torch.dtype] = {}
+    for checkpoint in checkpoints:
+        for name, tensor in load_file(checkpoint / WEIGHTS).items():
+            kinds[name] = tensor.dtype
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: (tensor / len(checkpoints)).to(kinds[name]) for name, tensor in total.items()}

@@ -1,0 +1,106 @@
+"""What a model says of itself: metrics.json for programs, card.md for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from anaphora.folder import CARD, METRICS, write_json, write_text
+from anaphora.training.checkpoint import Progress
+from anaphora.training.recipes import RunConfig
+from anaphora.training.reporting import duration, short
+from anaphora.version import __version__
+
+
+def write_card(
+    folder: Path,
+    config: RunConfig,
+    progress: Progress,
+    manifest: dict[str, Any],
+    *,
+    weights: str,
+    scores: dict[str, Any],
+    parameters: int,
+    device: str,
+    finished: bool,
+) -> None:
+    """Called whenever other weights become the folder's model; `weights` says which ones they are."""
+    trained = {
+        "source": config.data.source,
+        "target": config.data.target,
+        "pairs": manifest["train"]["rows"],
+        "tokens": manifest["train"]["tokens"],
+        "left_out": manifest["train"]["left_out"],
+        "fingerprint": manifest["settings"]["text"],
+    }
+    cost = {
+        "steps": progress.step,
+        "target_tokens": progress.tokens,
+        "seconds": round(progress.seconds, 1),
+        "flops": progress.flops,
+        "device": device,
+    }
+    write_json(
+        folder / METRICS,
+        {
+            "anaphora": __version__,
+            "weights": weights,
+            "step": progress.step,
+            "finished_step": progress.step if finished else None,
+            "parameters": parameters,
+            "validation": scores,
+            "trained_on": trained,
+            "cost": cost,
+            "history": progress.history,
+        },
+    )
+    write_text(folder / CARD, _card(folder, config, weights, scores, trained, cost, parameters))
+
+
+def _card(
+    folder: Path,
+    config: RunConfig,
+    weights: str,
+    scores: dict[str, Any],
+    trained: dict[str, Any],
+    cost: dict[str, Any],
+    parameters: int,
+) -> str:
+    measured = [
+        f"| {label} | {scores[name]:.{digits}f} | {scores.get(f'{name}_signature', '')} |"
+        for name, label, digits in (
+            ("loss", "loss (nats a token)", 4),
+            ("perplexity", "perplexity", 2),
+            ("bleu", "BLEU", 2),
+            ("chrf", "chrF", 2),
+        )
+        if name in scores
+    ]
+    start = f" It started from `{config.start_from}`." if config.start_from else ""
+    lines = [
+        f"# {folder.resolve().name}",
+        "",
+        f"A translator made with Anaphora {__version__}: recipe `{config.recipe}`, {short(parameters)} parameters "
+        f"({config.model.kind}, {config.model.dim} wide, {config.model.layers} + "
+        f"{config.model.decoder_layers or config.model.layers} layers), {config.tokenizer.kind} tokens.{start}",
+        "",
+        "## Learned from",
+        f"{trained['pairs']:,} pairs of `{' '.join(trained['source'])}` and `{' '.join(trained['target'])}` "
+        f"({short(trained['tokens'].get('target', 0))} target tokens). The weights are {weights}.",
+        "",
+        "## Measured on its validation text",
+        "| score | value | signature |",
+        "|---|---|---|",
+        *(measured or ["| none | | |"]),
+        "",
+        "## Cost",
+        f"{cost['steps']:,} updates, {short(cost['target_tokens'])} target tokens, {duration(cost['seconds'])} on "
+        f"{cost['device']}, {cost['flops']:.3g} floating-point operations.",
+        "",
+        "## Use",
+        "```",
+        f"anaphora translate {folder.name} input.txt",
+        "```",
+        "It takes and returns raw text, one sentence a line.",
+    ]
+    return "\n".join(lines) + "\n"

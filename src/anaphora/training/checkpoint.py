@@ -1,0 +1,151 @@
+"""The whole state of a run, saved so that it can be restored exactly.
+
+A checkpoint is a folder `checkpoints/step-00000500`:
+
+    model.safetensors      the weights to use (the moving average, where there is one)
+    training.safetensors   live weights (where they differ), optimiser moments, random generators
+    progress.json          step, place in the data, best score, patience, history
+
+It is written under another name and renamed when complete. Tied tables are stored once: safetensors holds no two names of
+one memory, and `load_weights` gives both names the same table again.
+
+What stays: the newest `keep` checkpoints made on schedule, the best one, and the newest of all (a Ctrl-C makes one off
+schedule; it goes when the next one comes, and never enters an average).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from anaphora.folder import CHECKPOINTS, WEIGHTS, atomic_folder
+from anaphora.models.weights import load_weights, model_weights, read_weights
+from anaphora.training.averaging import MovingAverage
+
+STATE, PROGRESS = "training.safetensors", "progress.json"
+
+
+@dataclass
+class Progress:
+    """Where a run stands; everything in it that is not a tensor."""
+
+    step: int = 0
+    epoch: int = 0
+    index: int = 0
+    """The next batch of that epoch."""
+    tokens: int = 0
+    """Target tokens learned from."""
+    source_tokens: int = 0
+    seconds: float = 0.0
+    """Training time of all sessions, validation included."""
+    flops: float = 0.0
+    best: float | None = None
+    best_step: int | None = None
+    stale: int = 0
+    """Checkpoints since the best one."""
+    stopped: str | None = None
+    """Why training ended of itself (early stopping), if it did."""
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """One entry a validation."""
+
+
+class Checkpoints:
+    """The checkpoints of one run folder."""
+
+    def __init__(self, folder: Path, *, keep: int, every: int) -> None:
+        self.folder = folder / CHECKPOINTS
+        self.keep = keep
+        self.every = every
+
+    def all(self) -> list[Path]:
+        """Oldest first."""
+        return sorted(self.folder.glob("step-*"))
+
+    def scheduled(self) -> list[Path]:
+        return [path for path in self.all() if step_of(path) % self.every == 0]
+
+    def newest(self) -> Path | None:
+        return next(reversed(self.all()), None)
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def save(
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, ema: MovingAverage | None, progress: Progress
+    ) -> Path:
+        from safetensors.torch import save_file
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.path(progress.step)
+        state = _optimiser_tensors(model, optimiser)
+        state["random.cpu"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            state["random.cuda"] = torch.cuda.get_rng_state()
+        live = model_weights(model)
+        if ema is not None:
+            state |= {f"live.{name}": tensor for name, tensor in live.items()}
+        metadata = {"format": "pt", "step": str(progress.step)}
+        with atomic_folder(path) as temporary:
+            save_file(live if ema is None else live | ema.mean, temporary / WEIGHTS, metadata)
+            save_file({name: tensor.contiguous() for name, tensor in state.items()}, temporary / STATE, metadata)
+            (temporary / PROGRESS).write_text(json.dumps(asdict(progress), indent=2), encoding="utf-8")
+        self.prune(progress)
+        return path
+
+    def prune(self, progress: Progress) -> None:
+        """Delete what the rule at the top of this file does not keep."""
+        stay = {*self.scheduled()[-self.keep :], self.path(progress.step)}
+        if progress.best_step is not None:
+            stay.add(self.path(progress.best_step))
+        for path in self.all():
+            if path not in stay:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def restore(
+        self, path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, ema: MovingAverage | None
+    ) -> Progress:
+        """Make everything as it was when `path` was saved, the random generators last."""
+        weights, state = read_weights(path / WEIGHTS), read_weights(path / STATE)
+        live = {name.removeprefix("live."): tensor for name, tensor in state.items() if name.startswith("live.")}
+        load_weights(model, live or weights, file=path / WEIGHTS)
+        if ema is not None:
+            for name, tensor in ema.mean.items():
+                tensor.copy_(weights[name])
+        _restore_optimiser(model, optimiser, state)
+        torch.set_rng_state(state["random.cpu"])
+        if "random.cuda" in state and torch.cuda.is_available():
+            torch.cuda.set_rng_state(state["random.cuda"])
+        return self.read_progress(path)
+
+    def read_progress(self, path: Path) -> Progress:
+        return Progress(**json.loads((path / PROGRESS).read_text(encoding="utf-8")))
+
+
+def step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
+
+
+def _optimiser_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """{"optimiser.exp_avg.encoder.…": tensor}: named by parameter, so that no order has to be trusted."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return {
+        f"optimiser.{key}.{names[parameter]}": tensor
+        for parameter, entries in optimiser.state.items()
+        for key, tensor in entries.items()
+    }
+
+
+def _restore_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, state: dict[str, Tensor]) -> None:
+    parameters = dict(model.named_parameters())
+    optimiser.state.clear()
+    for name, tensor in state.items():
+        if name.startswith("optimiser."):
+            key, _, parameter = name.removeprefix("optimiser.").partition(".")
+            where = parameters[parameter]
+            optimiser.state[where][key] = tensor.clone().to(where.device)

@@ -1,0 +1,300 @@
+"""The loop that learns: every system of the house is trained by it, none copies it.
+
+    repeat:  take the next batches → loss and gradients → one update → log
+             at a checkpoint: validate → note the best → save everything → stop if patience is over
+
+The order of the data is a pure function of (seed, epoch), so a place in it is two numbers; dropout follows torch's
+generator, whose state is saved. So a run that was killed and started again does bit for bit what an unbroken one does
+(on a CPU, with the same number of threads and without compilation).
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from anaphora.errors import UserError
+from anaphora.models.transformer import TransformerTranslator
+from anaphora.text.batches import Batch, Batches
+from anaphora.training.averaging import MovingAverage
+from anaphora.training.checkpoint import Checkpoints, Progress
+from anaphora.training.memory import try_largest
+from anaphora.training.objective import Forward, TranslationBatch, cross_entropy
+from anaphora.training.optimiser import build_optimiser, learning_rate
+from anaphora.training.settings import TrainingConfig
+from anaphora.training.validation import Validation, Validator, better
+
+
+class Interrupted(Exception):
+    """Ctrl-C or SIGTERM; everything up to this moment is saved."""
+
+    def __init__(self, step: int | None = None) -> None:
+        self.step = step
+        super().__init__("interrupted")
+
+
+@dataclass
+class Update:
+    """What one update has to tell the reporter. Tensors: reading them waits for the device."""
+
+    step: int
+    loss: Tensor
+    """Mean over the update's tokens, label smoothing included."""
+    gradient_norm: Tensor
+    learning_rate: float
+    tokens: int
+
+
+class Reporter(Protocol):
+    """Who is told how it goes (training/reporting.py has them)."""
+
+    def start(self, progress: Progress, total: int | None) -> None: ...
+    def update(self, update: Update, progress: Progress) -> None: ...
+    def validation(self, validation: Validation, progress: Progress, *, best: bool) -> None: ...
+    def message(self, text: str) -> None: ...
+    def finish(self) -> None: ...
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Within the block, SIGINT and SIGTERM set the event and let the current update end; a second one stops at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def ask(number: int, frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Trainer:
+    """One run: model, data, optimiser and progress, and the loop over them."""
+
+    def __init__(
+        self,
+        model: TransformerTranslator,
+        batches: Batches,
+        validator: Validator | None,
+        config: TrainingConfig,
+        folder: Path,
+        reporter: Reporter,
+        device: torch.device,
+        publish: Callable[[Path, Progress], None],
+    ) -> None:
+        self.model = model.to(device)
+        self.batches = batches
+        self.validator = validator
+        self.config = config
+        self.folder = folder
+        self.reporter = reporter
+        self.device = device
+        self.publish = publish  # makes the checkpoint at that path the folder's model
+        self.optimiser = build_optimiser(model, config)
+        self.ema = MovingAverage(model, config.ema) if config.ema else None
+        self.checkpoints = Checkpoints(folder, keep=config.keep, every=config.checkpoint_every)
+        self.progress = Progress()
+        self.total = self.planned_steps()
+        self.forward: Forward = self.maybe_compile()
+
+    # What a run does -------------------------------------------------------------------------------------------------
+
+    def fit(self) -> Progress:
+        """Learn until a limit, early stopping or an interruption; then `progress` and the folder say how it went."""
+        self.resume()
+        if self.over() is None:
+            self.probe()
+        self.reporter.start(self.progress, self.total)
+        began, before = time.monotonic(), self.progress.seconds
+        try:
+            with interruptible() as asked:
+                self.model.train()
+                while self.over() is None and not asked.is_set():
+                    update = self.update(self.take())
+                    self.progress.seconds = before + time.monotonic() - began
+                    self.watch(update)
+                    if self.progress.step % self.config.checkpoint_every == 0:
+                        self.checkpoint()
+                if asked.is_set():
+                    self.save()
+                    raise Interrupted(self.progress.step)
+            if self.progress.step % self.config.checkpoint_every:  # the end fell between two checkpoints
+                self.checkpoint()
+        finally:
+            self.reporter.finish()
+        return self.progress
+
+    def take(self) -> list[Batch]:
+        """The next batches of one update; an update may begin in one epoch and end in the next."""
+        taken = []
+        for _ in range(self.config.accumulate):
+            batch, (self.progress.epoch, self.progress.index) = next(self.stream)
+            taken.append(batch)
+        return taken
+
+    def update(self, batches: list[Batch]) -> Update:
+        """One step of the optimiser on the mean loss over all tokens of these batches."""
+        progress, config = self.progress, self.config
+        on_device = [TranslationBatch.of(batch, self.device) for batch in batches]
+        tokens = sum(batch.tokens for batch in on_device)
+        progress.step += 1
+        rate = learning_rate(progress.step, config, self.total)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        losses = [self.learn(batch, tokens) for batch in on_device]
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        if self.ema is not None:
+            self.ema.update(progress.step)
+        self.count(batches, on_device)
+        return Update(progress.step, torch.stack(losses).sum(), norm, rate, tokens)
+
+    def learn(self, batch: TranslationBatch, tokens: int) -> Tensor:
+        """Forward and backward; the gradient is that of the mean over `tokens`."""
+        with self.autocast():
+            loss = cross_entropy(self.forward, batch, self.config.label_smoothing) / tokens
+        loss.backward()
+        return loss.detach()
+
+    def checkpoint(self) -> None:
+        """Validate, note whether it is the best, save, publish the best as the folder's model."""
+        progress = self.progress
+        best = True  # without validation the newest is the best there is
+        if self.validator is not None:
+            validation = self.validate()
+            value = validation.metric(self.config.metric)
+            best = better(self.config.metric, value, progress.best)
+            progress.history.append({"step": progress.step, **validation.scores})
+            progress.stale = 0 if best else progress.stale + 1
+            if best:
+                progress.best, progress.best_step = value, progress.step
+            if self.config.patience and progress.stale >= self.config.patience:
+                progress.stopped = (
+                    f"no better {self.config.metric} in {progress.stale} checkpoints; best at step {progress.best_step}"
+                )
+            self.reporter.validation(validation, progress, best=best)
+        saved = self.save()
+        if best:
+            self.publish(saved, progress)
+
+    # Its parts -------------------------------------------------------------------------------------------------------
+
+    def resume(self) -> None:
+        newest = self.checkpoints.newest()
+        if newest is not None:
+            self.progress = self.checkpoints.restore(newest, self.model, self.optimiser, self.ema)
+        self.stream = self.batches.from_position(self.progress.epoch, self.progress.index)
+
+    def save(self) -> Path:
+        return self.checkpoints.save(self.model, self.optimiser, self.ema, self.progress)
+
+    def validate(self) -> Validation:
+        assert self.validator is not None
+        averaged: AbstractContextManager[None] = self.ema.in_place() if self.ema is not None else nullcontext()
+        with averaged:
+            return self.validator(self.model, autocast=self.autocast())
+
+    def over(self) -> str | None:
+        """Why there is nothing more to do, or None."""
+        progress, config = self.progress, self.config
+        if progress.stopped is not None:
+            return progress.stopped
+        if config.max_steps is not None and progress.step >= config.max_steps:
+            return f"{progress.step} updates done"
+        if config.max_tokens is not None and progress.tokens >= config.max_tokens:
+            return f"{progress.tokens} tokens seen"
+        if config.max_minutes is not None and progress.seconds >= 60 * config.max_minutes:
+            return f"{config.max_minutes:g} minutes over"
+        if config.epochs is not None:
+            whole = int(config.epochs)
+            part = math.ceil((config.epochs - whole) * self.batches.count(whole)) if config.epochs > whole else 0
+            if (progress.epoch, progress.index) >= (whole, part):
+                return f"{config.epochs:g} epochs done"
+        return None
+
+    def planned_steps(self) -> int | None:
+        """How many updates the limits allow, as far as that is known before starting."""
+        plans = [] if self.config.max_steps is None else [self.config.max_steps]
+        if self.config.epochs is not None:
+            plans.append(math.ceil(self.config.epochs * self.batches.count(0) / self.config.accumulate))
+        if self.config.max_tokens is not None:
+            target = self.batches.corpus.sides.index("target")
+            an_epoch = int(self.batches.corpus.lengths[:, target].sum()) + len(self.batches.corpus)
+            plans.append(math.ceil(self.config.max_tokens / an_epoch * self.batches.count(0) / self.config.accumulate))
+        return min(plans, default=None)
+
+    def autocast(self) -> AbstractContextManager[None]:
+        kind, precision = self.device.type, self.config.precision
+        if precision == "auto":
+            precision = "bf16" if kind == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+        return torch.autocast(kind, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+
+    def maybe_compile(self) -> Forward:
+        """Compiling takes about a minute; on a GPU a run of a few thousand updates wins it back."""
+        wanted = self.config.compile
+        pays = self.device.type == "cuda" and (self.total or 0) >= COMPILE_PAYS_FROM
+        if wanted == "on" or (wanted == "auto" and pays):
+            return torch.compile(self.model, dynamic=True)
+        return self.model
+
+    def probe(self) -> None:
+        """The largest batch, forward and backward, before anything else."""
+
+        def learn(batch: Batch) -> None:
+            on_device = TranslationBatch.of(batch, self.device)
+            try:
+                self.learn(on_device, on_device.tokens)
+            finally:
+                self.optimiser.zero_grad(set_to_none=True)
+
+        self.model.train()
+        largest = self.batches.largest()
+        try_largest(largest, learn, batch_tokens=self.config.batch_tokens, accumulate=self.config.accumulate)
+
+    def watch(self, update: Update) -> None:
+        """Log, and stop at a loss that is no number any more: on a GPU that is looked at only when it is logged anyway."""
+        at_checkpoint = update.step % self.config.checkpoint_every == 0
+        logged = update.step % self.config.log_every == 0 or at_checkpoint
+        if (logged or self.device.type == "cpu") and not (update.loss + update.gradient_norm).isfinite():
+            newest = self.checkpoints.newest()
+            kept = f"the checkpoint {newest.name} is good" if newest else "no checkpoint was written yet"
+            raise UserError(
+                f"the loss became {update.loss.item()} at or before step {update.step}; {kept}",
+                file=self.folder,
+                cure=f"start another run with a lower training.learning_rate (now {self.config.learning_rate:g}), "
+                f"a longer training.warmup_steps (now {self.config.warmup_steps}) or training.clip_norm=1",
+            )
+        if logged or update.step == 1:
+            self.reporter.update(update, self.progress)
+
+    def count(self, batches: list[Batch], on_device: list[TranslationBatch]) -> None:
+        for batch, sent in zip(batches, on_device):
+            rows = len(batch.rows)
+            self.progress.tokens += sent.tokens
+            self.progress.source_tokens += sent.source_tokens
+            self.progress.flops += 3 * self.model.flops(
+                sent.source_tokens, sent.tokens, sent.source_tokens / rows, sent.tokens / rows
+            )
+
+
+COMPILE_PAYS_FROM = 5_000
+"""Updates; measured on one H200 (docs/lab-notes.md)."""

@@ -1,0 +1,68 @@
+"""The largest batch first: running out of memory comes in the first second, with a proposal, not after a night."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from anaphora.errors import UserError
+from anaphora.text.batches import Batch
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """CUDA has a class for it; the CPU allocator and the operating system say it in words."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(
+        words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
+    )
+
+
+def first_rows(batch: Batch, rows: int) -> Batch:
+    """The same batch with fewer rows, every side as long as before."""
+    return Batch(
+        rows=batch.rows[:rows],
+        tokens={side: tokens[:rows] for side, tokens in batch.tokens.items()},
+        lengths={side: lengths[:rows] for side, lengths in batch.lengths.items()},
+    )
+
+
+def try_largest(largest: Batch, learn: Callable[[Batch], None], *, batch_tokens: int, accumulate: int) -> None:
+    """Run `learn` (forward and backward, no update) on the largest batch; the random state is left as it was.
+
+    If it does not fit, halve it until it does, and say which settings learn the same in smaller bites.
+    """
+    random = torch.get_rng_state()
+    random_cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    try:
+        rows, first = len(largest.rows), None
+        while True:
+            try:
+                learn(first_rows(largest, rows))
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                first = first or str(error).splitlines()[0]
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            if rows == 1:
+                longest = max(int(np.max(lengths)) for lengths in largest.lengths.values())
+                raise UserError(
+                    f"not even one sentence of {longest} tokens fits in memory ({first})",
+                    cure="take a smaller model (--recipe tiny) or shorter sentences (data.max_length=100)",
+                )
+            rows //= 2
+        if rows < len(largest.rows):
+            parts = -(-len(largest.rows) // rows)
+            raise UserError(
+                f"the largest batch ({batch_tokens} tokens) does not fit in memory ({first})",
+                cure=f"set training.batch_tokens={batch_tokens // parts} training.accumulate={accumulate * parts}, "
+                "which fits and learns the same, or take a smaller model",
+            )
+    finally:
+        torch.set_rng_state(random)
+        if random_cuda is not None:
+            torch.cuda.set_rng_state(random_cuda)

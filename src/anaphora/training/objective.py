@@ -1,0 +1,60 @@
+"""What a run minimises. Systems differ by their loss over a batch; the loop adds nothing to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anaphora.text.batches import Batch
+from anaphora.text.tokenizer import PAD
+
+
+@dataclass
+class TranslationBatch:
+    """A batch on the device that computes: what a translator reads and what it should say."""
+
+    source: Tensor  # (B, S), each row ending in EOS
+    source_lengths: Tensor  # (B,)
+    target: Tensor  # (B, T), BOS … without the last token: what the decoder is given
+    labels: Tensor  # (B, T), … EOS without the first token: what it should say, PAD where nothing
+    tokens: int  # real labels, known on the host
+    source_tokens: int
+
+    @classmethod
+    def of(cls, batch: Batch, device: torch.device) -> TranslationBatch:
+        def send(array: object) -> Tensor:
+            tensor = torch.as_tensor(array)
+            return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+        target = batch.tokens["target"]
+        return cls(
+            source=send(batch.tokens["source"]),
+            source_lengths=send(batch.lengths["source"]),
+            target=send(target[:, :-1].copy()),
+            labels=send(target[:, 1:].copy()),
+            tokens=int((batch.lengths["target"] - 1).sum()),
+            source_tokens=int(batch.lengths["source"].sum()),
+        )
+
+
+Forward = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(source, source_lengths, target) -> logits (B, T, V): a translator, compiled or not."""
+
+
+def cross_entropy(forward: Forward, batch: TranslationBatch, smoothing: float = 0.0) -> Tensor:
+    """Summed over the batch's real tokens: (1 - ε) · -log P(label) + ε · mean over the vocabulary of -log P.
+
+    Label smoothing (ε > 0) keeps the model from growing ever more certain; validation is measured without it.
+    """
+    logits = forward(batch.source, batch.source_lengths, batch.target)  # (B, T, V)
+    return F.cross_entropy(
+        logits.flatten(0, 1).float(),
+        batch.labels.flatten(),
+        ignore_index=PAD,
+        label_smoothing=smoothing,
+        reduction="sum",
+    )

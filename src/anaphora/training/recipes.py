@@ -1,0 +1,132 @@
+"""From a recipe's name and the size of a corpus to the settings of one run.
+
+A recipe is a YAML file with some of the sections `data tokenizer model training decoding` (recipes/*.yaml; a path works too).
+Settings come from four places, each winning over those before it: the defaults in the code, the size of the corpus, the
+recipe, the user's own `section.key=value`. The result is one document, saved with the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anaphora.config import build, merge, read_yaml, to_mapping
+from anaphora.decoding.search import DecodingConfig
+from anaphora.errors import UserError, nearest
+from anaphora.models import settings as model_settings
+from anaphora.models.transformer import TransformerConfig
+from anaphora.text.corpus import DataConfig
+from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.training.settings import TrainingConfig
+
+SECTIONS = ("data", "tokenizer", "model", "training", "decoding")
+
+Document = dict[str, dict[str, Any]]
+
+
+@dataclass
+class RunConfig:
+    """All settings of one run: what config.yaml holds."""
+
+    recipe: str
+    start_from: str | None
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    model: TransformerConfig
+    training: TrainingConfig
+    decoding: DecodingConfig
+
+    def document(self) -> dict[str, Any]:
+        sections = {section: to_mapping(getattr(self, section)) for section in SECTIONS}
+        return {"run": {"recipe": self.recipe, "start_from": self.start_from}, **sections}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any], *, file: str | None = None) -> RunConfig:
+        """The typed settings of a document; every key is checked."""
+        for section, content in document.items():
+            if section not in (*SECTIONS, "run"):
+                raise UserError(f"unknown section {section!r}", file=file, cure=nearest(section, SECTIONS))
+            if content is not None and not isinstance(content, Mapping):
+                cure = f"write `{section}:` and below it `  key: value` lines"
+                raise UserError(f"section {section!r} holds no settings", file=file, cure=cure)
+        run = document.get("run") or {}
+        model = model_settings(document.get("model") or {}, file=file)
+        return cls(
+            recipe=run.get("recipe", "transformer"),
+            start_from=run.get("start_from"),
+            data=build(DataConfig, document.get("data") or {}, section="data", file=file),
+            tokenizer=build(TokenizerConfig, document.get("tokenizer") or {}, section="tokenizer", file=file),
+            model=model,
+            training=build(TrainingConfig, document.get("training") or {}, section="training", file=file),
+            decoding=build(DecodingConfig, document.get("decoding") or {}, section="decoding", file=file),
+        )
+
+
+def recipe_folder() -> Path:
+    """recipes/: inside the package when installed, beside src/ in a checkout."""
+    here = Path(__file__).resolve().parent.parent
+    return here / "recipes" if (here / "recipes").is_dir() else here.parent.parent / "recipes"
+
+
+def recipe_names() -> list[str]:
+    return sorted(path.stem for path in recipe_folder().glob("*.yaml"))
+
+
+def load_recipe(name: str) -> Document:
+    """The sections of a recipe, by name or by file."""
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        path = recipe_folder() / f"{name}.yaml"
+        if not path.is_file():
+            raise UserError(f"there is no recipe {name!r}", cure=nearest(name, recipe_names()))
+    elif not path.is_file():
+        raise UserError("there is no such recipe file", file=path, cure=f"or a name: {', '.join(recipe_names())}")
+    document = read_yaml(path)
+    RunConfig.read(document, file=str(path))  # a mistake in a recipe is named by its file
+    return document
+
+
+def sized_to(pairs: int, recipe: Document) -> Document:
+    """Starting points by corpus size, for whatever the recipe leaves open.
+
+    Small corpora want small, strongly regularised models and many epochs; large ones the published sizes. Validation decides
+    when to stop, so the number of updates is a ceiling.
+    """
+    if pairs < 15_000:
+        model = {"dim": 128, "layers": 4, "heads": 4, "feed_forward": 256, "dropout": 0.3}
+        training = {"learning_rate": 2e-3, "warmup_steps": 500, "batch_tokens": 2048}
+    elif pairs < 300_000:
+        model = {"dim": 256, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.3}
+        training = {"learning_rate": 1e-3, "warmup_steps": 1000, "batch_tokens": 4096}
+    elif pairs < 2_000_000:
+        model = {"dim": 512, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.2}
+        training = {"learning_rate": 7e-4, "warmup_steps": 2000, "batch_tokens": 8192}
+    else:
+        model = {"dim": 512, "layers": 6, "heads": 8, "feed_forward": 2048, "dropout": 0.1}
+        training = {"learning_rate": 7e-4, "warmup_steps": 4000, "batch_tokens": 12_500, "accumulate": 2}
+    # about 20 tokens a pair: 60 epochs of a small corpus, few of a large one, between 2,000 and 100,000 updates
+    updates = 60 * 20 * pairs / (training["batch_tokens"] * training.get("accumulate", 1))
+    training["max_steps"] = int(min(100_000, max(2_000, round(updates, -3))))
+    training["checkpoint_every"] = max(100, min(2_000, training["max_steps"] // 20))
+    training["patience"] = 6
+    if "model" in recipe and set(recipe["model"]) - {"kind"}:  # the recipe has a size of its own
+        model = {}
+    return {"model": model, "training": training}
+
+
+def complete(
+    recipe: str, own: Document, *, pairs: int, start_from: str | None = None, start_model: dict[str, Any] | None = None
+) -> RunConfig:
+    """The full settings of a run over that many pairs; `own` is what the user said."""
+    chosen = load_recipe(recipe)
+    sized = sized_to(pairs, chosen)
+    if start_model is not None:  # fine-tuning: the model is what it is, and learns on gently
+        chosen = {**chosen, "model": start_model}
+        sized["training"] |= {"learning_rate": sized["training"]["learning_rate"] / 4, "warmup_steps": 100}
+    document = merge(sized, chosen, own)
+    shared = document.get("tokenizer", {}).get("shared", True)
+    if not shared and "tie" not in own.get("model", {}) and start_model is None:
+        document.setdefault("model", {})["tie"] = "target"  # two vocabularies cannot share one table
+    return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **document})

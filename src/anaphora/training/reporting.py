@@ -1,0 +1,153 @@
+"""Who is told how a run goes: a person at a terminal, a log for programs, TensorBoard.
+
+People see a progress bar on stderr (plain lines where stderr is no terminal). Programs read `logs/log.jsonl`, one JSON object a
+line. What a killed run logged after its last checkpoint is dropped when it goes on, so the log never tells a step twice.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anaphora.folder import LOGS, write_text
+from anaphora.training.checkpoint import Progress
+from anaphora.training.loop import Update
+from anaphora.training.validation import Validation
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def duration(seconds: float) -> str:
+    """75 -> "1:15", 3700 -> "1:01:40"."""
+    minutes, s = divmod(round(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    return f"{hours}:{m:02}:{s:02}" if hours else f"{m}:{s:02}"
+
+
+def short(number: float) -> str:
+    """14230 -> "14.2k"."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.3g}"
+
+
+def describe(scores: dict[str, Any]) -> str:
+    """loss 1.234  perplexity 3.43  BLEU 34.1  chrF 60.2"""
+    names = {"loss": "loss {:.3f}", "perplexity": "perplexity {:.2f}", "bleu": "BLEU {:.1f}", "chrf": "chrF {:.1f}"}
+    return "  ".join(form.format(scores[name]) for name, form in names.items() if name in scores)
+
+
+class RunReporter:
+    """Tells everybody; `console` None is silence for people, the files are written all the same."""
+
+    def __init__(self, folder: Path, console: Console | None, *, peak_flops: float | None = None) -> None:
+        self.folder = folder / LOGS
+        self.console = console
+        self.peak_flops = peak_flops
+        self.bar: Any = None
+        self.task: Any = None
+        self.board: Any = None
+        self.log: Any = None
+        self.total: int | None = None
+        self.mark = (0.0, 0, 0.0)  # clock, tokens and operations at the last report
+        self.said = 0.0
+
+    def start(self, progress: Progress, total: int | None) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.total = total
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._forget_after(progress.step)
+        self.log = (self.folder / "log.jsonl").open("a", encoding="utf-8")
+        self.board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=progress.step + 1)
+        self.mark = (time.monotonic(), progress.tokens, progress.flops)
+        if self.console is not None and self.console.is_terminal:
+            from rich.progress import BarColumn, Progress as Bar, TextColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[say]}"))
+            self.bar = Bar(*columns, console=self.console, transient=True)
+            self.bar.start()
+            self.task = self.bar.add_task("training", total=total, completed=progress.step, say="")
+
+    def update(self, update: Update, progress: Progress) -> None:
+        now = time.monotonic()
+        clock, tokens, flops = self.mark
+        elapsed = max(now - clock, 1e-9)
+        self.mark = (now, progress.tokens, progress.flops)
+        record = {
+            "step": update.step,
+            "epoch": progress.epoch,
+            "loss": update.loss.item(),
+            "gradient_norm": update.gradient_norm.item(),
+            "learning_rate": update.learning_rate,
+            "tokens": progress.tokens,
+            "tokens_per_second": (progress.tokens - tokens) / elapsed,
+            "seconds": progress.seconds,
+        }
+        if self.peak_flops:
+            record["mfu"] = (progress.flops - flops) / elapsed / self.peak_flops
+        self._write("update", record)
+        if self.console is not None:
+            self._say(record, progress, now)
+
+    def validation(self, validation: Validation, progress: Progress, *, best: bool) -> None:
+        self._write("validation", {"step": progress.step, "best": best, **validation.scores})
+        if self.console is not None:
+            where = f"epoch {progress.epoch + 1}  {duration(progress.seconds)}"
+            mark = "  [green]best so far[/green]" if best and len(progress.history) > 1 else ""
+            self.console.print(f"[bold]step {progress.step}[/bold]  {where}  {describe(validation.scores)}{mark}")
+            for sample in validation.samples:
+                for name, text in vars(sample).items():
+                    self.console.print(f"  [dim]{name:>11}[/dim]  ", end="")
+                    self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.mark = (time.monotonic(), progress.tokens, progress.flops)  # validation is not training speed
+
+    def message(self, text: str) -> None:
+        if self.console is not None:
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def finish(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+        for thing in (self.log, self.board):
+            if thing is not None:
+                thing.close()
+        self.bar = self.log = self.board = None
+
+    def _say(self, record: dict[str, Any], progress: Progress, now: float) -> None:
+        left = ""
+        if self.total and progress.step:
+            left = f"  {duration(progress.seconds / progress.step * (self.total - progress.step))} left"
+        mfu = f"  MFU {record['mfu']:.0%}" if "mfu" in record else ""
+        speed = f"{short(record['tokens_per_second'])} tok/s{mfu}"
+        of = f"/{self.total}" if self.total else ""
+        say = f"{record['step']}{of}  loss {record['loss']:.3f}  {speed}{left}"
+        if self.bar is not None:
+            self.bar.update(self.task, completed=record["step"], say=say)
+        elif now - self.said >= 10 and self.console is not None:  # a log file wants no line every second
+            self.said = now
+            self.console.print(f"step {say}", highlight=False, soft_wrap=True)
+
+    def _write(self, kind: str, record: dict[str, Any]) -> None:
+        self.log.write(json.dumps({"kind": kind, **record}, ensure_ascii=False) + "\n")
+        self.log.flush()
+        for name, value in record.items():
+            if isinstance(value, int | float) and not isinstance(value, bool) and name != "step":
+                self.board.add_scalar(f"{kind}/{name}", value, record["step"])
+
+    def _forget_after(self, step: int) -> None:
+        path = self.folder / "log.jsonl"
+        if not path.exists():
+            return
+        kept = []
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            try:
+                if json.loads(line)["step"] <= step:
+                    kept.append(line)
+            except (ValueError, KeyError, TypeError):
+                continue  # the torn last line of a killed run
+        write_text(path, "".join(line + "\n" for line in kept))

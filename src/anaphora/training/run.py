@@ -1,0 +1,344 @@
+"""A run, from files to a model folder; repeating the same call goes on where it stopped.
+
+    lock → settings (compared with the folder's own) → corpus → model → loop → average → card
+
+A run folder remembers its settings. The same ones continue it, higher limits continue it further, anything else is named and
+refused unless forced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from anaphora.config import differences, merge
+from anaphora.device import choose_device, describe_device, peak_flops
+from anaphora.errors import UserError
+from anaphora.folder import (
+    CONFIG,
+    DATA,
+    WEIGHTS,
+    RunLock,
+    publish,
+    read_config,
+    read_metrics,
+    sweep,
+    weights_file,
+    write_config,
+    write_text,
+)
+from anaphora.models import build
+from anaphora.models.transformer import TransformerTranslator
+from anaphora.models.weights import load_weights, read_weights, write_weights
+from anaphora.text.batches import Batches
+from anaphora.text.preparation import Prepared, open_prepared, prepare
+from anaphora.text.tokenizer import Tokenizer
+from anaphora.training.averaging import average_weights
+from anaphora.training.card import write_card
+from anaphora.training.checkpoint import Checkpoints, Progress, step_of
+from anaphora.training.loop import Trainer
+from anaphora.training.recipes import Document, RunConfig, complete, load_recipe
+from anaphora.training.reporting import RunReporter, describe, short
+from anaphora.training.settings import LIMITS, REPORTING
+from anaphora.training.validation import Validator, better
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Prepare = Callable[[str, int, int | None], None]
+
+
+@dataclass
+class Request:
+    """What the user asks for: the arguments of `anaphora train`."""
+
+    run: Path
+    own: Document
+    """Settings said by the user, files included, by section."""
+    recipe: str = "transformer"
+    start_from: Path | None = None
+    device: str = "auto"
+    force: bool = False
+
+    def own_text(self) -> Document:
+        """The part that decides how text becomes tokens."""
+        return {section: self.own.get(section, {}) for section in ("data", "tokenizer")}
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    folder: Path
+    reason: str
+    steps: int
+    tokens: int
+    seconds: float
+    flops: float
+    parameters: int
+    weights: str
+    validation: dict[str, Any] = field(default_factory=dict)
+
+
+def train(request: Request, console: Console | None = None, progress: Prepare | None = None) -> Outcome:
+    """Make, continue or finish the run that `request` describes."""
+    folder = request.run
+    device = choose_device(request.device)
+    if folder.exists() and not folder.is_dir():
+        raise UserError("is a file, not a folder", file=folder, cure="choose another name for the run")
+    if folder.is_dir() and not (folder / ".lock").exists() and any(folder.iterdir()):
+        raise UserError("exists and is no run of Anaphora", file=folder, cure="choose a new folder; nothing was touched")
+    load_recipe(request.recipe)  # a misspelt name should not leave a folder behind
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot be made ({error.strerror})", file=folder, cure="choose another folder") from None
+    with RunLock(folder) as lock:
+        sweep(folder)
+        reporter = RunReporter(folder, console, peak_flops=peak_flops(device))
+        if lock.abandoned is not None:
+            reporter.message(f"the last process here ({lock.abandoned['process']}) was killed; going on from what it saved")
+        config, prepared = settle(request, reporter, progress)
+        return Run(folder, config, prepared, reporter, device).complete()
+
+
+def settle(request: Request, reporter: RunReporter, progress: Prepare | None) -> tuple[RunConfig, Prepared]:
+    """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
+    folder = request.run
+    saved = read_config(folder) if (folder / CONFIG).exists() else None
+    recipe = load_recipe(request.recipe)
+    asked = RunConfig.read(merge({name: recipe.get(name, {}) for name in ("data", "tokenizer")}, request.own_text()))
+    if saved is not None:  # before the corpus is touched
+        text = differences(_text_settings(saved), _text_settings(asked.document()))
+        refuse(folder, text, force=request.force)
+    elif request.start_from is not None:
+        weights_file(request.start_from)
+    # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
+    keeper = folder if saved is not None else request.start_from
+    prepared = prepare(
+        folder / DATA,
+        asked.data.sides(),
+        valid_sides=asked.data.valid_sides() or None,
+        tokenizer=asked.tokenizer if keeper is None else load_tokenizers(keeper),
+        hold_out=asked.data.hold_out,
+        max_length=asked.data.max_length,
+        tokenizer_lines=asked.data.tokenizer_lines,
+        seed=asked.data.seed,
+        on_change="raise" if saved is not None and not request.force else "rebuild",
+        progress=progress,
+    )
+    start = None if request.start_from is None else str(request.start_from)
+    if saved is not None and request.force:
+        run = {"recipe": request.recipe, "start_from": start}
+        config = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
+    else:
+        start_model = None if request.start_from is None else (saved or read_config(request.start_from))["model"]
+        pairs = prepared.manifest["train"]["rows"]
+        config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start_model=start_model)
+    if saved is not None:
+        changes = differences(saved, config.document())
+        refuse(folder, changes, force=request.force)
+        for name, (old, new) in changes.items():
+            reporter.message(f"changed {name}: {old} → {new}")
+    for name in sorted(set(prepared.manifest["tokenizers"].values())):
+        write_text(folder / name, (folder / DATA / name).read_text(encoding="utf-8"))
+    if saved != config.document():
+        write_config(folder, config.document())
+    return config, prepared
+
+
+FILES = ("source", "target", "valid_source", "valid_target")
+"""Settings that name files: what counts is their content, and `prepare` looks at that."""
+
+
+def _text_settings(document: Mapping[str, Any]) -> Document:
+    """What decides how text becomes tokens, without the names of files and what is decided anew in every epoch."""
+    data = {key: value for key, value in document["data"].items() if key not in FILES}
+    tokenizer = {key: value for key, value in document["tokenizer"].items() if key != "dropout"}
+    return {"data": data, "tokenizer": tokenizer}
+
+
+def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool) -> None:
+    """Continue with the same settings or higher limits; name any other change."""
+    harmless = {f"training.{name}" for name in (*LIMITS, *REPORTING)} | {f"data.{name}" for name in FILES}
+    named = [f"{name} is {old!r} there and {new!r} now" for name, (old, new) in changes.items() if name not in harmless]
+    if named and not force:
+        raise UserError(
+            f"holds a run with other settings: {'; '.join(named)}",
+            file=folder,
+            cure="repeat the old command to continue it, choose another folder, or add --force to change it midway",
+        )
+
+
+def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
+    """By side: one joint tokenizer.json, or tokenizer.source.json and tokenizer.target.json."""
+    joint = folder / "tokenizer.json"
+    if joint.is_file():
+        tokenizer = Tokenizer.load(joint)
+        return {"source": tokenizer, "target": tokenizer}
+    return {side: Tokenizer.load(folder / f"tokenizer.{side}.json") for side in ("source", "target")}
+
+
+class Run:
+    """A settled run: corpus and settings are fixed, now it learns."""
+
+    def __init__(
+        self, folder: Path, config: RunConfig, prepared: Prepared, reporter: RunReporter, device: torch.device
+    ) -> None:
+        self.folder, self.config, self.prepared = folder, config, prepared
+        self.reporter, self.device = reporter, device
+        self.tokenizers = prepared.tokenizers["source"], prepared.tokenizers["target"]
+        torch.manual_seed(config.training.seed)
+        self.model = self.new_model()
+        self.validator = None
+        if prepared.valid is not None:
+            self.validator = Validator(prepared.valid, *self.tokenizers, config.training, config.decoding, device)
+
+    def new_model(self) -> TransformerTranslator:
+        source, target = self.tokenizers
+        model = build(self.config.model, source.vocabulary_size, target.vocabulary_size)
+        newest = Checkpoints(self.folder, keep=1, every=1).newest()
+        if self.config.start_from is not None and newest is None:
+            file = weights_file(Path(self.config.start_from))
+            load_weights(model, read_weights(file), file=file)
+        return model
+
+    def complete(self) -> Outcome:
+        """Learn until it is over, then choose the weights that stay."""
+        self.explain()
+        trainer = Trainer(
+            self.model, self.batches(), self.validator, self.config.training, self.folder, self.reporter, self.device,
+            publish=self.publish,
+        )  # fmt: skip
+        progress = trainer.fit()
+        reason = trainer.over() or "done"
+        if read_metrics(self.folder).get("finished_step") != progress.step:
+            self.finish(trainer, progress)
+        metrics = read_metrics(self.folder)
+        return Outcome(
+            folder=self.folder,
+            reason=reason,
+            steps=progress.step,
+            tokens=progress.tokens,
+            seconds=progress.seconds,
+            flops=progress.flops,
+            parameters=self.model.parameter_count(),
+            weights=metrics.get("weights", ""),
+            validation=metrics.get("validation", {}),
+        )
+
+    def batches(self) -> Batches:
+        config, samplers = self.config, {}
+        if config.tokenizer.dropout:
+            from anaphora.text.subword_dropout import SubwordSampler
+
+            samplers = {side: SubwordSampler(tokenizer) for side, tokenizer in self.prepared.tokenizers.items()}
+        return Batches(
+            self.prepared.train,
+            batch_tokens=config.training.batch_tokens,
+            seed=config.training.seed,
+            samplers=samplers,
+            dropout=config.tokenizer.dropout,
+        )
+
+    def publish(self, checkpoint: Path, progress: Progress) -> None:
+        """Make a checkpoint's weights the folder's model."""
+        publish(checkpoint / WEIGHTS, self.folder / WEIGHTS)
+        scores = dict(progress.history[-1]) if progress.history else {}
+        self.card(progress, f"those of step {progress.step}", scores, finished=False)
+
+    def finish(self, trainer: Trainer, progress: Progress) -> None:
+        """Average the last checkpoints, keep the average if it is better on the validation text, measure what stays."""
+        config = self.config.training
+        weights = f"those of step {progress.best_step or progress.step}"
+        last = trainer.checkpoints.scheduled()[-config.average :]
+        if len(last) > 1 and self.validator is not None and config.average > 1:
+            averaged = average_weights(last)
+            load_weights(self.model, averaged, file=last[-1])
+            value = self.validator(self.model, autocast=trainer.autocast()).metric(config.metric)
+            kept = better(config.metric, value, progress.best)
+            best = f"{config.metric} {value:.3f}, best single {progress.best:.3f}"
+            outcome = "kept" if kept else "not kept"
+            self.reporter.message(f"average of the last {len(last)} checkpoints: {best}: {outcome}")
+            if kept:
+                weights = f"the mean of the last {len(last)} checkpoints, up to step {progress.step}"
+                write_weights(self.folder / WEIGHTS, averaged)
+        load_weights(self.model, read_weights(self.folder / WEIGHTS), file=self.folder / WEIGHTS)
+        scores: dict[str, Any] = {}
+        if self.validator is not None:
+            self.reporter.message("measuring the final model on the validation text …")
+            scores = self.validator(
+                self.model, beam=self.config.decoding.beam, translate_all=True, autocast=trainer.autocast()
+            ).scores
+            self.reporter.message(f"final model, beam {self.config.decoding.beam}: {describe(scores)}")
+        self.card(progress, weights, scores, finished=True)
+
+    def card(self, progress: Progress, weights: str, scores: dict[str, Any], *, finished: bool) -> None:
+        write_card(
+            self.folder,
+            self.config,
+            progress,
+            self.prepared.manifest,
+            weights=weights,
+            scores=scores,
+            parameters=self.model.parameter_count(),
+            device=describe_device(self.device),
+            finished=finished,
+        )
+
+    def explain(self) -> None:
+        """What is about to happen, in three lines."""
+        manifest, config = self.prepared.manifest, self.config
+        train, valid = manifest["train"], manifest["valid"]
+        left = ", ".join(f"{number:,} {why}" for why, number in train["left_out"].items())
+        tidied = ", ".join(f"{number:,} {why}" for why, number in manifest["tidied"].items())
+        say = self.reporter.message
+        say(
+            f"corpus: {train['rows']:,} pairs to learn from, {valid['rows']:,} to validate on"
+            + (f"; left out: {left}" if left else "")
+            + (f"; tidied: {tidied}" if tidied else "")
+        )
+        size = "joint" if self.tokenizers[0] is self.tokenizers[1] else "source/target"
+        vocabulary = "/".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(self.tokenizers))
+        model = config.model
+        say(
+            f"model: {config.recipe}, {model.dim} wide, {model.layers}+{model.decoder_layers or model.layers} layers, "
+            f"{short(self.model.parameter_count())} parameters, {size} vocabulary {vocabulary} ({config.tokenizer.kind})"
+        )
+        newest = Checkpoints(self.folder, keep=1, every=1).newest()
+        where = f"continuing from {newest.name}" if newest else "starting"
+        say(f"{where} on {describe_device(self.device)}, in {self.folder}")
+
+
+def average(folder: Path, last: int, *, device: str = "auto") -> dict[str, Any]:
+    """Publish the mean of the last checkpoints of a run, and say how it compares with what was there."""
+    config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
+    with RunLock(folder):
+        checkpoints = Checkpoints(folder, keep=config.training.keep, every=config.training.checkpoint_every)
+        chosen = (checkpoints.scheduled() or checkpoints.all())[-last:]
+        if len(chosen) < last:
+            raise UserError(
+                f"has only {len(chosen)} checkpoints to average, not {last}",
+                file=folder,
+                cure=f"use --last {len(chosen)}, or train with training.keep={last}" if chosen else "train it first",
+            )
+        prepared = open_prepared(folder / DATA)
+        run = Run(folder, config, prepared, RunReporter(folder, None), choose_device(device))
+        run.model.to(run.device)
+        averaged = average_weights(chosen)
+        before = after = None
+        if run.validator is not None:
+            file = weights_file(folder)
+            load_weights(run.model, read_weights(file), file=file)
+            before = run.validator(run.model, translate_all=True).scores
+            load_weights(run.model, averaged, file=chosen[-1])
+            after = run.validator(run.model, translate_all=True).scores
+        write_weights(folder / WEIGHTS, averaged)
+        progress = checkpoints.read_progress(chosen[-1])
+        steps = [step_of(path) for path in chosen]
+        run.card(progress, f"the mean of the checkpoints {steps}", after or {}, finished=False)
+    return {"folder": str(folder), "averaged": steps, "before": before, "after": after}

@@ -1,0 +1,93 @@
+"""Section `training`: everything that decides how a run learns. One dataclass, read by every file of this folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(kw_only=True)
+class TrainingConfig:
+    max_steps: int | None = None
+    """Stop after this many updates in all. Raise it and repeat the command to go on."""
+    epochs: float | None = None
+    """Stop after this many passes over the corpus."""
+    max_tokens: int | None = None
+    """Stop after this many target tokens."""
+    max_minutes: float | None = None
+    """Stop after this much training time, all sessions together."""
+    seed: int = 1
+    """Decides the weights at the start, the order of the data, dropout and subword dropout."""
+    batch_tokens: int = 4096
+    """A batch is at most this many rows × its longest side, in tokens."""
+    accumulate: int = 1
+    """Batches whose gradients are summed into one update."""
+    optimizer: Literal["adam", "adamw"] = "adamw"
+    """AdamW decouples weight decay from the gradient."""
+    learning_rate: float = 1e-3
+    """The highest rate, reached at the end of the warm-up."""
+    schedule: Literal["inverse-sqrt", "cosine", "linear", "constant"] = "inverse-sqrt"
+    """How the rate falls after the warm-up."""
+    warmup_steps: int = 400
+    """Updates over which the rate rises from zero."""
+    final_rate: float = 0.0
+    """Where cosine and linear end, as a fraction of the highest rate."""
+    beta1: float = 0.9
+    """Adam's memory of the gradient."""
+    beta2: float = 0.98
+    """Adam's memory of its square."""
+    epsilon: float = 1e-9
+    """Adam's divisor never falls below this."""
+    weight_decay: float = 0.0
+    """Pull of every matrix towards zero."""
+    clip_norm: float = 1.0
+    """Longest allowed gradient (0: no limit)."""
+    label_smoothing: float = 0.1
+    """Share of the target probability spread over the whole vocabulary."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Arithmetic of the matrix products; auto is bf16 on a GPU that has it, else fp32."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """torch.compile; auto compiles on a GPU when the run is long enough to win the compilation time back."""
+    checkpoint_every: int = 500
+    """Updates between two checkpoints; each is validated, then saved."""
+    keep: int = 5
+    """Checkpoints that stay on disk besides the best one."""
+    average: int = 5
+    """Checkpoints averaged at the end, if that is better on the validation text (1: never)."""
+    ema: float = 0.0
+    """Decay of a moving average of the weights, validated and published in their place (0: none; 0.999, say)."""
+    metric: Literal["loss", "bleu", "chrf"] = "loss"
+    """What decides which checkpoint is best, and early stopping."""
+    patience: int = 0
+    """Stop after this many checkpoints without a new best (0: never)."""
+    validation_beam: int = 1
+    """Beam of the translations made for validation; the last evaluation uses decoding.beam."""
+    samples: int = 3
+    """Validation sentences shown at each checkpoint."""
+    log_every: int = 50
+    """Updates between two lines of the log."""
+
+    def __post_init__(self) -> None:
+        least = {"batch_tokens": 1, "accumulate": 1, "warmup_steps": 0, "checkpoint_every": 1, "keep": 1, "average": 1}
+        least |= {"patience": 0, "validation_beam": 1, "samples": 0, "log_every": 1, "clip_norm": 0, "seed": 0}
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise ValueError(f"{name} must be at least {low}, not {getattr(self, name)}")
+        for name in ("max_steps", "epochs", "max_tokens", "max_minutes"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"{name} must be above 0, not {value}")
+        for name in ("label_smoothing", "ema", "beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+        if self.learning_rate <= 0:
+            raise ValueError(f"learning_rate must be above 0, not {self.learning_rate}")
+        if self.average > self.keep:
+            raise ValueError(f"average ({self.average}) needs that many kept checkpoints; set training.keep as high")
+
+
+LIMITS = ("max_steps", "epochs", "max_tokens", "max_minutes")
+"""Settings that say how far to go; changing them continues the same run."""
+
+REPORTING = ("samples", "log_every")
+"""Settings that change what is shown and nothing that is learned."""

@@ -1,0 +1,103 @@
+"""How good is it? Loss, BLEU and chrF on text it did not learn from, and a few sentences for the eye."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from anaphora.decoding.search import DecodingConfig
+from anaphora.decoding.translate import translate_lines
+from anaphora.evaluation.translation import bleu, chrf
+from anaphora.models.transformer import TransformerTranslator
+from anaphora.text.batches import Batches
+from anaphora.text.corpus import Corpus
+from anaphora.text.tokenizer import Tokenizer
+from anaphora.training.objective import TranslationBatch, cross_entropy
+from anaphora.training.settings import TrainingConfig
+
+
+@dataclass
+class Sample:
+    source: str
+    translation: str
+    reference: str
+
+
+@dataclass
+class Validation:
+    """What was measured; `scores` goes into the history, the log and metrics.json."""
+
+    scores: dict[str, Any]
+    samples: list[Sample] = field(default_factory=list)
+
+    def metric(self, name: str) -> float:
+        return float(self.scores[name])
+
+
+def better(metric: str, new: float, old: float | None) -> bool:
+    """Loss should fall, BLEU and chrF should rise."""
+    return old is None or (new < old if metric == "loss" else new > old)
+
+
+class Validator:
+    """Measures a translator on one held-out corpus; it never touches the random state nor the gradients."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        config: TrainingConfig,
+        decoding: DecodingConfig,
+        device: torch.device,
+    ) -> None:
+        self.corpus = corpus
+        self.tokenizers = source_tokenizer, target_tokenizer
+        self.config = config
+        self.decoding = decoding
+        self.device = device
+        self.batches = Batches(corpus, batch_tokens=config.batch_tokens, seed=0)
+
+    def __call__(
+        self,
+        model: TransformerTranslator,
+        *,
+        beam: int | None = None,
+        translate_all: bool | None = None,
+        autocast: AbstractContextManager[None] | None = None,
+    ) -> Validation:
+        """Loss always; BLEU and chrF when they decide, or when asked; `samples` translations in any case."""
+        was_training = model.training
+        model.eval()
+        try:
+            with torch.inference_mode(), autocast or nullcontext():
+                return self._measure(model, beam or self.config.validation_beam, translate_all)
+        finally:
+            model.train(was_training)
+
+    def _measure(self, model: TransformerTranslator, beam: int, translate_all: bool | None) -> Validation:
+        total, tokens = 0.0, 0
+        for batch in self.batches.fixed():
+            on_device = TranslationBatch.of(batch, self.device)
+            total += cross_entropy(model, on_device).item()
+            tokens += on_device.tokens
+        loss = total / max(tokens, 1)
+        scores: dict[str, Any] = {"loss": loss, "perplexity": math.exp(min(loss, 50.0))}
+        everything = self.config.metric != "loss" if translate_all is None else translate_all
+        rows = range(len(self.corpus)) if everything else range(min(self.config.samples, len(self.corpus)))
+        sources = [self.corpus.text("source", row) for row in rows]
+        references = [self.corpus.text("target", row) for row in rows]
+        decoding = DecodingConfig(**{**vars(self.decoding), "beam": beam, "n_best": 1, "sample": False})
+        translations = [
+            t.text for t in translate_lines(model, *self.tokenizers, sources, decoding, device=self.device)
+        ]
+        if everything:
+            by_bleu, by_chrf = bleu(translations, references), chrf(translations, references)
+            scores |= {"bleu": by_bleu.value, "bleu_signature": by_bleu.signature}
+            scores |= {"chrf": by_chrf.value, "chrf_signature": by_chrf.signature, "beam": beam}
+        shown = zip(sources, translations, references)
+        return Validation(scores, [Sample(*three) for three, _ in zip(shown, range(self.config.samples))])

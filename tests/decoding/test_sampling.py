@@ -1,0 +1,101 @@
+"""Samples follow the distribution they claim to follow, and depend on the seed and the sentence alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from toy_translator import ToyTranslator
+
+from anaphora.decoding.sampling import draw, noise_keys, uniform
+from anaphora.decoding.search import DecodingConfig, search
+from anaphora.decoding.translate import pad
+from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+
+DRAWS = 20_000
+CRITICAL = 27.9  # chi-square with 9 degrees of freedom exceeds this once in a thousand times; the seed is fixed
+
+
+def reference(log_probabilities: torch.Tensor, temperature: float, top_k: int, top_p: float) -> torch.Tensor:
+    """The distribution of `draw`, written plainly for one row."""
+    p = (log_probabilities / temperature).softmax(0)
+    order = p.argsort(descending=True).tolist()
+    kept = order[:top_k] if top_k else order
+    p = p / p[kept].sum()
+    nucleus, mass = [], 0.0
+    for token in kept:
+        if mass >= top_p:
+            break
+        nucleus.append(token)
+        mass += float(p[token])
+    result = torch.zeros_like(p)
+    result[nucleus] = p[nucleus]
+    return result / result.sum()
+
+
+def chi_square(counts: torch.Tensor, p: torch.Tensor) -> float:
+    expected = p * counts.sum()
+    assert counts[p == 0].sum() == 0
+    inside = p > 0
+    return float(((counts - expected)[inside] ** 2 / expected[inside]).sum())
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"),
+    [(1.0, 0, 1.0), (0.5, 0, 1.0), (2.0, 0, 1.0), (1.0, 3, 1.0), (1.0, 0, 0.7), (0.7, 5, 0.8), (1.5, 50, 0.9)],
+)
+def test_frequencies_match_the_distribution(temperature, top_k, top_p):
+    log_probabilities = torch.randn(10, generator=torch.Generator().manual_seed(3)).log_softmax(0)
+    u = uniform(noise_keys(1, torch.arange(DRAWS // 4), 4), 5).view(-1)
+    drawn = draw(log_probabilities.expand(DRAWS, -1), u, temperature=temperature, top_k=top_k, top_p=top_p)
+    counts = torch.bincount(drawn, minlength=10).float()
+    assert chi_square(counts, reference(log_probabilities, temperature, top_k, top_p)) < CRITICAL
+
+
+def test_the_search_samples_from_the_model():
+    model = ToyTranslator(13, seed=4)
+    source = [4, 5, EOS]
+    config = DecodingConfig(sample=True, n_best=4000, max_length=2)
+    (found,) = search(model, *pad([source], "cpu"), config)
+    assert len(found) == 4000
+    first = model.next(source, [])
+    first[[PAD, BOS, UNK]] = -torch.inf  # never said: the others share their probability
+    counts = torch.bincount(torch.tensor([[*h.tokens, EOS][0] for h in found]), minlength=13).float()
+    assert chi_square(counts, first.softmax(0)) < CRITICAL
+    for h in found[:50]:  # the price is the model's own, not that of the narrowed distribution
+        assert h.token_log_probabilities[0] == pytest.approx(
+            float(model.next(source, [])[[*h.tokens, EOS][0]]), abs=1e-5
+        )
+
+
+def test_noise_is_uniform_and_independent_of_its_neighbours():
+    keys = noise_keys(1, torch.arange(500), 8)
+    steps = torch.stack([uniform(keys, step) for step in range(10)])  # (10, 500, 8)
+    assert steps.min() >= 0 and steps.max() < 1
+    counts = torch.histc(steps, bins=10, min=0, max=1)
+    assert chi_square(counts, torch.full((10,), 0.1)) < CRITICAL
+    for a, b in [(steps[:-1], steps[1:]), (steps[:, :-1], steps[:, 1:]), (steps[:, :, :-1], steps[:, :, 1:])]:
+        assert abs(torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1]) < 0.02
+    assert len(torch.unique(steps)) > 0.99 * steps.numel()
+
+
+def test_seed_and_sentence_make_the_sample():
+    model = ToyTranslator(12, seed=4)
+    config = DecodingConfig(sample=True, n_best=2)
+    source, lengths = pad([[4, 5, EOS]] * 3, "cpu")
+    first = search(model, source, lengths, config)
+    assert first == search(model, source, lengths, config)
+    assert first[0] != first[1]  # the same sentence twice in one text: two chances
+    assert search(model, source, lengths, config, sentence_ids=[2, 2, 0]) == [first[2], first[2], first[0]]
+    assert first != search(model, source, lengths, DecodingConfig(sample=True, n_best=2, seed=-5))
+
+
+def test_a_cold_sample_is_greedy():
+    model = ToyTranslator(12, seed=4)
+    source, lengths = pad([[n, 5, EOS] for n in range(4, 12)], "cpu")
+    cold = search(model, source, lengths, DecodingConfig(sample=True, temperature=1e-3))
+    nearly_none = search(model, source, lengths, DecodingConfig(sample=True, top_p=1e-6))
+    only_one = search(model, source, lengths, DecodingConfig(sample=True, top_k=1))
+    greedy = search(model, source, lengths, DecodingConfig(beam=1))
+    assert [h[0].tokens for h in cold] == [h[0].tokens for h in greedy]
+    assert nearly_none == only_one
+    assert [h[0].tokens for h in only_one] == [h[0].tokens for h in greedy]
