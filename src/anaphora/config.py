@@ -76,7 +76,7 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
         return value if isinstance(value, int) else int(number)
     if hint is str and isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
-    if not isinstance(value, hint):
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):  # to Python, True is an int
         words = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}.get(hint, str(hint))
         raise UserError(f"{name} must be {words}, not {value!r}", file=file, cure=f"write {name}=…")
     return value

@@ -33,11 +33,11 @@ LINES = [
     "Die große Straße läuft über die Brücke, nicht wahr? L’eau, don't.",
 ] * 5
 LOSSLESS = [
-    dict(kind="bpe", vocabulary=400),
-    dict(kind="unigram", vocabulary=400),
-    dict(kind="word"),
-    dict(kind="word", split="whitespace"),
-    dict(kind="character"),
+    {"kind": "bpe", "vocabulary": 400},
+    {"kind": "unigram", "vocabulary": 400},
+    {"kind": "word"},
+    {"kind": "word", "split": "whitespace"},
+    {"kind": "character"},
 ]
 NAMES = ["bpe", "unigram", "word", "word-whitespace", "character"]
 
@@ -141,9 +141,7 @@ def test_words_are_the_same_type_everywhere() -> None:
     dog = one.encode("dog")
     assert len(dog) == 1
     assert one.encode("the dog .")[1] == dog[0]
-    assert [one.token(id) for id in one.encode("the cat, don't.")] == [" the", " cat", *map(one.token, one.encode(",")), *[]][
-        :2
-    ] + [one.token(id) for id in one.encode("the cat, don't.")[2:]]
+    assert [one.token(id) for id in one.encode("the cat, don't.")] == [" the", " cat", ",", " don't", "."]
     whitespace = tokenizer("word-whitespace")
     assert [whitespace.token(id) for id in whitespace.encode("the <unk> runs")] == [" the", " <unk>", " runs"]
 
@@ -187,7 +185,9 @@ def test_the_byte_alphabet_is_the_librarys() -> None:
 def test_mistakes_are_explained(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no text to learn a tokeniser from; give a file"):
         Tokenizer.train(TokenizerConfig(), ["", ""])
-    with pytest.raises(UserError, match=r"vocabulary is 100, but bytes and special tokens alone are 260; make it at least"):
+    with pytest.raises(
+        UserError, match=r"vocabulary is 100, but bytes and special tokens alone are 260; make it at least"
+    ):
         Tokenizer.train(TokenizerConfig(vocabulary=100), LINES)
     with pytest.raises(UserError, match="cannot read the tokeniser: No such file"):
         Tokenizer.load(tmp_path / "none.json")
@@ -195,5 +195,5 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"bad\.json: this is not a tokenizer\.json"):
         Tokenizer.load(tmp_path / "bad.json")
     (tmp_path / "foreign.json").write_text(tokenizer("word").to_json().replace("⟨s⟩", "[CLS]"))
-    with pytest.raises(UserError, match="use a tokenizer.json that Anaphora made"):
+    with pytest.raises(UserError, match=r"use a tokenizer\.json that Anaphora made"):
         Tokenizer.load(tmp_path / "foreign.json")

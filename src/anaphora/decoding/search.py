@@ -330,7 +330,7 @@ class _Engine:
                 "coverage_penalty needs a model that attends, and this one gives no attention",
                 cure="set decoding.coverage_penalty=0",
             )
-        s.covered = s.covered + attention.view_as(s.covered)
+        s.covered = s.covered + attention.float().view_as(s.covered)
         # A source token that got nothing at all would cost infinitely much: the floor makes that about 14 * beta.
         logs = s.covered.clamp(min=1e-6, max=1.0).log().masked_fill(s.padding[:, None, :], 0.0)
         return self.config.coverage_penalty * logs.sum(dim=-1)

@@ -28,7 +28,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(dim, hidden)
         self.outer = nn.Linear(hidden, dim)
-        self.activation = {"relu": F.relu, "gelu": F.gelu}[activation]
+        self.activation: Callable[[Tensor], Tensor] = F.relu if activation == "relu" else F.gelu
         self.dropout = nn.Dropout(dropout)
         for layer in (self.inner, self.outer):
             nn.init.xavier_uniform_(layer.weight)

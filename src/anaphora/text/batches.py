@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BLOCK_ROWS, POOL_BLOCKS = 65_536, 16  # a pool: about a million rows
 JITTER = 2.0  # tokens by which the other side may be out of order; 4 % padding on Multi30k, 3 % without
+GROWTH = 1.5  # room for subword dropout; BPE-dropout of 0.1 makes text 1.3 times as long
 Position = tuple[int, int]  # (epoch, index)
 
 
@@ -52,8 +53,9 @@ class Batch:
 class Batches:
     """The batches of a corpus, by epoch and index.
 
-    With a `sampler` for a side, its text is cut anew into subwords at every visit (subword dropout); rows then grow a
-    little beyond the lengths that were bounded.
+    With a sampler for a side, its text is cut anew into subwords at every visit (subword dropout). Its rows then grow,
+    some far more than others, and one long row would widen all of its batch. So a batch is cut with room to grow by
+    half, and the few rows that outgrow it are drawn again with less dropout: the bound holds all the same.
     """
 
     def __init__(
@@ -67,9 +69,12 @@ class Batches:
     ) -> None:
         if batch_tokens < 1:
             raise UserError(f"training.batch_tokens is {batch_tokens}", cure="make it a few thousand")
+        if seed < 0:
+            raise UserError(f"training.seed is {seed}", cure="make it 0 or more")
         self.corpus, self.batch_tokens, self.seed = corpus, batch_tokens, seed
         self.samplers = dict(samplers or {}) if dropout > 0 else {}
         self.dropout = dropout
+        self.growth = GROWTH if self.samplers else 1.0
         self.begins = {side: int(side != "source") for side in corpus.sides}  # BOS in front?
         specials = np.array([1 + self.begins[side] for side in corpus.sides], dtype=np.int32)
         self._lengths: np.ndarray = corpus.lengths + specials  # (n, sides)
@@ -103,13 +108,14 @@ class Batches:
         rows = rows[np.lexsort((skew, longest))]  # stable: without `random`, equals stay in the order of the corpus
         longest = self._longest[rows]
         batches, start = [], 0
-        room = self.batch_tokens if random is None else int(self.batch_tokens * random.random())  # shifts every border
+        budget = int(self.batch_tokens / self.growth)
+        room = budget if random is None else int(budget * random.random())  # shifts every border
         while start < len(rows):
             most = max(1, room // int(longest[start]))  # longer rows follow, so at most this many fit
             window = longest[start : start + most]
             fits = max(1, int(np.searchsorted(window * np.arange(1, len(window) + 1), room, side="right")))
             batches.append(rows[start : start + fits])
-            start, room = start + fits, self.batch_tokens
+            start, room = start + fits, budget
         return batches
 
     def count(self, epoch: int) -> int:
@@ -153,24 +159,47 @@ class Batches:
             yield self._make(rows, None)
 
     def largest(self) -> Batch:
-        """The batch that needs most memory, to be tried first."""
+        """The batch that needs most memory, to be tried first; under dropout as wide as a draw may make it.
+
+        Epochs cut a little differently, so one of theirs may have a row more; `batch_tokens` bounds them all.
+        """
         cuts = self._cut(np.arange(len(self.corpus)), None)
         cells = [len(rows) * int(self._lengths[rows].max(axis=0).sum()) for rows in cuts]
         most = max(range(len(cuts)), key=lambda i: (cells[i], int(self._longest[cuts[i]].max())))
-        return self._make(cuts[most], None)
+        batch = self._make(cuts[most], None)
+        for side, tokens in batch.tokens.items():
+            wider = self._widest(tokens.shape[1]) - tokens.shape[1] if side in self.samplers else 0
+            batch.tokens[side] = np.pad(tokens, ((0, 0), (0, wider)), constant_values=PAD)
+        return batch
 
-    def _make(self, rows: np.ndarray, sampling: tuple[int, ...] | None) -> Batch:
+    def _widest(self, width: int) -> int:
+        return int(width * self.growth)
+
+    def _make(self, rows: np.ndarray, seed: tuple[int, ...] | None) -> Batch:
+        """Rows as arrays, subwords drawn with this seed if there is one."""
         tokens, lengths = {}, {}
         for number, side in enumerate(self.corpus.sides):
-            if sampling is not None and side in self.samplers:
-                texts = self.corpus.texts(side, rows)
-                ids = self.samplers[side].encode_batch(texts, self.dropout, (*sampling, number))
+            if seed is not None and side in self.samplers:
+                room = self._widest(int(self._lengths[rows, number].max())) - 1 - self.begins[side]
+                ids = self._draw(side, self.corpus.texts(side, rows), room, (*seed, number))
                 values, size = np.concatenate(ids), np.array([len(row) for row in ids], dtype=np.int64)
             else:
                 values, offsets = self.corpus.ids(side, rows)
                 size = np.diff(offsets)
             tokens[side], lengths[side] = pad(values, size, self.begins[side])
         return Batch(rows, tokens, lengths)
+
+    def _draw(self, side: str, texts: list[str], room: int, seed: tuple[int, ...]) -> list[np.ndarray]:
+        """Subword dropout in rows of at most `room` ids; a longer one is drawn again, with less and less dropout."""
+        ids = self.samplers[side].encode_batch(texts, self.dropout, (*seed, 0))
+        for attempt, dropout in enumerate((self.dropout / 2, self.dropout / 4, 0.0), start=1):
+            long = [i for i, row in enumerate(ids) if len(row) > room]
+            if not long:
+                break
+            again = self.samplers[side].encode_batch([texts[i] for i in long], dropout, (*seed, attempt))
+            for i, row in zip(long, again):
+                ids[i] = row
+        return ids
 
 
 def pad(values: np.ndarray, size: np.ndarray, begin: int) -> tuple[np.ndarray, np.ndarray]:

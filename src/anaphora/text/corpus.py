@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -85,39 +87,56 @@ class Corpus:
 
     def texts(self, side: str, rows: Sequence[int] | np.ndarray) -> list[str]:
         """The text of some rows, in the order asked for."""
-        shards = np.searchsorted(self._starts, rows, side="right") - 1
-        return [self.shards[s].column(side)[r - self._starts[s]].as_py() for s, r in zip(shards, rows)]
+        return self._take(side, rows)
 
     def lines(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
         """Line numbers in the input, from 1. (R,)"""
-        shards = np.searchsorted(self._starts, rows, side="right") - 1
-        found = [self.shards[s].column("line")[r - self._starts[s]].as_py() for s, r in zip(shards, rows)]
-        return np.array(found, dtype=np.int64)
+        return np.array(self._take("line", rows), dtype=np.int64)
 
     def ids(self, side: str, rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ids of some rows end to end, and where each row starts: `values[offsets[i]:offsets[i + 1]]`."""
-        rows = np.asarray(rows, dtype=np.int64)  # (R,)
-        lengths = self.lengths[rows, self.sides.index(side)].astype(np.int64)
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        shards = np.searchsorted(self._starts, rows, side="right") - 1
-        if len(rows) and (shards == shards[0]).all():
-            return self._gather(side, int(shards[0]), rows, lengths, offsets), offsets
+        rows, order, runs = self._by_shard(rows)
+        lengths = self.lengths[rows, self.sides.index(side)].astype(np.int64)  # (R,), shard by shard from here on
+        offsets = _offsets(lengths)
+        starts = np.empty(len(rows), dtype=np.int64)
+        for shard, a, b in runs:
+            starts[a:b] = self._offsets[side][shard][rows[a:b] - self._starts[shard]]
+        where = _spread(starts, offsets, lengths)  # for each token, its place in its shard
         values = np.empty(offsets[-1], dtype=np.int32)
-        for shard in np.unique(shards):
-            here = np.flatnonzero(shards == shard)
-            within = np.zeros(len(here) + 1, dtype=np.int64)
-            np.cumsum(lengths[here], out=within[1:])
-            into = np.arange(within[-1]) + np.repeat(offsets[here] - within[:-1], lengths[here])
-            values[into] = self._gather(side, int(shard), rows[here], lengths[here], within)
-        return values, offsets
+        for shard, a, b in runs:
+            values[offsets[a] : offsets[b]] = self._values[side][shard][where[offsets[a] : offsets[b]]]
+        if len(runs) <= 1:
+            return values, offsets
+        back = np.argsort(order)  # to the order asked for
+        asked = _offsets(lengths[back])
+        return values[_spread(offsets[back], asked, lengths[back])], asked
 
-    def _gather(self, side: str, shard: int, rows: np.ndarray, lengths: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Rows of one shard, end to end: each position of the result is its row's start there plus how far it is in."""
-        starts = self._offsets[side][shard][rows - self._starts[shard]]
-        where = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        gathered: np.ndarray = self._values[side][shard][where]
-        return gathered
+    def _by_shard(self, rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int, int]]]:
+        """Rows sorted by shard, the order that sorts them, and the runs (shard, from, to) of that order."""
+        rows = np.asarray(rows, dtype=np.int64)
+        shards = np.searchsorted(self._starts, rows, side="right") - 1
+        order = np.argsort(shards, kind="stable")
+        shards = shards[order]
+        borders = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(rows)] if len(rows) else []
+        return rows[order], order, [(int(shards[a]), a, b) for a, b in pairwise(borders)]
+
+    def _take(self, name: str, rows: Sequence[int] | np.ndarray) -> list[Any]:
+        rows, order, runs = self._by_shard(rows)
+        found: list[Any] = []
+        for shard, a, b in runs:
+            found += self.shards[shard].column(name).take(pa.array(rows[a:b] - self._starts[shard])).to_pylist()
+        return found if len(runs) <= 1 else [found[i] for i in np.argsort(order)]
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _spread(starts: np.ndarray, offsets: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Rows that start anywhere, laid end to end: the place of each token is its row's start plus how far it is in."""
+    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
 
 
 def _numpy(array: pa.Array) -> np.ndarray:

@@ -101,7 +101,11 @@ def prepare(
         "seed": seed,
     }
     if there:
-        changed = _changed(_manifest(folder)["settings"], settings)
+        manifest = _manifest(folder)
+        before = manifest["settings"]
+        if not isinstance(tokenizer, TokenizerConfig):  # given ones count by what they are, not by how they came to be
+            before = {**before, "tokenizer": manifest["tokenizer_fingerprints"]}
+        changed = _changed(before, settings)
         if not changed:
             return open_prepared(folder)
         if on_change == "raise":
@@ -383,8 +387,8 @@ def _take_name(temporary: Path, folder: Path) -> None:
 def _remove_leftovers(folder: Path) -> None:
     """Delete what killed preparations of this folder left behind, and leave alone what a running one is writing."""
     for path in folder.parent.glob(f".preparing-{folder.name}-*"):
-        owner = int(path.name.rpartition("-")[2])
-        if owner == os.getpid() or not _alive(owner):
+        owner = path.name.rpartition("-")[2]
+        if owner.isdecimal() and (int(owner) == os.getpid() or not _alive(int(owner))):
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -6,8 +6,7 @@ word is drawn anew with probability p and otherwise cut the best way, so that p 
 changes nothing, 0.1 is the usual value.
 
 The `tokenizers` library can do both, but draws from a generator nobody can seed, and a run could not be repeated. So
-here the ids are a pure function of (texts, dropout, seed), whatever the threads. The library still finds the words: it
-encodes the texts, and its tokens, grouped by word, spell each word's bytes.
+here the ids are a pure function of (texts, dropout, seed), whatever the threads. The library still finds the words.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from numba import njit
 
 from anaphora.errors import UserError
 from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.unigram import EMPTY, Trie, ahead, find, hash_table, lay_out, viterbi
+from anaphora.text.unigram import EMPTY, Trie, ahead, find, hash_table, viterbi
 
+REMEMBERED = 500_000  # lines whose words are kept, about 250 bytes each
 ALPHA = 0.2  # flattens the distribution over segmentations; 1 would be the model's own, 0 all alike
 
 
@@ -34,9 +34,9 @@ class SubwordSampler:
                 cure="set tokenizer.dropout=0, or tokenizer.kind to bpe or unigram",
             )
         self.tokenizer = tokenizer
+        self._split: dict[str, bytes] = {}
         spelled = [tokenizer.token_bytes(id) for id in range(tokenizer.vocabulary_size)]
-        self.spelling, self.spelling_offsets = lay_out(spelled)
-        model = tokenizer._json["model"]
+        model = tokenizer.document["model"]
         if tokenizer.kind == "unigram":
             self.trie = Trie(spelled)
             self.scores = np.array([score for _, score in model["vocab"]])
@@ -55,15 +55,12 @@ class SubwordSampler:
         """The ids of each text, one array a text, drawn with this seed."""
         if not 0 <= dropout <= 1:
             raise UserError(f"tokenizer.dropout is {dropout}", cure="make it a probability, 0.1 for example")
-        encodings = self.tokenizer.rust.encode_batch(list(texts), add_special_tokens=False)
-        ids = [encoding.ids for encoding in encodings]
-        words = [encoding.word_ids for encoding in encodings]
-        offsets = np.zeros(len(ids) + 1, dtype=np.int64)  # tokens of each text
-        np.cumsum([len(row) for row in ids], out=offsets[1:])
-        tokens = np.array([id for row in ids for id in row], dtype=np.int64)
-        word_of = np.array([word for row in words for word in row], dtype=np.int64)
+        words = [self._words(text) for text in texts]
+        sizes = np.frombuffer(b"".join(words), dtype=np.int32)  # bytes of each word of each text
+        letters = np.frombuffer("".join(texts).encode(), dtype=np.uint8)
+        word_ends = np.cumsum(sizes, dtype=np.int64)
+        starts = np.cumsum([0, *(len(sizes) // 4 for sizes in words)])  # words before each text; four bytes an int32
         state = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-        letters, word_ends, starts = _spell(tokens, word_of, offsets, self.spelling, self.spelling_offsets)
         if self.tokenizer.kind == "bpe":
             table = self.byte_ids, self.keys, self.ranks, self.merged
             out, ends = _merge(letters, word_ends, starts, table, dropout, state)
@@ -71,6 +68,18 @@ class SubwordSampler:
             lattice = self.trie.keys, self.trie.children, self.trie.piece, self.scores
             out, ends = _draw(letters, word_ends, starts, lattice, dropout, ALPHA, state)
         return np.split(out, ends[:-1]) if len(texts) else []
+
+    def _words(self, text: str) -> bytes:
+        """How many bytes each word of a text has, as packed int32: the library finds words, a line is split once."""
+        known = self._split.get(text)
+        if known is None:
+            pieces = self.tokenizer.rust.pre_tokenizer.pre_tokenize_str(text)
+            known = np.array(
+                [len(piece) for piece, _ in pieces], dtype=np.int32
+            ).tobytes()  # a character stands for a byte
+            if len(self._split) < REMEMBERED:
+                self._split[text] = known
+        return known
 
 
 @njit(nogil=True, cache=True)
@@ -89,29 +98,6 @@ def _start(state, text):
     """Where the stream of one text begins: far from those of its neighbours."""
     z = (state ^ np.uint64(text)) * np.uint64(0xD1342543DE82EF95)
     return z ^ (z >> np.uint64(32))
-
-
-@njit(nogil=True, cache=True)
-def _spell(tokens, word_of, offsets, spelling, spelling_offsets):
-    """Tokens to bytes: all words end to end, where each word ends, and how many words come before each text."""
-    size = 0
-    for token in tokens:
-        size += spelling_offsets[token + 1] - spelling_offsets[token]
-    letters = np.empty(size, np.uint8)
-    ends = np.empty(len(tokens), np.int64)
-    texts = np.empty(len(offsets), np.int64)
-    at, words = 0, 0
-    for text in range(len(offsets) - 1):
-        texts[text] = words
-        for t in range(offsets[text], offsets[text + 1]):
-            for i in range(spelling_offsets[tokens[t]], spelling_offsets[tokens[t] + 1]):
-                letters[at] = spelling[i]
-                at += 1
-            if t + 1 == offsets[text + 1] or word_of[t + 1] != word_of[t]:
-                ends[words] = at
-                words += 1
-    texts[-1] = words
-    return letters, ends[:words], texts
 
 
 @njit(nogil=True, cache=True)

@@ -157,18 +157,19 @@ class Tokenizer:
     # -- what it is ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _json(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self.rust.to_str())
-        return document
+    def document(self) -> dict[str, Any]:
+        """What the file says."""
+        parsed: dict[str, Any] = json.loads(self.rust.to_str())
+        return parsed
 
     @property
     def kind(self) -> str:
         """bpe, unigram, word or character, read off the parts of the file."""
-        if self._json["model"]["type"] == "Unigram":
+        if self.document["model"]["type"] == "Unigram":
             return "unigram"
-        if self._json["normalizer"]:
+        if self.document["normalizer"]:
             return "word"
-        return "bpe" if self._json["pre_tokenizer"] else "character"
+        return "bpe" if self.document["pre_tokenizer"] else "character"
 
     @cached_property
     def vocabulary_size(self) -> int:
@@ -221,7 +222,7 @@ class Tokenizer:
 
     @cached_property
     def _says_unk(self) -> bool:
-        return self.kind in ("word", "character") and not self._json["model"].get("byte_fallback", False)
+        return self.kind in ("word", "character") and not self.document["model"].get("byte_fallback", False)
 
 
 # -- the four kinds ----------------------------------------------------------------------------------------------------

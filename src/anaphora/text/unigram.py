@@ -190,12 +190,14 @@ def train_unigram(word_counts: Counter[bytes], size: int, *, shrink: float = 0.7
     words, offsets = lay_out(word for word, _ in ordered)
     counts = np.array([count for _, count in ordered], dtype=np.float64)
     substrings: Counter[bytes] = Counter()
+    most = 8_000_000
     for word, count in ordered:
         for start in range(len(word)):
             for end in range(start + 2, min(len(word), start + LONGEST_PIECE) + 1):
                 substrings[word[start:end]] += count
-        if len(substrings) > 8_000_000:  # only for corpora of very many words: forget what was seen once
+        if len(substrings) > most:  # only for corpora of very many words: forget what was seen once so far
             substrings = Counter({piece: count for piece, count in substrings.items() if count > 1})
+            most = max(most, 2 * len(substrings))
     single = [bytes([byte]) for byte in range(256)]
     frequent = sorted(((-count * len(p), p) for p, count in substrings.items() if count > 1))[: max(10 * size, 10_000)]
     pieces = single + [piece for _, piece in frequent]

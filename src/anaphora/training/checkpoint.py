@@ -90,7 +90,7 @@ class Checkpoints:
         live = model_weights(model)
         if ema is not None:
             state |= {f"live.{name}": tensor for name, tensor in live.items()}
-        metadata = {"format": "pt", "step": str(progress.step)}
+        metadata = {"format": "pt"}  # one key: the file is then a function of the state, byte for byte
         with atomic_folder(path) as temporary:
             save_file(live if ema is None else live | ema.mean, temporary / WEIGHTS, metadata)
             save_file({name: tensor.contiguous() for name, tensor in state.items()}, temporary / STATE, metadata)
@@ -133,7 +133,7 @@ def step_of(path: Path) -> int:
 
 def _optimiser_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     """{"optimiser.exp_avg.encoder.…": tensor}: named by parameter, so that no order has to be trusted."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
         f"optimiser.{key}.{names[parameter]}": tensor
         for parameter, entries in optimiser.state.items()

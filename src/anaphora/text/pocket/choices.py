@@ -1,12 +1,12 @@
 """Sets of alternatives that can be sampled and counted.
 
-A construction is a product of slots: a verb, a noun phrase for its subject, another for its object, a time. Each slot is a
-``Choice``: it draws one alternative, and it knows how many it has, so the number of sentences of the grammar
-is computed from the same objects that generate them.
+A construction is a product of slots: a verb, a noun phrase for its subject, another for its object, a time. Each slot
+is a ``Choice``: it draws one alternative, and it knows how many it has, so the number of sentences of the grammar is
+computed from the same objects that generate them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import accumulate
 from math import factorial, prod
 from random import Random
@@ -160,12 +160,13 @@ def _partitions(items: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
             yield [*partition[:i], (first, *block), *partition[i + 1 :]]
 
 
-@lru_cache(maxsize=None)
+@cache
 def count_distinct(slots: tuple[NounPhrases, ...]) -> int:
     """In how many ways the slots can be filled so that no two share a noun.
 
-    Inclusion and exclusion over the set partitions of the slots: a block of k slots that are forced to share a noun counts with
-    sign (-1)^(k-1) (k-1)!, the Möbius function of the partition lattice. For two slots: |A||B| - Σ a(n) b(n).
+    Inclusion and exclusion over the set partitions of the slots: a block of k slots that are forced to share a noun
+    counts with weight (-1)^(k-1) (k-1)!, the Möbius function of the partition lattice. For two slots this is
+    |A||B| - Σ a(n) b(n).
     """
     total = 0
     for partition in _partitions(tuple(range(len(slots)))):

@@ -1,9 +1,9 @@
 """Clauses: how each language orders subject, verb, objects and adverbials.
 
 English keeps subject - verb - object. German puts the finite verb second in a main clause, whatever comes first
-(*Gestern kaufte der Bauer …*), and last in a subordinate clause (*…, weil der Bauer gestern Äpfel kaufte*); infinitives,
-participles and separable prefixes stand at the end of a main clause (*Der Bauer hat gestern Äpfel gekauft*). The middle is
-ordered time - objects - *nicht* - manner - place.
+(*Gestern kaufte der Bauer …*), and last in a subordinate clause (*…, weil der Bauer gestern Äpfel kaufte*);
+infinitives, participles and separable prefixes stand at the end of a main clause (*Der Bauer hat gestern Äpfel
+gekauft*). The middle is ordered time - objects - *nicht* - manner - place.
 """
 
 from dataclasses import dataclass
@@ -26,9 +26,7 @@ Order = Literal["main", "time-first", "final", "question"]
 Phrase = NounPhrase | Pronoun
 Tense = str  # "past", "present", "perfect", "pluperfect", "future", or a modal: "can", "must", "should"
 
-BE = Verb(
-    "be", "is", "was", "been", "sein", "ist", "war", "gewesen", "sein", "", ("person",), (), "acc", False
-)  # fmt: skip
+BE = Verb("be", "is", "was", "been", "sein", "ist", "war", "gewesen", "sein", "", ("person",), (), "acc", False)
 
 # tense -> English (singular, plural) and German (singular, plural) auxiliaries
 _WILL = (("will", "will"), ("wird", "werden"))
@@ -67,7 +65,11 @@ class Predicate:
         than = (weaver.link(),)
         other = self.than.realise(weaver, "nom")
         english += [*parts, ("than", than), *other[0]]
-        german += [(self.adjective.german_comparative, tuple(i for _, ids in parts for i in ids)), ("als", than), *other[1]]
+        german += [
+            (self.adjective.german_comparative, tuple(i for _, ids in parts for i in ids)),
+            ("als", than),
+            *other[1],
+        ]
         return english, german
 
 
@@ -85,8 +87,9 @@ class VerbGroup:
     negation: Tokens
 
 
-def verb_group(weaver: Weaver, verb: Verb, tense: Tense, plural: bool, *, negated: bool = False,
-               question: bool = False) -> VerbGroup:  # fmt: skip
+def verb_group(
+    weaver: Weaver, verb: Verb, tense: Tense, plural: bool, *, negated: bool = False, question: bool = False
+) -> VerbGroup:
     """Inflect a verb. In English the first word of the group is the one a question moves to the front."""
     number = 1 if plural else 0
     auxiliary, negation, main = (weaver.link(),), (weaver.link(),), (weaver.link(),)
@@ -106,7 +109,7 @@ def verb_group(weaver: Weaver, verb: Verb, tense: Tense, plural: bool, *, negate
             group: Tokens = [(english, main), *no_english]
             return VerbGroup(group, (german, main), [], (german, main), no_german)
         if negated or question:
-            links = auxiliary + main  # "did ... buy" is one word in German: kaufte
+            links: tuple[int, ...] = auxiliary + main  # "did ... buy" is one word in German: kaufte
             group = [(do, auxiliary), *no_english, (verb.english, main)]
         else:
             links = main

@@ -1,23 +1,47 @@
 """Sentences about ambiguous words: every one holds a context that decides the sense, before or after the word.
 
-The contexts themselves are data (``senses.py``); here they are put into sentences. ``DECIDED`` says on which side of the
-word each construction has its deciding context.
+The contexts themselves are data (``senses.py``); here they are put into sentences. ``CONTEXTS`` says on which side of
+the word each construction has its deciding context.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from anaphora.text.pocket.choices import NounPhrases, OneOf, Variant, numbers
 from anaphora.text.pocket.clauses import BE, Clause, Predicate, joined
-from anaphora.text.pocket.grammar import PAST_TIMES, SAYING, SINGULAR, VERBS, WEEKDAY_TIMES, WHO, Values, phrases, times
-from anaphora.text.pocket.lexicon import ADJECTIVES, GIVING, Adjective, Noun, Verb, adjectives_of, nouns_tagged
+from anaphora.text.pocket.grammar import PAST_TIMES, PLACE, SINGULAR, WEEKDAY_TIMES, WHO, Values, phrases, times
+from anaphora.text.pocket.lexicon import (
+    ADJECTIVES,
+    GIVING,
+    SAYING,
+    UNGRADABLE,
+    VERBS,
+    Adjective,
+    Noun,
+    adjectives_of,
+    nouns_tagged,
+)
 from anaphora.text.pocket.morphology import RELATIVE
-from anaphora.text.pocket.numbers import COUNTS, english_cardinal, german_cardinal
-from anaphora.text.pocket.phrases import COMMA, Bilingual, NounPhrase, Weaver, at_place
-from anaphora.text.pocket.senses import ADJECTIVE_SENSES, NOUN_SENSES, NounSense, context_noun
+from anaphora.text.pocket.numbers import COUNTS
+from anaphora.text.pocket.phrases import COMMA, Bilingual, NounPhrase, Weaver, at_place, cardinal
+from anaphora.text.pocket.senses import ADJECTIVE_SENSES, CONTEXT_VERBS, NOUN_SENSES, NounSense, context_noun
 
-# Verbs that decide nothing: anything can be seen or found.
-NEUTRAL_VERBS = [verb for verb in VERBS if verb.english in ("see", "find", "paint")]
+# Verbs that decide nothing: what can be seen can be described, and anything can be mentioned.
+_NEUTRAL_VERBS = [
+    CONTEXT_VERBS["describe"],
+    CONTEXT_VERBS["mention"],
+    *(verb for verb in VERBS if verb.english == "see"),
+]
+
+
+def _neutral_verbs(sense: NounSense) -> OneOf:
+    return OneOf(_NEUTRAL_VERBS[:2] if sense.noun.english == "sentence" else _NEUTRAL_VERBS)
+
+
+def _grades(adjective: Adjective) -> OneOf:
+    """With *very*, and without, where the adjective allows it."""
+    return OneOf([False] if adjective.english in UNGRADABLE else [False, True])
 
 
 def _neutral(sense: NounSense) -> Callable[[Noun], list[Adjective]]:
@@ -37,6 +61,10 @@ def _people(kind: str = "short") -> NounPhrases:
     return phrases(("person",), kind)
 
 
+def _speakers() -> NounPhrases:
+    return NounPhrases(nouns_tagged("person"), {"the": 2.0, "the+": 1.0, "a": 1.0}, others=WHO)
+
+
 def attributive() -> list[Variant]:
     """Before: *The child saw a muddy bank*, *the rusty cranes were very old*."""
 
@@ -44,19 +72,33 @@ def attributive() -> list[Variant]:
         return Clause(v["subject"], v["verb"], v["tense"], ((v["object"], "acc"),), time=v["time"]).realise(w)
 
     def described(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], BE, v["tense"], predicate=Predicate(v["adjective"], very=True)).realise(w)
+        return Clause(v["subject"], BE, v["tense"], predicate=Predicate(v["adjective"], very=v["very"])).realise(w)
 
     shapes = {"the+": 2.0, "a+": 2.0, "plural+": 1.0}
     return [
         *(
-            Variant(seen, subject=_people("full"), verb=OneOf(NEUTRAL_VERBS), tense=OneOf(["past", "perfect"]), time=OneOf([None]), object=_marked(sense, shapes))
+            Variant(
+                seen,
+                subject=_people("full"),
+                verb=_neutral_verbs(sense),
+                tense=OneOf(["past", "perfect"]),
+                time=OneOf([None]),
+                object=_marked(sense, shapes),
+            )
             for sense in NOUN_SENSES.values()
         ),
         *(
-            Variant(described, subject=_marked(sense, {"the+": 2.0, "plural+": 1.0}), tense=OneOf(["past", "present"]), adjective=OneOf([ADJECTIVES[a] for a in sense.neutral]))
+            Variant(
+                described,
+                subject=_marked(sense, {"the+": 2.0, "plural+": 1.0}),
+                tense=OneOf(["past", "present"]),
+                very=_grades(ADJECTIVES[a]),
+                adjective=OneOf([ADJECTIVES[a]]),
+            )
             for sense in NOUN_SENSES.values()
+            for a in sense.neutral
         ),
-    ]  # fmt: skip
+    ]
 
 
 def predicative() -> list[Variant]:
@@ -67,51 +109,77 @@ def predicative() -> list[Variant]:
 
     def said(w: Weaver, v: Values) -> Bilingual:
         main = Clause(v["speaker"], v["verb"]).realise(w)
-        sub = joined(w, ("that", "dass"), Clause(v["subject"], BE, predicate=Predicate(v["adjective"])).realise(w, "final"))
+        sub = joined(
+            w, ("that", "dass"), Clause(v["subject"], BE, predicate=Predicate(v["adjective"])).realise(w, "final")
+        )
         return main[0] + sub[0], main[1] + sub[1]
 
     shapes = {"the": 1.0, "the+": 2.0, "this": 1.0, "plural": 1.0, "plural+": 1.0}
-    speakers = NounPhrases(nouns_tagged("person"), {"the": 2.0, "the+": 1.0, "a": 1.0}, others=WHO)
     return [
         *(
-            Variant(plain, subject=_ambiguous(sense, {"the": 1.0, "the+": 2.0, "this": 1.0, "plural": 1.0, "plural+": 1.0}), tense=OneOf(["past", "present"]), very=OneOf([False, True]), adjective=OneOf(sense.adjectives))
+            Variant(
+                plain,
+                subject=_ambiguous(sense, {"the": 1.0, "the+": 2.0, "this": 1.0, "plural": 1.0, "plural+": 1.0}),
+                tense=OneOf(["past", "present"]),
+                very=_grades(adjective),
+                adjective=OneOf([adjective]),
+            )
             for sense in NOUN_SENSES.values()
+            for adjective in sense.adjectives
         ),
         *(
-            Variant(said, speaker=speakers, verb=OneOf(SAYING), subject=_ambiguous(sense, shapes), adjective=OneOf(sense.adjectives))
+            Variant(
+                said,
+                speaker=_speakers(),
+                verb=OneOf(SAYING),
+                subject=_ambiguous(sense, shapes),
+                adjective=OneOf(sense.adjectives),
+            )
             for sense in NOUN_SENSES.values()
         ),
-    ]  # fmt: skip
+    ]
 
 
 def part_of() -> list[Variant]:
     """After: *The bank of the river was very big*, *Anna saw the trunk of the oak*."""
 
     def described(w: Weaver, v: Values) -> Bilingual:
-        subject = NounPhrase(v["subject"].noun, v["subject"].determiner, v["subject"].adjective, v["subject"].plural, of=v["whole"])
+        subject = replace(v["subject"], of=v["whole"])
         return Clause(subject, BE, v["tense"], predicate=Predicate(v["adjective"], very=v["very"])).realise(w)
 
     def seen(w: Weaver, v: Values) -> Bilingual:
-        thing = NounPhrase(v["object"].noun, v["object"].determiner, v["object"].adjective, v["object"].plural, of=v["whole"])
+        thing = replace(v["object"], of=v["whole"])
         return Clause(v["subject"], v["verb"], v["tense"], ((thing, "acc"),)).realise(w)
 
-    def only(adjective: Adjective) -> Callable[[Noun], list[Adjective]]:
-        return lambda noun: [adjective]
+    def but(sense: NounSense, name: str) -> Callable[[Noun], list[Adjective]]:
+        return lambda noun: [ADJECTIVES[a] for a in sense.neutral if a != name]
 
     wholes = [sense for sense in NOUN_SENSES.values() if sense.whole]
     return [
         *(
-            Variant(described, subject=NounPhrases([sense.noun], {"the": 1.0, "the+": 1.0}, adjectives=only(ADJECTIVES[other])), whole=OneOf(sense.whole), tense=OneOf(["past", "present"]), very=OneOf([True]), adjective=OneOf([ADJECTIVES[a]]))
+            Variant(
+                described,
+                subject=NounPhrases([sense.noun], {"the": 1.0, "the+": 1.0}, adjectives=but(sense, a)),
+                whole=OneOf(sense.whole),
+                tense=OneOf(["past", "present"]),
+                very=_grades(ADJECTIVES[a]),
+                adjective=OneOf([ADJECTIVES[a]]),
+            )
             for sense in wholes
             for a in sense.neutral
-            for other in sense.neutral
-            if other != a
         ),
         *(
-            Variant(seen, subject=_people("full"), verb=OneOf(NEUTRAL_VERBS), tense=OneOf(["past", "perfect", "future"]), object=_ambiguous(sense, {"the": 1.0, "the+": 1.0}), whole=OneOf(sense.whole))
+            Variant(
+                seen,
+                subject=_people("full"),
+                verb=_neutral_verbs(sense),
+                tense=OneOf(["past", "perfect", "future"]),
+                object=_ambiguous(sense, {"the": 1.0, "the+": 1.0}),
+                whole=OneOf(sense.whole),
+            )
             for sense in wholes
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _subjects(names: tuple[str, ...]) -> NounPhrases:
@@ -126,12 +194,18 @@ def deciding_verb() -> list[Variant]:
 
     shapes = {"the": 1.0, "the+": 2.0, "a": 1.0, "a+": 1.0, "plural": 1.0}
     return [
-        Variant(build, subject=_subjects(names), verb=OneOf([verb]), tense=OneOf([tense]), time=time,
-                object=_ambiguous(sense, shapes if sense.name != "trunk.elephant" else {"its": 1.0, "the+": 1.0}))
+        Variant(
+            build,
+            subject=_subjects(names),
+            verb=OneOf([verb]),
+            tense=OneOf([tense]),
+            time=time,
+            object=_ambiguous(sense, shapes if sense.name != "trunk.elephant" else {"its": 1.0, "the+": 1.0}),
+        )
         for sense in NOUN_SENSES.values()
         for names, verb in sense.object_of
         for tense, time in (("past", times([None, *PAST_TIMES, *WEEKDAY_TIMES])), ("perfect", OneOf([None])))
-    ]  # fmt: skip
+    ]
 
 
 def deciding_passive() -> list[Variant]:
@@ -141,11 +215,16 @@ def deciding_passive() -> list[Variant]:
         return Clause(v["subject"], v["verb"], agent=v["agent"], time=v["time"]).realise(w)
 
     return [
-        Variant(build, subject=_ambiguous(sense, {"the": 1.0, "the+": 2.0, "this": 1.0, "plural": 1.0}), verb=OneOf([verb]),
-                agent=_subjects(names), time=times([None, *PAST_TIMES, *WEEKDAY_TIMES]))
+        Variant(
+            build,
+            subject=_ambiguous(sense, {"the": 1.0, "the+": 2.0, "this": 1.0, "plural": 1.0}),
+            verb=OneOf([verb]),
+            agent=_subjects(names),
+            time=times([None, *PAST_TIMES, *WEEKDAY_TIMES]),
+        )
         for sense in NOUN_SENSES.values()
         for names, verb in sense.object_of
-    ]  # fmt: skip
+    ]
 
 
 def deciding_predicate() -> list[Variant]:
@@ -173,12 +252,20 @@ def deciding_predicate() -> list[Variant]:
             if names:
                 more["object"] = NounPhrases([context_noun(n) for n in names], {"the": 1.0, "the+": 1.0, "a": 1.0})
             elif verb.english not in ("begin", "arrive"):
-                more["place"] = NounPhrases(nouns_tagged("garden", "park", "forest", "village", "kitchen"), {"the": 2.0, "the+": 1.0})
+                more["place"] = NounPhrases(nouns_tagged("garden", "park", "beach"), PLACE)
             shapes = {"the": 1.0, "the+": 2.0, "a": 1.0, "a+": 1.0, "plural": 1.0, "plural+": 1.0}
-            when = times([*PAST_TIMES, *WEEKDAY_TIMES]) if "object" not in more else times([None, *PAST_TIMES])  # type: ignore[list-item]
+            when = times([*PAST_TIMES, *WEEKDAY_TIMES]) if "object" not in more else times([None, *PAST_TIMES])
             variants.append(Variant(plain, subject=_ambiguous(sense, shapes), time=when, **more))
             if "object" in more or "place" in more:
-                variants.append(Variant(seen, who=_people("full"), seeing=OneOf(NEUTRAL_VERBS), subject=_ambiguous(sense, shapes), **more))
+                variants.append(
+                    Variant(
+                        seen,
+                        who=_people("full"),
+                        seeing=_neutral_verbs(sense),
+                        subject=_ambiguous(sense, shapes),
+                        **more,
+                    )
+                )
     return variants
 
 
@@ -194,10 +281,18 @@ def relative_context() -> list[Variant]:
         return main[0] + relative[0], [*main[1], COMMA, *relative[1]]
 
     return [
-        Variant(build, who=_people("full"), verb=OneOf(NEUTRAL_VERBS), tense=OneOf(["past", "perfect"]), very=OneOf([False, True]),
-                object=_ambiguous(sense, {"the": 1.0, "a": 1.0, "a+": 1.0, "plural": 1.0}), adjective=OneOf(sense.adjectives))
+        Variant(
+            build,
+            who=_people("full"),
+            verb=_neutral_verbs(sense),
+            tense=OneOf(["past", "perfect"]),
+            very=_grades(adjective),
+            object=_ambiguous(sense, {"the": 1.0, "a": 1.0, "a+": 1.0, "plural": 1.0}),
+            adjective=OneOf([adjective]),
+        )
         for sense in NOUN_SENSES.values()
-    ]  # fmt: skip
+        for adjective in sense.adjectives
+    ]
 
 
 def loan() -> list[Variant]:
@@ -206,53 +301,85 @@ def loan() -> list[Variant]:
 
     def build(w: Weaver, v: Values) -> Bilingual:
         main = Clause(v["subject"], lend, "past", ((v["receiver"], "dat"),)).realise(w)
-        number = [(part, (w.link(),)) for part in english_cardinal(v["number"]).split()]
+        number = cardinal(w, v["number"])
         euros = (w.link(),)
-        w.facts.append(f"number:{v['number']}")
-        german = (german_cardinal(v["number"]), tuple(link for _, ids in number for link in ids))
-        return [*main[0], *number, ("euros", euros)], [*main[1], german, ("Euro", euros)]
+        return [*main[0], *number[0], ("euros", euros)], [*main[1], *number[1], ("Euro", euros)]
 
     bank = NOUN_SENSES["bank.money"]
     return [
-        Variant(build, subject=_ambiguous(bank, {"the": 1.0, "the+": 1.0, "a": 1.0}), receiver=_people("small"), number=numbers(COUNTS))
+        Variant(
+            build,
+            subject=_ambiguous(bank, {"the": 1.0, "the+": 1.0, "a": 1.0}),
+            receiver=_people("small"),
+            number=numbers(COUNTS),
+        )
     ]
 
 
-def adjective_senses() -> list[Variant]:
-    """After: *The doctor saw a sick dog*; before: *the trick was very sick*."""
+def adjective_attributive() -> list[Variant]:
+    """After: *The doctor saw a sick dog*; the noun decides."""
 
-    def attributed(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], v["verb"], v["tense"], ((v["object"], "acc"),), time=v["time"]).realise(w)
-
-    def predicated(w: Weaver, v: Values) -> Bilingual:
-        clause = Clause(v["subject"], BE, v["tense"], predicate=Predicate(v["adjective"], very=v["very"]), negated=v["negated"])
-        return clause.realise(w)
+    def build(w: Weaver, v: Values) -> Bilingual:
+        return Clause(v["subject"], v["verb"], v["tense"], ((v["object"], "acc"),)).realise(w)
 
     variants = []
     for adjective, nouns in ADJECTIVE_SENSES:
-        animate = adjective.sense == "sick.ill"
-        see = [verb for verb in VERBS if verb.english in (("see", "help", "find") if animate else ("see", "find"))]
-        see = [verb for verb in see if verb.object_case == "acc"]
-        shapes = {"the+": 1.0, "a+": 1.5} if any(n.english_plural == "-" for n in nouns) else {"the+": 1.0, "a+": 1.0, "plural+": 1.0, "bare+": 0.5}
-        plain = {"the": 1.0, "the+": 1.0, "this": 1.0} if any(n.english_plural == "-" for n in nouns) else {"the": 1.0, "the+": 1.0, "this": 1.0, "plural": 1.0}
-        this: Callable[[Noun], list[Adjective]] = lambda noun, a=adjective: [a]  # noqa: E731
-        variants.append(Variant(attributed, subject=_people("full"), verb=OneOf(see), tense=OneOf(["past", "perfect", "future"]), time=times([None]), object=NounPhrases(nouns, shapes, adjectives=this)))  # type: ignore[list-item]
-        other: Callable[[Noun], list[Adjective]] = lambda noun: [a for a in adjectives_of(noun) if a.english not in ("heavy", "dark")]  # noqa: E731
-        variants.append(Variant(predicated, subject=NounPhrases(nouns, plain, adjectives=other), tense=OneOf(["past", "present"]), very=OneOf([True, False]), negated=OneOf([False]), adjective=OneOf([adjective])))
+        shapes = {"the+": 1.0, "a+": 1.5}
+        if all(noun.english_plural != "-" for noun in nouns) and "place" not in nouns[0].tags:
+            shapes |= {"plural+": 1.0, "bare+": 0.5}
+        described = NounPhrases(nouns, shapes, adjectives=lambda noun, a=adjective: [a])  # type: ignore[misc]
+        tenses = OneOf(["past", "perfect", "future"])
+        variants.append(
+            Variant(build, subject=_people("full"), verb=OneOf(_NEUTRAL_VERBS), tense=tenses, object=described)
+        )
     return variants
 
 
-_UNUSED = Verb
+def adjective_predicative() -> list[Variant]:
+    """Before: *The trick was very sick*, *the boy said that the trick was sick*; the noun decides."""
+
+    def plain(w: Weaver, v: Values) -> Bilingual:
+        predicate = Predicate(v["adjective"], very=v["very"])
+        return Clause(v["subject"], BE, v["tense"], predicate=predicate, negated=v["negated"]).realise(w)
+
+    def said(w: Weaver, v: Values) -> Bilingual:
+        main = Clause(v["speaker"], v["verb"]).realise(w)
+        sub = Clause(v["subject"], BE, predicate=Predicate(v["adjective"], very=v["very"])).realise(w, "final")
+        sub = joined(w, ("that", "dass"), sub)
+        return main[0] + sub[0], main[1] + sub[1]
+
+    def others(noun: Noun) -> list[Adjective]:
+        # A heavy box is not light, and a dark kitchen is not either.
+        return [a for a in adjectives_of(noun) if a.english not in ("heavy", "dark")]
+
+    variants = []
+    for adjective, nouns in ADJECTIVE_SENSES:
+        shapes = {"the": 1.0, "the+": 2.0} if adjectives_of(nouns[0]) else {"the": 1.0}
+        if all(noun.english_plural != "-" for noun in nouns) and "place" not in nouns[0].tags:
+            shapes |= {"plural": 1.0}
+        subject, chosen = NounPhrases(nouns, shapes, adjectives=others), OneOf([adjective])
+        for very, negated in ((True, False), (False, False), (False, True)):
+            grade = {"very": OneOf([very]), "negated": OneOf([negated])}
+            variants.append(
+                Variant(plain, subject=subject, adjective=chosen, tense=OneOf(["past", "present"]), **grade)
+            )
+        saying, very_or_not = OneOf(SAYING), OneOf([False, True])
+        variants.append(
+            Variant(said, speaker=_speakers(), verb=saying, subject=subject, adjective=chosen, very=very_or_not)
+        )
+    return variants
+
 
 # construction -> (weight, variants, side of the context)
 CONTEXTS: dict[str, tuple[float, Callable[[], list[Variant]], str]] = {
-    "context-attributive": (7, attributive, "before"),
-    "context-predicative": (6, predicative, "after"),
-    "context-part-of": (4, part_of, "after"),
-    "context-verb": (7, deciding_verb, "before"),
-    "context-passive": (6, deciding_passive, "after"),
-    "context-predicate": (6, deciding_predicate, "after"),
-    "context-relative": (4, relative_context, "after"),
-    "context-loan": (1, loan, "after"),
-    "context-adjective": (6, adjective_senses, "both"),
+    "context-attributive": (10, attributive, "before"),
+    "context-predicative": (8, predicative, "after"),
+    "context-part-of": (6, part_of, "after"),
+    "context-verb": (10, deciding_verb, "before"),
+    "context-passive": (8, deciding_passive, "after"),
+    "context-predicate": (8, deciding_predicate, "after"),
+    "context-relative": (6, relative_context, "after"),
+    "context-loan": (3, loan, "after"),
+    "context-adjective-attributive": (7, adjective_attributive, "after"),
+    "context-adjective-predicative": (6, adjective_predicative, "before"),
 }

@@ -1,8 +1,8 @@
 """The lexicon: nouns, adjectives and verbs with both languages' forms and the company they keep.
 
 Every table is read as text so that a person who knows both languages can proofread it. Tags say what a word may
-combine with (*selectional restrictions*): only what is ``openable`` is opened, only animals are fed. Words that mean two
-things are not here; ``senses.py`` has them.
+combine with (*selectional restrictions*): only what is ``openable`` is opened, only animals are fed. Words that mean
+two things are not here; ``senses.py`` has them.
 """
 
 from dataclasses import dataclass
@@ -81,46 +81,41 @@ class Verb:
 
 # english, plural, gender, German, plural, genitive, tags
 NOUNS_TABLE = """
-man        men        m Mann       Männer     Mannes      person adult suspect
-woman      women      f Frau       Frauen     Frau        person adult suspect
+man        men        m Mann       Männer     Mannes      person owner adult suspect
+woman      women      f Frau       Frauen     Frau        person owner adult suspect
 boy        boys       m Junge      Jungen     Jungen      person young suspect
 girl       girls      n Mädchen    Mädchen    Mädchens    person young
-child      children   n Kind       Kinder     Kindes      person young
-farmer     farmers    m Bauer      Bauern     Bauern      person adult suspect
-teacher    teachers   m Lehrer     Lehrer     Lehrers     person adult
+child      children   n Kind       Kinder     Kindes      person owner young
+farmer     farmers    m Bauer      Bauern     Bauern      person owner adult suspect
+teacher    teachers   m Lehrer     Lehrer     Lehrers     person owner adult
 doctor     doctors    m Arzt       Ärzte      Arztes      person adult
 cook       cooks      m Koch       Köche      Kochs       person adult
-king       kings      m König      Könige     Königs      person adult
-queen      queens     f Königin    Königinnen Königin     person adult
+king       kings      m König      Könige     Königs      person owner adult
+queen      queens     f Königin    Königinnen Königin     person owner adult
 nurse      nurses     f Krankenschwester Krankenschwestern Krankenschwester person adult
-baker      bakers     m Bäcker     Bäcker     Bäckers     person adult
 hunter     hunters    m Jäger      Jäger      Jägers      person adult suspect
-neighbour  neighbours m Nachbar    Nachbarn   Nachbarn    person adult suspect
-uncle      uncles     m Onkel      Onkel      Onkels      person adult
-aunt       aunts      f Tante      Tanten     Tante       person adult
-mother     mothers    f Mutter     Mütter     Mutter      person adult
-father     fathers    m Vater      Väter      Vaters      person adult
-sister     sisters    f Schwester  Schwestern Schwester   person
-brother    brothers   m Bruder     Brüder     Bruders     person
+neighbour  neighbours m Nachbar    Nachbarn   Nachbarn    person owner adult suspect
+aunt       aunts      f Tante      Tanten     Tante       person kin adult
+mother     mothers    f Mutter     Mütter     Mutter      person kin adult
+father     fathers    m Vater      Väter      Vaters      person kin adult
+sister     sisters    f Schwester  Schwestern Schwester   person kin
 student    students   m Student    Studenten  Studenten   person adult
 thief      thieves    m Dieb       Diebe      Diebes      suspect
-dog        dogs       m Hund       Hunde      Hundes      animal biter
-cat        cats       f Katze      Katzen     Katze       animal biter
-horse      horses     n Pferd      Pferde     Pferdes     animal biter
-cow        cows       f Kuh        Kühe       Kuh         animal
-bird       birds      m Vogel      Vögel      Vogels      animal
-fox        foxes      m Fuchs      Füchse     Fuchses     animal biter
-duck       ducks      f Ente       Enten      Ente        animal
-goat       goats      f Ziege      Ziegen     Ziege       animal biter
-rabbit     rabbits    n Kaninchen  Kaninchen  Kaninchens  animal
-pig        pigs       n Schwein    Schweine   Schweines   animal
-wolf       wolves     m Wolf       Wölfe      Wolfes      animal biter
+dog        dogs       m Hund       Hunde      Hundes      animal chaser pet biter
+cat        cats       f Katze      Katzen     Katze       animal chaser pet biter
+horse      horses     n Pferd      Pferde     Pferdes     animal pet biter
+cow        cows       f Kuh        Kühe       Kuh         animal pet
+bird       birds      m Vogel      Vögel      Vogels      animal pet
+fox        foxes      m Fuchs      Füchse     Fuchses     animal chaser biter
+goat       goats      f Ziege      Ziegen     Ziege       animal pet biter
+rabbit     rabbits    n Kaninchen  Kaninchen  Kaninchens  animal pet
+pig        pigs       n Schwein    Schweine   Schweines   animal pet
+wolf       wolves     m Wolf       Wölfe      Wolfes      animal chaser biter
 mouse      mice       f Maus       Mäuse      Maus        animal biter
 apple      apples     m Apfel      Äpfel      Apfels      food
 pear       pears      f Birne      Birnen     Birne       food
 egg        eggs       n Ei         Eier       Eis         food cookable
 potato     potatoes   f Kartoffel  Kartoffeln Kartoffel   food cookable
-tomato     tomatoes   f Tomate     Tomaten    Tomate      food
 cake       cakes      m Kuchen     Kuchen     Kuchens     food
 carrot     carrots    f Karotte    Karotten   Karotte     food cookable
 sausage    sausages   f Wurst      Würste     Wurst       food cookable
@@ -129,7 +124,6 @@ bicycle    bicycles   n Fahrrad    Fahrräder  Fahrrads    object machine washab
 lamp       lamps      f Lampe      Lampen     Lampe       object machine portable
 table      tables     m Tisch      Tische     Tisches     object portable
 chair      chairs     m Stuhl      Stühle     Stuhls      object machine portable
-picture    pictures   n Bild       Bilder     Bildes      object losable
 bag        bags       f Tasche     Taschen    Tasche      object portable openable losable washable
 coat       coats      m Mantel     Mäntel     Mantels     object losable washable
 hat        hats       m Hut        Hüte       Hutes       object losable
@@ -137,12 +131,10 @@ shirt      shirts     n Hemd       Hemden     Hemdes      object washable
 key        keys       m Schlüssel  Schlüssel  Schlüssels  object losable
 knife      knives     n Messer     Messer     Messers     object losable washable
 bottle     bottles    f Flasche    Flaschen   Flasche     object portable openable washable
-cup        cups       f Tasse      Tassen     Tasse       object washable
 box        boxes      f Kiste      Kisten     Kiste       object portable openable
 clock      clocks     f Uhr        Uhren      Uhr         object machine
 suitcase   suitcases  m Koffer     Koffer     Koffers     object portable openable losable
 umbrella   umbrellas  m Regenschirm Regenschirme Regenschirms object openable losable
-guitar     guitars    f Gitarre    Gitarren   Gitarre     object machine losable portable
 basket     baskets    m Korb       Körbe      Korbes      object portable washable
 book       books      n Buch       Bücher     Buches      readable writable losable
 newspaper  newspapers f Zeitung    Zeitungen  Zeitung     readable
@@ -161,65 +153,63 @@ park       parks      m Park       Parks      Parks       place goal
 forest     forests    m Wald       Wälder     Waldes      place
 village    villages   n Dorf       Dörfer     Dorfes      place
 city       cities     f Stadt      Städte     Stadt       place
-hospital   hospitals  n Krankenhaus Krankenhäuser Krankenhauses place goal
 station    stations   m Bahnhof    Bahnhöfe   Bahnhofs    place goal
 beach      beaches    m Strand     Strände    Strandes    place goal
 bridge     bridges    f Brücke     Brücken    Brücke      place goal
 office     offices    n Büro       Büros      Büros       place goal
 church     churches   f Kirche     Kirchen    Kirche      place goal
 castle     castles    n Schloss    Schlösser  Schlosses   place goal
-hotel      hotels     n Hotel      Hotels     Hotels      place goal
 house      houses     n Haus       Häuser     Hauses      place
 """
 
 # english, comparative, German, inflected stem, comparative, the tags or nouns it describes (a minus excludes)
 ADJECTIVES_TABLE = """
 big          bigger         groß        groß        größer      animal food object place
-small        smaller        klein       klein       kleiner     person animal food object place
+small        smaller        klein       klein       kleiner     young animal food object place
 old          older          alt         alt         älter       person animal object readable place -young
-new          newer          neu         neu         neuer       object readable place
+new          -              neu         neu         -           object readable place
 young        younger        jung        jung        jünger      person animal
 beautiful    -              schön       schön       -           object readable place animal
-red          -              rot         rot         -           object apple tomato
+red          -              rot         rot         -           object apple
 blue         -              blau        blau        -           object
-green        -              grün        grün        -           object apple pear tomato
+green        -              grün        grün        -           object apple pear
 white        -              weiß        weiß        -           object animal
 black        -              schwarz     schwarz     -           object animal
 brown        -              braun       braun       -           object animal
-expensive    -              teuer       teur        teurer      object food hotel castle readable
-cheap        cheaper        billig      billig      billiger    object food hotel readable
+expensive    -              teuer       teur        teurer      object food castle book newspaper
+cheap        cheaper        billig      billig      billiger    object food book newspaper
 heavy        heavier        schwer      schwer      schwerer    portable machine
-dirty        dirtier        schmutzig   schmutzig   schmutziger washable place animal
+dirty        -              schmutzig   schmutzig   -           washable place animal
 long         longer         lang        lang        länger      readable bridge coat beach
-interesting  -              interessant interessant -           readable city museum village
-friendly     friendlier     freundlich  freundlich  freundlicher person
+interesting  -              interessant interessant -           readable city village
+friendly     -              freundlich  freundlich  -            person
 tired        -              müde        müd         -           person animal
-happy        happier        glücklich   glücklich   glücklicher person
-sad          sadder         traurig     traurig     trauriger   person
-angry        angrier        wütend      wütend      wütender    person
+happy        -              glücklich   glücklich   -           person
+sad          -              traurig     traurig     -           person
+angry        -              wütend      wütend      -           person
 clever       cleverer       klug        klug        klüger      person
 rich         richer         reich       reich       reicher     adult
-poor         poorer         arm         arm         ärmer       person -king -queen
+poor         -              arm         arm         -           person -king -queen
 famous       -              berühmt     berühmt     -           adult place readable
-brave        braver         mutig       mutig       mutiger     person
-lazy         lazier         faul        faul        fauler      person animal
-hungry       hungrier       hungrig     hungrig     hungriger   person animal
+brave        -              mutig       mutig       -           person
+lazy         -              faul        faul        -           person animal
+hungry       -              hungrig     hungrig     -           person animal
 strong       stronger       stark       stark       stärker     person animal
-wild         wilder         wild        wild        wilder      animal
+wild         -              wild        wild        -           animal
 fast         faster         schnell     schnell     schneller   animal
 fresh        -              frisch      frisch      -           food drink
-cold         colder         kalt        kalt        kälter      drink
-hot          hotter         heiß        heiß        heißer      coffee tea milk
-quiet        quieter        ruhig       ruhig       ruhiger     place
-dark         darker         dunkel      dunkl       dunkler     forest church kitchen castle house coat hat shirt
+cold         -              kalt        kalt        -           drink
+hot          -              heiß        heiß        -           coffee tea milk
+quiet        -              ruhig       ruhig       -           place
+dark         -              dunkel      dunkl       -           forest church kitchen castle house coat hat shirt
 """
 
 # english forms | German forms (a separable prefix after +) auxiliary | subjects > objects [case] [passive]
 VERBS_TABLE = """
-buy buys bought bought         | kaufen kauft kaufte gekauft haben                | person > object food animal readable passive
-sell sells sold sold           | verkaufen verkauft verkaufte verkauft haben      | person > object food animal readable passive
+buy buys bought bought | kaufen kauft kaufte gekauft haben | person > object food pet readable passive
+sell sells sold sold | verkaufen verkauft verkaufte verkauft haben | person > object food pet readable passive
 see sees saw seen              | sehen sieht sah gesehen haben                    | person animal > person animal
-find finds found found         | finden findet fand gefunden haben                | person > object animal readable passive
+find finds found found         | finden findet fand gefunden haben                | person > object pet readable passive
 cook cooks cooked cooked       | kochen kocht kochte gekocht haben                | person > cookable passive
 read reads read read           | lesen liest las gelesen haben                    | person > readable passive
 write writes wrote written     | schreiben schreibt schrieb geschrieben haben     | person > writable passive
@@ -227,21 +217,19 @@ carry carries carried carried  | tragen trägt trug getragen haben              
 wash washes washed washed      | waschen wäscht wusch gewaschen haben             | person > washable passive
 repair repairs repaired repaired | reparieren repariert reparierte repariert haben | person > machine passive
 lose loses lost lost           | verlieren verliert verlor verloren haben         | person > losable
-steal steals stole stolen      | stehlen stiehlt stahl gestohlen haben            | suspect > object animal passive
+steal steals stole stolen      | stehlen stiehlt stahl gestohlen haben            | suspect > object pet passive
 open opens opened opened       | öffnen öffnet öffnete geöffnet haben             | person > openable passive
-hide hides hid hidden          | verstecken versteckt versteckte versteckt haben  | person > losable food passive
 need needs needed needed       | brauchen braucht brauchte gebraucht haben        | person > object
-paint paints painted painted   | malen malt malte gemalt haben                    | person > animal place passive
+paint paints painted painted   | malen malt malte gemalt haben                    | person > animal passive
 visit visits visited visited   | besuchen besucht besuchte besucht haben          | person > person passive
-love loves loved loved         | lieben liebt liebte geliebt haben                | person > person animal
+love loves loved loved         | lieben liebt liebte geliebt haben                | person > person pet
 hear hears heard heard         | hören hört hörte gehört haben                    | person > person animal
-feed feeds fed fed             | füttern füttert fütterte gefüttert haben         | person > animal passive
-chase chases chased chased     | jagen jagt jagte gejagt haben                    | animal > animal passive
+feed feeds fed fed             | füttern füttert fütterte gefüttert haben         | person > pet passive
+chase chases chased chased     | jagen jagt jagte gejagt haben                    | chaser > animal passive
 bite bites bit bitten          | beißen beißt biss gebissen haben                 | biter > person passive
 invite invites invited invited | laden+ein lädt lud geladen haben                 | person > person passive
 call calls called called       | rufen+an ruft rief gerufen haben                 | person > person
 help helps helped helped       | helfen hilft half geholfen haben                 | person > person animal dat
-thank thanks thanked thanked   | danken dankt dankte gedankt haben                | person > person dat
 follow follows followed followed | folgen folgt folgte gefolgt sein               | person animal > person animal dat
 drink drinks drank drunk       | trinken trinkt trank getrunken haben             | person > drink
 sleep sleeps slept slept       | schlafen schläft schlief geschlafen haben        | person animal
@@ -259,7 +247,6 @@ MOTION_TABLE = """
 go goes went gone              | gehen geht ging gegangen sein                    | person
 run runs ran run               | rennen rennt rannte gerannt sein                 | person animal
 drive drives drove driven      | fahren fährt fuhr gefahren sein                  | adult
-hurry hurries hurried hurried  | eilen eilt eilte geeilt sein                     | person
 """
 
 # Verbs of giving: the receiver is a dative without a preposition.
@@ -267,7 +254,6 @@ GIVING_TABLE = """
 give gives gave given          | geben gibt gab gegeben haben                     | person > object food readable
 show shows showed shown        | zeigen zeigt zeigte gezeigt haben                | person > object readable animal
 send sends sent sent           | schicken schickt schickte geschickt haben        | person > portable readable losable
-bring brings brought brought   | bringen bringt brachte gebracht haben            | person > object food readable
 lend lends lent lent           | leihen leiht lieh geliehen haben                 | person > object book
 """
 
@@ -283,13 +269,45 @@ hope hopes hoped hoped         | hoffen hofft hoffte gehofft haben              
 NAMES = {"Anna": "f", "Maria": "f", "Julia": "f", "Peter": "m", "Thomas": "m", "Martin": "m"}
 
 # English modal -> German (third person singular, plural)
-MODALS = {"can": ("kann", "können"), "must": ("muss", "müssen"), "should": ("soll", "sollen")}
+MODALS = {"can": ("kann", "können"), "must": ("muss", "müssen"), "should": ("sollte", "sollten")}
 
 # Where something happens is *in* a place (in + dative), except here.
 PLACE_PREPOSITIONS = {"market": ("at", "auf"), "station": ("at", "an"), "beach": ("on", "an"), "bridge": ("on", "auf")}
 
-# Manner adverbs go with any intransitive verb that somebody can hear or watch.
-MANNERS = {"loudly": "laut", "quietly": "leise", "alone": "allein"}
+# Manner adverbs: anything can be done alone, only some of it loudly.
+MANNERS = {"alone": "allein", "loudly": "laut", "quietly": "leise"}
+LOUD = ("laugh", "sing", "cry")
+
+# Verbs of state: no single day on which they happen, no modal, no future.
+STATIVE = ("love", "need", "know")
+
+# Verbs of the present tense. Not *read*: *they read* would be present or past, and have two translations.
+HABITS = (
+    "eat", "drink", "buy", "wash", "feed", "help", "visit", "call", "invite", "love", "need", "know", "hear", "cook",
+    "see",
+)  # fmt: skip
+
+# Adjectives that *very* does not go with.
+UNGRADABLE = frozenset(
+    [
+        "red",
+        "blue",
+        "green",
+        "white",
+        "black",
+        "brown",
+        "bankrupt",
+        "blind",
+        "wooden",
+        "broken",
+        "electric",
+        "official",
+        "royal",
+        "silent",
+        "hollow",
+        "burnt",
+    ]
+)
 
 
 def read_nouns(table: str, sense: str = "") -> list[Noun]:

@@ -1,9 +1,9 @@
 """German inflection: articles and adjective endings.
 
-A German noun phrase shows its case, gender and number once, on the first word that can show it. An article such as *der*
-shows them, so the adjective after it needs only a *weak* ending (*der alte Hund*); *ein* shows nothing in three places, where
-the adjective has to show it instead (*mixed*: *ein alter Hund*); and without any article the adjective does all
-the work (*strong*: *rote Äpfel*). The tables below are the whole of that system.
+A German noun phrase shows its case, gender and number once, on the first word that can show it. An article such as
+*der* shows them, so the adjective after it needs only a *weak* ending (*der alte Hund*); *ein* shows nothing in three
+places, where the adjective has to show it instead (*mixed*: *ein alter Hund*); and without any article the adjective
+does all the work (*strong*: *rote Äpfel*). The tables below are the whole of that system.
 
 Gender is one of ``m f n``; ``p`` (plural) behaves as a fourth gender, since the plural does not distinguish the three.
 """

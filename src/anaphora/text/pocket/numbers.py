@@ -5,21 +5,76 @@ the whole number as one word: *three hundred and forty-seven*, *dreihundertsiebe
 composition; it cannot learn 999 words by heart when some never occur in training.
 """
 
-ENGLISH_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-ENGLISH_TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
-GERMAN_UNITS = (
-    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn "
-    "achtzehn neunzehn"
-).split()
-GERMAN_TENS = "- - zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+ENGLISH_UNITS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+ENGLISH_TENS = ["-", "-", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+GERMAN_UNITS = [
+    "null",
+    "eins",
+    "zwei",
+    "drei",
+    "vier",
+    "fünf",
+    "sechs",
+    "sieben",
+    "acht",
+    "neun",
+    "zehn",
+    "elf",
+    "zwölf",
+    "dreizehn",
+    "vierzehn",
+    "fünfzehn",
+    "sechzehn",
+    "siebzehn",
+    "achtzehn",
+    "neunzehn",
+]
+GERMAN_TENS = ["-", "-", "zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig"]
 
-ENGLISH_ORDINALS = (
-    "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
-    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
-).split()
+ENGLISH_ORDINALS = [
+    "zeroth",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+]
 
 # Month -> (German month, number of days). February has 28: a date without a year.
 MONTHS: dict[str, tuple[str, int]] = {
@@ -99,6 +154,6 @@ def is_compositional(n: int) -> bool:
     return (n > 20 and n % 10 != 0 and n % 100 > 20) or (n > 100 and n % 100 != 0)
 
 
-# Numbers that count things. *Hunderteins Äpfel* is doubtful German (*hundertundein Apfel*), so a count never ends in 01,
-# and a count of one is the article *a*.
+# Numbers that count things. *Hunderteins Äpfel* is doubtful German (*hundertundein Apfel*), so a count never ends in
+# 01, and a count of one is the article *a*.
 COUNTS = tuple(n for n in range(2, 1000) if n % 100 != 1)

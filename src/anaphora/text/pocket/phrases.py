@@ -1,7 +1,7 @@
 """Noun phrases and adverbials: chosen as data, realised in both languages at once.
 
-A *derivation* is built from small parts. Each English word it writes receives a fresh *link*; each German word lists the links
-of the English words it translates. Whatever order the clauses later put the words in, the gold word alignment
+A *derivation* is built from small parts. Each English word it writes receives a fresh *link*; each German word lists
+the links of the English words it translates. Whatever order the clauses later put the words in, the gold word alignment
 is read off the links (``Weaver.finish``): it comes from the derivation, never from matching words afterwards.
 """
 
@@ -114,6 +114,13 @@ def _join(tokens: Tokens) -> str:
     return text[0].upper() + text[1:]
 
 
+def cardinal(weaver: Weaver, n: int) -> Bilingual:
+    """A number: *three hundred and forty-seven* is one German word, which translates all of it."""
+    english: Tokens = [(part, (weaver.link(),)) for part in english_cardinal(n).split()]
+    weaver.facts.append(f"number:{n}")
+    return english, [(german_cardinal(n), tuple(link for _, links in english for link in links))]
+
+
 @dataclass(frozen=True, slots=True)
 class NounPhrase:
     """A noun phrase: *the old farmer*, *twenty-three red apples*, *Anna*, *she*.
@@ -178,10 +185,9 @@ class NounPhrase:
             english.append((form, links))
             german.append((determiner(self.determiner, case, gender), links))
         if self.number is not None:
-            parts = [(part, (weaver.link(),)) for part in english_cardinal(self.number).split()]
-            english += parts
-            german.append((german_cardinal(self.number), tuple(link for _, links in parts for link in links)))
-            weaver.facts.append(f"number:{self.number}")
+            number = cardinal(weaver, self.number)
+            english += number[0]
+            german += number[1]
         if self.adjective is not None:
             links = (weaver.link(),)
             english.append((self.adjective.english, links))
@@ -198,10 +204,10 @@ class NounPhrase:
         if self.owner is not None:
             german += [(determiner("the", "gen", self.owner.gender), the), (self.owner.genitive, owner)]
         if self.of is not None:
-            of, the, whole = weaver.link(), weaver.link(), (weaver.link(),)
-            english += [("of", (of,)), ("the", (the,)), (self.of.english, whole)]
+            preposition, article, whole = weaver.link(), weaver.link(), (weaver.link(),)
+            english += [("of", (preposition,)), ("the", (article,)), (self.of.english, whole)]
             # The genitive article says what "of the" says.
-            german += [(determiner("the", "gen", self.of.gender), (of, the)), (self.of.genitive, whole)]
+            german += [(determiner("the", "gen", self.of.gender), (preposition, article)), (self.of.genitive, whole)]
         return english, german
 
 
@@ -216,7 +222,10 @@ PRONOUNS: dict[str, tuple[str, dict[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pronoun:
-    """*it*, *he* or *she* pointing back to an earlier noun phrase: anaphora. German *er/sie/es* has the noun's gender."""
+    """*it*, *he* or *she* pointing back to an earlier noun phrase: anaphora.
+
+    German *er*, *sie*, *es* take the gender of the noun: a lamp is *sie*.
+    """
 
     antecedent: NounPhrase
     english: str
@@ -294,8 +303,8 @@ class Time:
         base = [weaver.link() for _ in self.english]
         if self.fact:
             weaver.facts.append(self.fact)
-        english = [(word, (link,)) for word, link in zip(self.english, base)]
-        german = [(word, tuple(base[i] for i in ids)) for word, ids in zip(self.german, self.links)]
+        english: Tokens = [(word, (link,)) for word, link in zip(self.english, base)]
+        german: Tokens = [(word, tuple(base[i] for i in ids)) for word, ids in zip(self.german, self.links)]
         return english, german
 
 
@@ -311,6 +320,4 @@ def date(day: int, month: str) -> Time:
 
 def one_to_one(english: str, german: str) -> Time:
     """A time expression whose words correspond one to one: *last week*, *letzte Woche*."""
-    return Time(
-        tuple(english.split()), tuple(german.split()), tuple((i,) for i in range(len(english.split())))
-    )
+    return Time(tuple(english.split()), tuple(german.split()), tuple((i,) for i in range(len(english.split()))))

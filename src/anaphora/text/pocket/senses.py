@@ -1,9 +1,10 @@
 """Ambiguous words, and the company by which their sense is known.
 
-*Bank* is *Ufer* or *Bank*, *sick* is *krank* or *krass*: the sentence decides. Each sense of a noun lists contexts
-that no other sense of the word has: adjectives, verbs it is the object of (with their subjects), verbs it is the subject of, and
-nouns whose part it is. The grammar puts the same context before the word (*the thief robbed the bank*, *the muddy bank …*)
-and after it (*the bank was robbed by the thief*, *the bank was muddy*), so neither reading leftwards nor rightwards is enough.
+*Bank* is *Ufer* or *Bank*, *sick* is *krank* or *krass*: the sentence decides. Each sense of a noun lists contexts that
+no other sense of the word has: adjectives, verbs it is the object of (with their subjects), verbs it is the subject of,
+and nouns whose part it is. The grammar puts the same context before the word (*the thief robbed the bank*, *the muddy
+bank …*) and after it (*the bank was robbed by the thief*, *the bank was muddy*), so neither reading leftwards nor
+rightwards is enough.
 
 Every sentence with an ambiguous word holds a deciding context: the test suite checks that no context is shared.
 """
@@ -65,7 +66,7 @@ poetic poetisch poetisch
 mild mild mild
 unfair ungerecht ungerecht
 wet nass nass
-burning brennend brennend
+burnt abgebrannt abgebrannt
 exciting spannend spannend
 boring langweilig langweilig
 friendly freundlich freundlich
@@ -73,6 +74,8 @@ hungry hungrig hungrig
 """
 
 CONTEXT_VERBS_TABLE = """
+describe describes described described | beschreiben beschreibt beschrieb beschrieben haben | -
+mention mentions mentioned mentioned | erwähnen erwähnt erwähnte erwähnt haben            | -
 flood floods flooded flooded       | überfluten überflutet überflutete überflutet haben       | -
 rob robs robbed robbed             | rauben+aus raubt raubte geraubt haben                    | -
 hire hires hired hired             | stellen+ein stellt stellte gestellt haben                | - > person
@@ -151,32 +154,103 @@ def context_verb(english: str) -> Verb:
     return CONTEXT_VERBS[english] if english in CONTEXT_VERBS else _ORDINARY_VERBS[english]
 
 
-# sense: noun row; adjectives; "of" nouns; "subject+subject verb" it is the object of; "verb object+object" it is the
-# subject of; neutral adjectives.
+# A sense, its noun, then its contexts: "object of" lists subject+subject verb, "subject of" lists verb object+object (a
+# dash: no object). Neutral adjectives decide nothing; they are the same for both senses.
 NOUN_SENSES_TABLE = """
-bank.shore: bank banks n Ufer Ufer Ufers; muddy steep; river lake; river+lake flood; -; big small beautiful
-bank.money: bank banks f Bank Banken Bank; bankrupt profitable; -; thief+man+woman rob; hire man+woman+student+cook; big small beautiful
-bat.animal: bat bats f Fledermaus Fledermäuse Fledermaus; blind hungry; -; boy+girl+child feed; sleep -, eat insect+apple; small old black
-bat.club: bat bats m Schläger Schläger Schlägers; wooden broken; -; player+boy+girl swing; hit ball; small old black
-crane.bird: crane cranes m Kranich Kraniche Kranichs; shy hungry; -; farmer+child+girl feed; sleep -, eat frog+insect; big old white
-crane.machine: crane cranes m Kran Kräne Krans; rusty electric; -; engineer+mechanic build, mechanic+engineer repair; lift car+box+stone; big old white
-seal.animal: seal seals f Robbe Robben Robbe; shy hungry; -; boy+hunter+nurse feed; sleep -, play -; small old beautiful
-seal.stamp: seal seals n Siegel Siegel Siegels; official royal; -; king+queen+judge break, thief+man+woman forge; -; small old beautiful
-spring.water: spring springs f Quelle Quellen Quelle; clear deep; -; factory+farmer pollute; bubble -; small old new
-spring.coil: spring springs f Feder Federn Feder; rusty elastic; clock; mechanic+engineer replace, boy+mechanic stretch; -; small old new
-letter.mail: letter letters m Brief Briefe Briefes; friendly official; -; king+aunt+uncle+teacher receive, nurse+doctor+sister answer; arrive -; small beautiful old
-letter.alphabet: letter letters m Buchstabe Buchstaben Buchstabens; silent; alphabet word; child+student+teacher pronounce; -; small beautiful old
-trunk.elephant: trunk trunks m Rüssel Rüssel Rüssels; muscular; elephant; elephant raise; -; long big
-trunk.tree: trunk trunks m Stamm Stämme Stammes; hollow rotten; tree oak; farmer+man+father split; -; long big
-sentence.words: sentence sentences m Satz Sätze Satzes; simple poetic; poem book; student+teacher+girl translate; -; long new
-sentence.punishment: sentence sentences f Strafe Strafen Strafe; mild unfair; thief; judge+king+queen impose, thief+man+woman serve; -; long new
-match.stick: match matches n Streichholz Streichhölzer Streichholzes; wet burning; -; cook+boy+woman light; burn -; long big
-match.game: match matches n Spiel Spiele Spiels; exciting boring; -; team+player win; begin -; long big
+bank.shore: bank banks n Ufer Ufer Ufers
+    adjectives: muddy steep
+    part of: river lake
+    object of: river+lake flood
+    neutral: big small beautiful
+bank.money: bank banks f Bank Banken Bank
+    adjectives: bankrupt profitable
+    object of: thief+man+woman rob
+    subject of: hire man+woman+student+cook
+    neutral: big small beautiful
+bat.animal: bat bats f Fledermaus Fledermäuse Fledermaus
+    adjectives: blind hungry
+    object of: boy+girl+child feed
+    subject of: sleep -, eat insect+apple
+    neutral: small old black
+bat.club: bat bats m Schläger Schläger Schlägers
+    adjectives: wooden broken
+    object of: player+boy+girl swing
+    subject of: hit ball
+    neutral: small old black
+crane.bird: crane cranes m Kranich Kraniche Kranichs
+    adjectives: shy hungry
+    object of: farmer+child+girl feed
+    subject of: sleep -, eat frog+insect
+    neutral: big old white
+crane.machine: crane cranes m Kran Kräne Krans
+    adjectives: rusty electric
+    object of: engineer+mechanic build, mechanic+engineer repair
+    subject of: lift car+box+stone
+    neutral: big old white
+seal.animal: seal seals f Robbe Robben Robbe
+    adjectives: shy hungry
+    object of: boy+nurse+woman feed
+    subject of: sleep -, play -
+    neutral: small old beautiful
+seal.stamp: seal seals n Siegel Siegel Siegels
+    adjectives: official royal
+    object of: king+queen+judge break, thief+man+woman forge
+    neutral: small old beautiful
+spring.water: spring springs f Quelle Quellen Quelle
+    adjectives: clear deep
+    object of: factory+farmer pollute
+    subject of: bubble -
+    neutral: small old new
+spring.coil: spring springs f Feder Federn Feder
+    adjectives: rusty elastic
+    part of: clock
+    object of: mechanic+engineer replace, boy+mechanic stretch
+    neutral: small old new
+letter.mail: letter letters m Brief Briefe Briefes
+    adjectives: friendly official
+    object of: king+aunt+father+teacher receive, nurse+doctor+sister answer
+    subject of: arrive -
+    neutral: small beautiful old
+letter.alphabet: letter letters m Buchstabe Buchstaben Buchstabens
+    adjectives: silent
+    part of: alphabet word
+    object of: child+student+teacher pronounce
+    neutral: small beautiful old
+trunk.elephant: trunk trunks m Rüssel Rüssel Rüssels
+    adjectives: muscular
+    part of: elephant
+    object of: elephant raise
+    neutral: long big
+trunk.tree: trunk trunks m Stamm Stämme Stammes
+    adjectives: hollow rotten
+    part of: tree oak
+    object of: farmer+man+father split
+    neutral: long big
+sentence.words: sentence sentences m Satz Sätze Satzes
+    adjectives: simple poetic
+    part of: poem book
+    object of: student+teacher+girl translate
+    neutral: long new
+sentence.punishment: sentence sentences f Strafe Strafen Strafe
+    adjectives: mild unfair
+    part of: thief
+    object of: judge+king+queen impose, thief+man+woman serve
+    neutral: long new
+match.stick: match matches n Streichholz Streichhölzer Streichholzes
+    adjectives: wet burnt
+    object of: cook+boy+woman light
+    subject of: burn -
+    neutral: long old
+match.game: match matches n Spiel Spiele Spiels
+    adjectives: exciting boring
+    object of: team+player win
+    subject of: begin -
+    neutral: long old
 """
 
 # Adjective senses: english, German, inflected stem; the nouns that decide.
 ADJECTIVE_SENSES_TABLE = """
-sick.ill: sick krank krank; man woman boy girl child farmer king queen neighbour uncle aunt mother father dog cat horse cow goat
+sick.ill: sick krank krank; man woman boy girl child farmer king queen neighbour aunt father dog cat horse cow
 sick.cool: sick krass krass; trick jump party
 light.weight: light leicht leicht; suitcase bag box basket chair coat lamp
 light.brightness: light hell hell; kitchen office church house castle school
@@ -186,21 +260,29 @@ hard.difficult: hard schwierig schwierig; question exam
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    return [] if text == "-" else [(a, b) for a, b in (item.split() for item in text.split(","))]
+    return [(first, second) for first, second in (item.split() for item in text.split(",") if item)]
 
 
 def _read_noun_senses() -> dict[str, NounSense]:
-    senses = {}
+    rows: dict[str, dict[str, str]] = {}
+    name = ""
     for line in filter(None, NOUN_SENSES_TABLE.split("\n")):
-        name, _, rest = line.partition(": ")
-        row, adjectives, whole, object_of, subject_of, neutral = (field.strip() for field in rest.split(";"))
+        key, _, value = line.partition(": ")
+        if line.startswith(" "):
+            rows[name][key.strip()] = value
+        else:
+            name = key
+            rows[name] = {"noun": value}
+    senses = {}
+    for name, row in rows.items():
+        object_of, subject_of = _pairs(row.get("object of", "")), _pairs(row.get("subject of", ""))
         senses[name] = NounSense(
-            noun=read_nouns(row, sense=name)[0],
-            adjectives=tuple(CONTEXT_ADJECTIVES[a] for a in adjectives.split()),
-            whole=tuple(context_noun(n) for n in whole.split() if n != "-"),
-            object_of=tuple((tuple(s.split("+")), context_verb(v)) for s, v in _pairs(object_of)),
-            subject_of=tuple((context_verb(v), tuple(o.split("+")) if o != "-" else ()) for v, o in _pairs(subject_of)),
-            neutral=tuple(neutral.split()),
+            noun=read_nouns(row["noun"], sense=name)[0],
+            adjectives=tuple(CONTEXT_ADJECTIVES[a] for a in row["adjectives"].split()),
+            whole=tuple(context_noun(n) for n in row.get("part of", "").split()),
+            object_of=tuple((tuple(nouns.split("+")), context_verb(verb)) for nouns, verb in object_of),
+            subject_of=tuple((context_verb(v), tuple(o.split("+")) if o != "-" else ()) for v, o in subject_of),
+            neutral=tuple(row["neutral"].split()),
         )
     return senses
 
@@ -211,7 +293,9 @@ def _read_adjective_senses() -> list[tuple[Adjective, list[Noun]]]:
         name, _, rest = line.partition(": ")
         forms, nouns = rest.split(";")
         english, german, stem = forms.split()
-        senses.append((Adjective(english, "-", german, stem, "-", sense=name), [context_noun(n) for n in nouns.split()]))
+        senses.append(
+            (Adjective(english, "-", german, stem, "-", sense=name), [context_noun(n) for n in nouns.split()])
+        )
     return senses
 
 
@@ -220,6 +304,13 @@ ADJECTIVE_SENSES = _read_adjective_senses()
 
 # Every ambiguous word and its senses.
 AMBIGUOUS: dict[str, tuple[str, ...]] = {}
-for _name in [*NOUN_SENSES, *(a.sense for a, _ in ADJECTIVE_SENSES), "eat.person", "eat.animal", "know.person", "know.fact"]:
+for _name in [
+    *NOUN_SENSES,
+    *(a.sense for a, _ in ADJECTIVE_SENSES),
+    "eat.person",
+    "eat.animal",
+    "know.person",
+    "know.fact",
+]:
     _word = _name.partition(".")[0]
     AMBIGUOUS[_word] = (*AMBIGUOUS.get(_word, ()), _name)

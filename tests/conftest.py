@@ -1,0 +1,33 @@
+"""What all tests share: one thread (two cores, small models), a small corpus, a micro model trained once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+from micro_runs import MICRO, write_pairs
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+torch.set_num_threads(1)  # models of 16 dimensions lose more by waiting for a second thread than they win
+
+settings.register_profile("anaphora", deadline=None, max_examples=25, derandomize=True, print_blob=True)
+settings.load_profile("anaphora")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Twenty lines, as files. Read only."""
+    return write_pairs(tmp_path_factory.mktemp("corpus"), 20)
+
+
+@pytest.fixture(scope="session")
+def micro(tmp_path_factory: pytest.TempPathFactory, corpus: dict[str, Path]) -> Path:
+    """A model folder after two updates. Read only: copy it to change it."""
+    import anaphora
+
+    folder = tmp_path_factory.mktemp("micro") / "run"
+    anaphora.train(folder, **corpus, settings=MICRO, device="cpu")
+    return folder

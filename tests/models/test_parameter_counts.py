@@ -1,0 +1,98 @@
+"""Sizes and costs that a model states of itself, against the published ones and against a counter.
+
+How parameters are counted: every trained number once. The three tables of a 3-way tied model (source, target, output)
+are one table; sinusoidal positions are not trained and count nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from anaphora.models import settings
+from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.training.recipes import load_recipe, recipe_names
+
+
+def recipe(name: str, vocabulary: int = 37_000) -> TransformerTranslator:
+    """Without memory: the meta device knows shapes only."""
+    with torch.device("meta"):
+        return TransformerTranslator(settings(load_recipe(name)["model"]), vocabulary, vocabulary)
+
+
+@pytest.mark.parametrize(("name", "published"), [("base", 65e6), ("big", 213e6)])
+def test_published_counts_at_a_joint_vocabulary_of_37000(name: str, published: float) -> None:
+    assert recipe(name).parameter_count() == pytest.approx(published, rel=0.04)
+
+
+def test_base_by_hand() -> None:
+    dim, hidden, vocabulary = 512, 2048, 37_000
+    attention = 4 * (dim * dim + dim)
+    feed_forward = dim * hidden + hidden + hidden * dim + dim
+    norm = 2 * dim
+    encoder = 6 * (attention + feed_forward + 2 * norm)
+    decoder = 6 * (2 * attention + feed_forward + 3 * norm)
+    assert recipe("base").parameter_count() == vocabulary * dim + encoder + decoder
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("tiny", (128, 4, 4, 256)),
+        ("small", (256, 6, 4, 1024)),
+        ("base", (512, 6, 8, 2048)),
+        ("big", (1024, 6, 16, 4096)),
+    ],
+)
+def test_widths_of_the_recipes(name: str, shape: tuple[int, int, int, int]) -> None:
+    model = recipe(name, vocabulary=400)
+    c = model.config
+    assert (c.dim, c.layers, c.heads, c.feed_forward) == shape
+    assert len(model.encoder.blocks) == len(model.decoder.blocks) == shape[1]
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_is_a_model(name: str) -> None:
+    assert recipe(name).parameter_count() > 0
+
+
+def micro(**changes: Any) -> TransformerTranslator:
+    shape = {"dim": 32, "layers": 2, "heads": 4, "feed_forward": 48, "max_length": 64, "dropout": 0.0}
+    return TransformerTranslator(TransformerConfig(**{**shape, **changes}), 100, 100)
+
+
+def test_tied_tables_count_once_and_are_one_memory() -> None:
+    none, target, every = (micro(tie=tie).parameter_count() for tie in ("none", "target", "all"))
+    assert none - target == target - every == 100 * 32
+    model = micro(tie="all")
+    assert model.projection.weight is model.target_embedding.table.weight is model.source_embedding.table.weight
+
+
+def test_learned_positions_count() -> None:
+    assert micro(positions="learned").parameter_count() - micro().parameter_count() == 2 * 64 * 32
+
+
+@pytest.mark.parametrize("changes", [{}, {"layers": 1, "decoder_layers": 3}, {"norm": "post", "activation": "gelu"}])
+def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
+    """The counter sees masked products too: it counts a causal attention in full, T scores a token, where the half of
+    them that the mask leaves is what `flops` counts. Adding the other half must give the counter's number exactly."""
+    model = micro(attention="reference", **changes).eval()
+    batch, source, target = 3, 20, 12
+    ids = torch.ones(batch, source, dtype=torch.long), torch.full((batch,), source)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(*ids, torch.ones(batch, target, dtype=torch.long))
+    stated = model.flops(batch * source, batch * target, source, target)
+    c = model.config
+    masked = (c.decoder_layers or c.layers) * batch * target * 4 * c.dim * target / 2
+    assert stated + masked == pytest.approx(counter.get_total_flops(), rel=1e-9)
+    assert stated == pytest.approx(counter.get_total_flops(), rel=0.05)
+
+
+def test_bytes_per_token_are_those_of_a_state() -> None:
+    model = micro(decoder_layers=3)
+    state = model.start(torch.ones(1, 4, dtype=torch.long), torch.tensor([4]), 1, 10)
+    held = sum(state.past[name].numel() * state.past[name].element_size() for name in state.growing)
+    assert model.cache_bytes_per_token() == held // 10

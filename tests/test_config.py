@@ -1,0 +1,259 @@
+"""Settings: every key and every type is checked, and a mistake is answered with its cure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anaphora.config import build, differences, documentation, merge, overrides, read_yaml, to_mapping, write_yaml
+from anaphora.decoding.search import DecodingConfig
+from anaphora.errors import UserError
+from anaphora.models.transformer import TransformerConfig
+from anaphora.text.corpus import DataConfig
+from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.training.recipes import SECTIONS, RunConfig, complete, load_recipe, recipe_names, sized_to
+from anaphora.training.settings import TrainingConfig
+
+EVERY = [DataConfig, TokenizerConfig, TransformerConfig, TrainingConfig, DecodingConfig]
+
+
+@dataclass(kw_only=True)
+class Settings:
+    heads: int = 4
+    """How many."""
+    rate: float = 0.1
+    """How fast."""
+    name: str = "x"
+    """What it is called."""
+    wanted: bool = False
+    """Whether."""
+    norm: Literal["pre", "post"] = "pre"
+    """Where."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """When."""
+    files: list[str] = field(default_factory=list)
+    """Which."""
+    limit: int | None = None
+    """Until when."""
+
+    def __post_init__(self) -> None:
+        if self.heads < 1:
+            raise ValueError("heads must be at least 1")
+
+
+def settings(**mapping: Any) -> Settings:
+    return build(Settings, mapping, section="model")
+
+
+@pytest.mark.parametrize(
+    ("key", "given_", "kept"),
+    [
+        ("heads", 8, 8),
+        ("heads", "8", 8),
+        ("heads", 8.0, 8),
+        ("heads", "1e3", 1000),
+        ("heads", "10_000", 10_000),
+        ("rate", 1, 1.0),
+        ("rate", "1e-4", 1e-4),  # YAML 1.1 reads 1e-4 as text
+        ("name", 12, "12"),
+        ("wanted", True, True),
+        ("norm", "post", "post"),
+        ("compile", True, "on"),  # YAML 1.1 reads a bare `on` as true
+        ("compile", False, "off"),
+        ("files", "one", ["one"]),
+        ("files", ["one", 2], ["one", "2"]),
+        ("limit", None, None),
+        ("limit", 7, 7),
+    ],
+)
+def test_values_take_their_type(key: str, given_: Any, kept: Any) -> None:
+    value = getattr(settings(**{key: given_}), key)
+    assert value == kept
+    assert type(value) is type(kept)
+
+
+@pytest.mark.parametrize(
+    ("key", "given_", "message"),
+    [
+        ("heads", "many", "model.heads must be a whole number, not 'many'"),
+        ("heads", 2.5, "model.heads must be a whole number, not 2.5"),
+        ("heads", True, "model.heads must be a whole number, not True"),
+        ("heads", None, "model.heads must be a whole number, not None"),
+        ("heads", [1], "model.heads must be a whole number"),
+        ("heads", float("inf"), "model.heads must be a whole number"),
+        ("rate", "fast", "model.rate must be a number, not 'fast'"),
+        ("rate", True, "model.rate must be a number"),
+        ("wanted", "yes please", "model.wanted must be true or false"),
+        ("wanted", 1, "model.wanted must be true or false"),
+        ("name", ["x"], "model.name must be text"),
+        ("norm", "pst", "model.norm cannot be 'pst'; did you mean 'post'?"),
+        ("norm", "middle", "model.norm cannot be 'middle'; known: post, pre"),
+        ("limit", "soon", "model.limit must be a whole number"),
+        ("heads", 0, "model: heads must be at least 1"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_cure(key: str, given_: Any, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        settings(**{key: given_})
+    assert message in str(caught.value)
+
+
+def test_an_unknown_key_names_the_nearest_and_the_file() -> None:
+    with pytest.raises(UserError) as caught:
+        build(Settings, {"head": 8}, section="model", file="mine.yaml")
+    assert str(caught.value) == "mine.yaml: unknown setting model.head; did you mean 'heads'?"
+
+
+@pytest.mark.parametrize("cls", EVERY)
+def test_every_setting_is_documented_and_every_default_is_allowed(cls: type) -> None:
+    described = documentation(cls)
+    assert list(described) == [f.name for f in fields(cls)]
+    for name, (kind, _, text) in described.items():
+        assert kind, name
+        assert len(text) > 10, f"{cls.__name__}.{name} has no docstring"
+    assert build(cls, to_mapping(cls()), section="x") == cls()
+
+
+def test_documentation_has_type_default_and_text() -> None:
+    assert documentation(Settings)["rate"] == ("float", 0.1, "How fast.")
+    assert documentation(Settings)["files"] == ("list[str]", [], "Which.")
+
+
+# YAML and the command line ----------------------------------------------------------------------------------------------
+
+SECTION = st.fixed_dictionaries(
+    {},
+    optional={
+        "heads": st.integers(1, 10**9),
+        "rate": st.floats(allow_nan=False),
+        "name": st.text(),
+        "wanted": st.booleans(),
+        "norm": st.sampled_from(["pre", "post"]),
+        "compile": st.sampled_from(["auto", "on", "off"]),
+        "files": st.lists(st.text()),
+        "limit": st.none() | st.integers(),
+    },
+)
+
+
+@given(SECTION)
+def test_written_settings_are_read_back(mapping: dict[str, Any]) -> None:
+    import yaml
+
+    before = settings(**mapping)
+    text = write_yaml({"model": to_mapping(before)})
+    assert settings(**yaml.safe_load(text)["model"]) == before
+
+
+def test_overrides_are_read_as_yaml() -> None:
+    words = ["training.seed=3", "training.rate=1e-4", "data.files=[a, b]", "model.limit=null", "model.name=a=b", "model.x="]
+    assert overrides(words, SECTIONS) == {
+        "training": {"seed": 3, "rate": "1e-4"},
+        "data": {"files": ["a", "b"]},
+        "model": {"limit": None, "name": "a=b", "x": ""},
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("trainng.seed=3", "unknown section 'trainng' in 'trainng.seed=3'; did you mean 'training'?"),
+        ("seed=3", "'seed=3' is not a setting; write section.key=value"),
+        ("training.seed", "'training.seed' is not a setting"),
+        ("training.=3", "'training.=3' is not a setting"),
+    ],
+)
+def test_a_word_that_is_no_setting(word: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        overrides([word], SECTIONS)
+    assert message in str(caught.value)
+
+
+def test_merge_later_documents_win_key_by_key_and_leave_the_first_alone() -> None:
+    first: dict[str, dict[str, Any]] = {"model": {"dim": 1, "heads": 2}}
+    assert merge(first, {"model": {"dim": 3}, "data": {"seed": 1}}, {"training": None}) == {  # type: ignore[dict-item]
+        "model": {"dim": 3, "heads": 2},
+        "data": {"seed": 1},
+        "training": {},
+    }
+    assert first == {"model": {"dim": 1, "heads": 2}}
+
+
+def test_differences_name_every_key_that_differs() -> None:
+    old = {"training": {"seed": 1, "keep": 5}, "data": {"a": 1}}
+    new = {"training": {"seed": 2, "keep": 5}, "model": {"dim": 4}}
+    assert differences(old, new) == {"training.seed": (1, 2), "data.a": (1, None), "model.dim": (None, 4)}
+    assert differences(old, old) == {}
+
+
+def test_broken_yaml_is_named_by_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("model:\n  dim: 3\n  heads: [1,\n")
+    with pytest.raises(UserError, match=r"mine.yaml:\d+: is not valid YAML"):
+        read_yaml(file)
+    file.write_text("just words")
+    with pytest.raises(UserError, match="holds no settings"):
+        read_yaml(file)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_yaml(file)
+    with pytest.raises(UserError, match="cannot be read"):
+        read_yaml(tmp_path / "absent.yaml")
+    file.write_text("")
+    assert read_yaml(file) == {}
+
+
+# Recipes ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_completes_and_survives_its_own_file(name: str) -> None:
+    config = complete(name, {}, pairs=10_000)
+    assert RunConfig.read(config.document()) == config
+    assert config.training.max_steps
+
+
+def test_the_names_that_stay_are_there() -> None:
+    assert {"tiny", "small", "base", "big", "transformer"} <= set(recipe_names())
+
+
+def test_users_win_over_recipe_over_size() -> None:
+    own = {"model": {"dim": 64, "heads": 2}, "training": {"seed": 9}}
+    config = complete("tiny", own, pairs=5_000_000)
+    assert (config.model.dim, config.model.heads, config.model.layers) == (64, 2, 4)  # user, user, recipe
+    assert config.training.batch_tokens == 12_500  # the size of the corpus
+    assert config.training.seed == 9
+
+
+def test_a_larger_corpus_gets_a_larger_model() -> None:
+    sizes = [sized_to(pairs, {}) for pairs in (1_000, 100_000, 1_000_000, 10_000_000)]
+    widths = [size["model"]["dim"] * size["model"]["feed_forward"] for size in sizes]
+    assert widths == sorted(set(widths))
+    for size in sizes:
+        assert 2_000 <= size["training"]["max_steps"] <= 100_000
+
+
+def test_two_vocabularies_are_not_tied_to_one() -> None:
+    assert complete("tiny", {"tokenizer": {"shared": False}}, pairs=100).model.tie == "target"
+    assert complete("tiny", {}, pairs=100).model.tie == "all"
+
+
+def test_a_recipe_file_and_its_mistakes(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("model:\n  dim: 48\n  heads: 3\n")
+    assert complete(str(file), {}, pairs=100).model.dim == 48
+    file.write_text("model:\n  dmi: 48\n")
+    with pytest.raises(UserError, match=r"mine.yaml: unknown setting model.dmi; did you mean 'dim'\?"):
+        load_recipe(str(file))
+    file.write_text("modle:\n  dim: 48\n")
+    with pytest.raises(UserError, match=r"unknown section 'modle'; did you mean 'model'\?"):
+        load_recipe(str(file))
+    with pytest.raises(UserError, match=r"there is no recipe 'tinny'; did you mean 'tiny'\?"):
+        load_recipe("tinny")
+    with pytest.raises(UserError, match="there is no such recipe file"):
+        load_recipe(str(tmp_path / "absent.yaml"))
