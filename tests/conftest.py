@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+
 from micro_runs import MICRO, write_pairs
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

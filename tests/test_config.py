@@ -124,7 +124,7 @@ def test_documentation_has_type_default_and_text() -> None:
     assert documentation(Settings)["files"] == ("list[str]", [], "Which.")
 
 
-# YAML and the command line ----------------------------------------------------------------------------------------------
+# YAML and the command line ------------------------------------------------------------------------------------------
 
 SECTION = st.fixed_dictionaries(
     {},
@@ -151,7 +151,14 @@ def test_written_settings_are_read_back(mapping: dict[str, Any]) -> None:
 
 
 def test_overrides_are_read_as_yaml() -> None:
-    words = ["training.seed=3", "training.rate=1e-4", "data.files=[a, b]", "model.limit=null", "model.name=a=b", "model.x="]
+    words = [
+        "training.seed=3",
+        "training.rate=1e-4",
+        "data.files=[a, b]",
+        "model.limit=null",
+        "model.name=a=b",
+        "model.x=",
+    ]
     assert overrides(words, SECTIONS) == {
         "training": {"seed": 3, "rate": "1e-4"},
         "data": {"files": ["a", "b"]},
@@ -208,7 +215,7 @@ def test_broken_yaml_is_named_by_file_and_line(tmp_path: Path) -> None:
     assert read_yaml(file) == {}
 
 
-# Recipes ----------------------------------------------------------------------------------------------------------------
+# Recipes ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", recipe_names())

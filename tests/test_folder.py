@@ -15,7 +15,7 @@ import pytest
 from anaphora import folder
 from anaphora.errors import UserError
 
-# Atomic writing ---------------------------------------------------------------------------------------------------------
+# Atomic writing -----------------------------------------------------------------------------------------------------
 
 
 def leftovers(path: Path) -> list[str]:
@@ -112,7 +112,7 @@ def test_sweep_deletes_what_killed_processes_left(tmp_path: Path) -> None:
     assert (tmp_path / "config.yaml").exists()
 
 
-# The lock ---------------------------------------------------------------------------------------------------------------
+# The lock -----------------------------------------------------------------------------------------------------------
 
 HOLD = """
 import sys, pathlib, time
@@ -164,7 +164,7 @@ def test_the_lock_falls_when_the_block_fails(tmp_path: Path) -> None:
         assert lock.abandoned is None
 
 
-# What a model folder holds -----------------------------------------------------------------------------------------------
+# What a model folder holds ------------------------------------------------------------------------------------------
 
 
 def test_config_goes_there_and_back(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_config_goes_there_and_back(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(f"anaphora_format: {folder.FORMAT + 1}\nnews: {{}}\n")
-    with pytest.raises(UserError, match="written by a newer Anaphora .*; upgrade with `pip install -U anaphora`"):
+    with pytest.raises(UserError, match=r"written by a newer Anaphora .*; upgrade with `pip install -U anaphora`"):
         folder.read_config(tmp_path)
 
 

@@ -48,7 +48,6 @@ def train(
     force: bool = False,
     settings: Mapping[str, Any] | Iterable[str] = (),
     console: Console | None = None,
-    progress: Callable[[str, int, int | None], None] | None = None,
 ) -> running.Outcome:
     """Train a translator into the folder `run`, or go on with the one that is there.
 
@@ -66,7 +65,7 @@ def train(
         device=device,
         force=force,
     )
-    return running.train(request, console, progress)
+    return running.train(request, console)
 
 
 def average(run: Path_, last: int = 5, *, device: str = "auto") -> dict[str, Any]:

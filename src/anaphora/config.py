@@ -1,8 +1,9 @@
 """Typed settings: dataclasses that stand beside the class they build, one document of them = one run.
 
-A settings class is a plain dataclass whose fields have a type, a default and a docstring. This module reads such classes
-from YAML mappings and from dotted overrides (`training.seed=3`), checks every key and every type, and writes them back.
-The accepted types are the ones a YAML document can hold: bool, int, float, str, Literal, lists of these, and `X | None`.
+A settings class is a plain dataclass whose fields have a type, a default and a docstring. This module reads such
+classes from YAML mappings and from dotted overrides (`training.seed=3`), checks every key and every type, and writes
+them back. The accepted types are the ones a YAML document can hold: bool, int, float, str, Literal, lists of these,
+and `X | None`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The demonstration: three minutes from nothing to a translator that tells a river bank from a money bank.
 
-It writes the pocket corpus (text/pocket: an authored grammar, no download), trains a small Transformer on it with the same
-call that `anaphora train` makes, and then asks it for sentences it never saw: 1,000 of the test split, 300 of them with
-word combinations or numbers that training never showed together.
+It writes the pocket corpus (text/pocket: an authored grammar, no download), trains a small Transformer on it with the
+same call that `anaphora train` makes, and then asks it for sentences it never saw: 1,000 of the test split, 300 of
+them with word combinations or numbers that training never showed together.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SEED = 1
 SETTINGS = {
     "tokenizer.vocabulary": 1_200,
     "model.dropout": 0.0,
-    "training.max_steps": 1_500,
+    "training.max_steps": 1_000,
     "training.batch_tokens": 2_048,
-    "training.learning_rate": 3e-3,
-    "training.warmup_steps": 150,
+    "training.learning_rate": 4e-3,
+    "training.warmup_steps": 100,
     "training.schedule": "cosine",
-    "training.checkpoint_every": 300,
+    "training.checkpoint_every": 250,
     "training.label_smoothing": 0.0,
     "training.average": 1,
     "training.samples": 2,
@@ -72,7 +72,6 @@ def run_demo(
     *,
     device: str = "auto",
     console: Console | None = None,
-    progress: Callable[[str, int, int | None], None] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> DemoReport:
     """Corpus, training, test. Repeating it goes on where it stopped."""
@@ -91,7 +90,6 @@ def run_demo(
         device=device,
         settings=SETTINGS,
         console=console,
-        progress=progress,
     )
     model = api.load(folder / "model", device)
     pairs = list(generate("test", 1_000, seed=SEED))

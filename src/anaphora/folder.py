@@ -25,7 +25,8 @@ FORMAT = 1
 CONFIG, WEIGHTS, CARD, METRICS = "config.yaml", "model.safetensors", "card.md", "metrics.json"
 CHECKPOINTS, DATA, LOGS = "checkpoints", "data", "logs"
 UNFINISHED = ".unfinished-"
-"""Prefix of temporary names; whatever carries it was left by a killed process and may be deleted by the lock's owner."""
+"""Prefix of temporary names; whatever carries it was left by a killed process and may be deleted by the lock's
+owner."""
 
 
 def sync(path: Path) -> None:
@@ -53,7 +54,9 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise UserError(f"cannot be written ({error.strerror})", file=path, cure="free space or choose another") from None
+        raise UserError(
+            f"cannot be written ({error.strerror})", file=path, cure="free space or choose another"
+        ) from None
     sync(path.parent)
 
 
@@ -85,7 +88,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def publish(source: Path, path: Path) -> None:
-    """Make `path` a second name of the complete file `source`, atomically (a hard link, or a copy where none can be)."""
+    """Make `path` a second name of the complete file `source`, atomically (a hard link, or a copy where none can
+    be)."""
     temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
     with contextlib.suppress(FileNotFoundError):
         temporary.unlink()
@@ -111,8 +115,8 @@ def sweep(folder: Path) -> None:
 class RunLock:
     """One process at a time in a run folder.
 
-    The operating system holds the lock (flock), so it falls with its process, however that dies. The note beside it is for
-    people: a note without a lock means that the last process was killed, and `abandoned` says so.
+    The operating system holds the lock (flock), so it falls with its process, however that dies. The note beside it is
+    for people: a note without a lock means that the last process was killed, and `abandoned` says so.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -165,7 +169,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     document = read_yaml(path)
     version = document.pop("anaphora_format", None)
     if not isinstance(version, int):
-        raise UserError("is not an Anaphora model's config", file=path, cure="give the folder that `anaphora train` wrote")
+        raise UserError(
+            "is not an Anaphora model's config", file=path, cure="give the folder that `anaphora train` wrote"
+        )
     if version > FORMAT:
         raise UserError(
             f"was written by a newer Anaphora (format {version}, this one reads up to {FORMAT})",

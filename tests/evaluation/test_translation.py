@@ -55,5 +55,5 @@ def test_bounds_and_exact_match(pairs: list[tuple[str, str]]) -> None:
 def test_exact_match_of_nothing_and_of_unequal_numbers() -> None:
     assert exact_match([], []) == 0.0
     assert exact_match(["a "], ["a"]) == 0.0
-    with pytest.raises(ValueError, match="longer|shorter"):
+    with pytest.raises(ValueError, match=r"longer|shorter"):
         exact_match(["a"], ["a", "b"])

@@ -33,7 +33,7 @@ SETTINGS = {
     "model.heads": 4,
     "model.feed_forward": 256,
     "model.dropout": 0.0,
-    "training.max_steps": 1_500,
+    "training.max_steps": 2_000,
     "training.batch_tokens": 1_024,
     "training.learning_rate": 3e-3,
     "training.warmup_steps": 200,
@@ -46,7 +46,7 @@ SETTINGS = {
 
 
 def sequences(train: int, test: int, seed: int = 1) -> tuple[list[list[str]], list[list[str]]]:
-    """Every length as often as any other; of the 20 + 400 shortest sequences too, those of the test are not trained on."""
+    """Every length as often as any other; also of the 20 + 400 shortest, those of the test are not trained on."""
     draw = random.Random(seed)
 
     def sequence() -> list[str]:
@@ -93,4 +93,6 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
         right, seconds = learn(sys.argv[1], Path(folder))
-        print(f"{sys.argv[1]}: {right:.1%} exactly right, {seconds:.0f} s of training, {time.monotonic() - began:.0f} s")
+        print(
+            f"{sys.argv[1]}: {right:.1%} exactly right, {seconds:.0f} s of training, {time.monotonic() - began:.0f} s"
+        )

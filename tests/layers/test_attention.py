@@ -26,7 +26,7 @@ def random_heads(batch: int, heads: int, queries: int, keys: int, dim: int, seed
     return [torch.randn(batch, heads, size, dim, generator=generator, dtype=torch.float64) for size in sizes]
 
 
-# By hand ---------------------------------------------------------------------------------------------------------------
+# By hand ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_query_finds_the_key_that_answers_it() -> None:
@@ -42,7 +42,9 @@ def test_the_query_finds_the_key_that_answers_it() -> None:
 
 def test_a_query_that_asks_for_nothing_takes_the_mean() -> None:
     values = four([[3.0, 0.0], [5.0, 8.0]])
-    torch.testing.assert_close(attend(four([[0.0, 0.0]]), four([A, B]), values, backend="reference"), four([[4.0, 4.0]]))
+    torch.testing.assert_close(
+        attend(four([[0.0, 0.0]]), four([A, B]), values, backend="reference"), four([[4.0, 4.0]])
+    )
 
 
 def test_a_masked_key_is_as_if_it_were_not_there() -> None:
@@ -62,7 +64,7 @@ def test_padding_mask_is_true_at_real_tokens() -> None:
     assert padding_mask(torch.tensor([2, 0, 3]), 3)[:, 0, 0].int().tolist() == [[1, 1, 0], [0, 0, 0], [1, 1, 1]]
 
 
-# The twins --------------------------------------------------------------------------------------------------------------
+# The twins ----------------------------------------------------------------------------------------------------------
 
 shapes = st.tuples(*(st.integers(1, high) for high in (3, 3, 6, 6, 5)))
 
@@ -113,7 +115,9 @@ def test_weights_are_those_used_and_sum_to_one(
     assert (weights[~allowed] == 0).all()
     torch.testing.assert_close(weights.sum(-1), allowed.any(-1).to(weights.dtype))  # 0 where nothing may be seen
     for backend in ("reference", "sdpa"):
-        torch.testing.assert_close(weights @ value, attend(query, key, value, mask=mask, causal=causal, backend=backend))
+        torch.testing.assert_close(
+            weights @ value, attend(query, key, value, mask=mask, causal=causal, backend=backend)
+        )
 
 
 def test_dropout_drops_weights_and_keeps_their_mean() -> None:
@@ -124,7 +128,7 @@ def test_dropout_drops_weights_and_keeps_their_mean() -> None:
     torch.testing.assert_close(many.mean(0), attend(query, key, value), atol=0.1, rtol=0)
 
 
-# Heads ------------------------------------------------------------------------------------------------------------------
+# Heads --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=["reference", "sdpa"])

@@ -60,7 +60,7 @@ def test_the_scaled_table_has_unit_deviation() -> None:
 def test_past_the_last_position_is_a_users_error_with_a_cure(positions: str) -> None:
     embedding = Embedding(10, 16, positions=positions, max_length=8)  # type: ignore[arg-type]
     embedding(torch.ones(1, 8, dtype=torch.long))
-    with pytest.raises(UserError, match="9 tokens is longer than the model's 8 positions; .*model.max_length"):
+    with pytest.raises(UserError, match=r"9 tokens is longer than the model's 8 positions; .*model.max_length"):
         embedding(torch.ones(1, 9, dtype=torch.long))
 
 

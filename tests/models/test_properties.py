@@ -77,7 +77,7 @@ def close(a: Tensor, b: Tensor) -> None:
     torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)  # probabilities are float32 whatever the model is
 
 
-# What is declared -------------------------------------------------------------------------------------------------------
+# What is declared ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -94,7 +94,7 @@ def test_every_kind_of_model_is_in_the_suite() -> None:
     assert {name.split()[0] for name in MODELS} == set(KINDS)
 
 
-# causal -----------------------------------------------------------------------------------------------------------------
+# causal -------------------------------------------------------------------------------------------------------------
 
 
 @few
@@ -110,7 +110,7 @@ def test_causal(model: Any, pair: tuple[list[int], list[int]], data: st.DataObje
     assert not torch.allclose(after[:, place], before[:, place])  # the change is seen where it stands
 
 
-# steppable --------------------------------------------------------------------------------------------------------------
+# steppable ----------------------------------------------------------------------------------------------------------
 
 
 def steps(model: Any, state: DecoderState, tokens: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ def test_a_state_has_a_fixed_shape(model: Any) -> None:
     assert state.past["position"].tolist() == [4] * 4
 
 
-# normalised -------------------------------------------------------------------------------------------------------------
+# normalised ---------------------------------------------------------------------------------------------------------
 
 
 @few
@@ -172,7 +172,7 @@ def test_normalised(model: Any, pairs: list[tuple[list[int], list[int]]]) -> Non
         close(probabilities.sum(-1), torch.ones(target.shape, dtype=probabilities.dtype))
 
 
-# batch-invariant --------------------------------------------------------------------------------------------------------
+# batch-invariant ----------------------------------------------------------------------------------------------------
 
 
 @few
@@ -205,7 +205,7 @@ def test_what_stands_in_padding_does_not_matter(
         close(dirty[row, :length], clean[row, :length])
 
 
-# attends ----------------------------------------------------------------------------------------------------------------
+# attends ------------------------------------------------------------------------------------------------------------
 
 
 @few
@@ -241,7 +241,7 @@ def test_attention_is_what_the_last_block_used() -> None:
     close((looked[:, None] @ value)[:, 0], seen[-1][:, 0])
 
 
-# States: reorder, select, insert ---------------------------------------------------------------------------------------
+# States: reorder, select, insert ------------------------------------------------------------------------------------
 
 TARGETS = torch.tensor([[BOS, 4, 5, 6, 7], [BOS, 9, 8, 4, 4], [BOS, 3, 3, 11, 12], [BOS, 20, 4, 19, 6]])
 SOURCES = [([5, 6, 7, 8], []), ([12], [])]
@@ -297,7 +297,7 @@ def test_inserted_sentences_go_on_beside_older_ones(model: Any) -> None:
             close(out[row], alone[0, -1])
 
 
-# The search with real models -------------------------------------------------------------------------------------------
+# The search with real models ----------------------------------------------------------------------------------------
 
 
 def uncached_greedy(model: Any, source: list[int], longest: int) -> tuple[list[int], float]:

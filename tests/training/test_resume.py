@@ -1,7 +1,7 @@
 """N steps, kill -9, the same command, N more = 2N steps, bit for bit on a CPU, with every stateful option on.
 
-The runs are real processes. Kills come at random moments and at chosen ones: while the corpus is being prepared, before the
-first checkpoint, while a checkpoint is being written.
+The runs are real processes. Kills come at random moments and at chosen ones: while the corpus is being prepared,
+before the first checkpoint, while a checkpoint is being written.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,10 @@ def assert_same(run: Path, unbroken: Path) -> None:
             del one["seconds"]
         assert progress[0] == progress[1]
     assert (run / "model.safetensors").read_bytes() == (unbroken / "model.safetensors").read_bytes()
-    steps = [[json.loads(line)["step"] for line in (r / "logs/log.jsonl").open() if '"update"' in line] for r in (run, unbroken)]
+    steps = [
+        [json.loads(line)["step"] for line in (r / "logs/log.jsonl").open() if '"update"' in line]
+        for r in (run, unbroken)
+    ]
     assert steps[0] == steps[1], "the log tells every step once"
 
 
@@ -112,6 +116,10 @@ def kill_when(process: subprocess.Popen[str], ready: Callable[[], bool], limit: 
             return True
         time.sleep(0.0005)
     return False
+
+
+def passed(moment: float) -> bool:
+    return time.monotonic() > moment
 
 
 def test_killed_at_chosen_moments(corpus: Path, unbroken: Path, tmp_path: Path) -> None:
@@ -140,7 +148,7 @@ def test_killed_twenty_times_at_random(corpus: Path, unbroken: Path, tmp_path: P
         process = start(run, corpus)
         began = time.monotonic()
         pause = chance.uniform(0.2, 9.0 if whole is None else whole)
-        if kill_when(process, lambda: time.monotonic() - began > pause):
+        if kill_when(process, partial(passed, began + pause)):
             kills += 1
             before_first += not checkpoints(run)
             assert_readable(run)
@@ -159,11 +167,13 @@ def test_sigterm_loses_nothing_and_a_second_process_is_refused(corpus: Path, unb
     run = tmp_path / "run"
     process = start(run, corpus)
     while process.poll() is None and not checkpoints(run):
-        time.sleep(0.005)
+        time.sleep(0.0005)
+    process.send_signal(signal.SIGSTOP)  # hold it still while another one knocks
     second = finish(run, corpus)
     assert second.returncode == 2
     assert "is in use by process" in second.stderr and "Traceback" not in second.stderr
     process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "repeat the command to go on" in said

@@ -22,7 +22,8 @@ def demo(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a small English-German translator on a corpus made here, and watch it tell a river bank from a money bank."""
+    """Train a small English-German translator on a corpus made here, and watch it tell a river bank from a money
+    bank."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     import dataclasses
 
@@ -41,13 +42,12 @@ def demo(
     from anaphora.demo import run_demo
     from anaphora.training.loop import Interrupted
 
-    with out.stages() as progress:
-        try:
-            report = run_demo(folder, device=device, console=out.console, progress=progress, say=out.say)
-        except Interrupted as error:
-            out.say(f"interrupted: step {error.step} is saved; repeat the command to go on")
-            out.finish({"folder": str(folder), "interrupted": True, "steps": error.step})
-            raise typer.Exit(130) from None
+    try:
+        report = run_demo(folder, device=device, console=out.console, say=out.say)
+    except Interrupted as error:
+        out.say(f"interrupted: step {error.step} is saved; repeat the command to go on")
+        out.finish({"folder": str(folder), "interrupted": True, "steps": error.step})
+        raise typer.Exit(130) from None
     _show(out, report)
     out.finish(dataclasses.asdict(report))
 
@@ -74,9 +74,7 @@ def _show(out: Output, report: object) -> None:
     out.result("")
     out.result("Next, type:")
     out.result(f"  echo 'The sick patient slept.' | anaphora translate {report.model}")
-    out.result(
-        f"  anaphora evaluate {report.model} --source {report.corpus}/test.en --target {report.corpus}/test.de"
-    )
+    out.result(f"  anaphora evaluate {report.model} --source {report.corpus}/test.en --target {report.corpus}/test.de")
     out.result(f"  anaphora info {report.model}")
     out.result("and with your own two files, line by line translations of each other:")
     out.result("  anaphora train runs/mine --source my.en --target my.de")

@@ -15,7 +15,10 @@ def read_stdin() -> Iterator[str]:
             yield line.removesuffix(b"\n").decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(
-                f"is not UTF-8 (byte {error.start + 1} of the line)", file="stdin", line=number, cure="convert it: iconv"
+                f"is not UTF-8 (byte {error.start + 1} of the line)",
+                file="stdin",
+                line=number,
+                cure="convert it: iconv",
             ) from None
 
 

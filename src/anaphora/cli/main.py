@@ -48,25 +48,35 @@ def anaphora(
     """
 
 
+ClickException: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+"""Typer used to stand on the package click and now carries its own copy: this is whichever it uses."""
+
+
 def main() -> NoReturn:
     """Run the command line and turn what went wrong into one sentence and an exit code."""
-    import click
-
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="anaphora")
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except UserError as error:
         _complain(str(error), error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        _complain(None, 2, said=error.format_message())
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except ClickException as error:
+        error.show()  # type: ignore[attr-defined]
+        _complain(None, 2, said=error.format_message())  # type: ignore[attr-defined]
+    except (KeyboardInterrupt, typer.Abort):
         _complain("interrupted; what was saved is safe, repeat the command to go on", 130)
     except BrokenPipeError:
-        # whoever read our output has gone (`| head`); say nothing, and keep Python from trying to flush at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _reader_has_gone()
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # typer would call that a failure
+            _reader_has_gone()
+        raise
+
+
+def _reader_has_gone() -> NoReturn:
+    """`| head`: say nothing, and keep Python from trying to flush at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+    sys.exit(0)
 
 
 def _complain(text: str | None, code: int, *, said: str | None = None) -> NoReturn:

@@ -64,30 +64,6 @@ class Output:
             task = progress.add_task(what, total=total)
             yield lambda lines: progress.update(task, advance=lines)
 
-    @contextmanager
-    def stages(self) -> Iterator[Callable[[str, int, int | None], None] | None]:
-        """A bar for work that has named stages: (stage, done, total if known)."""
-        console = self.console
-        if console is None or not console.is_terminal:
-            yield None
-            return
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        columns = (TextColumn("{task.description:>24}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, console=console, transient=True) as progress:
-            tasks: dict[str, Any] = {}
-
-            def show(stage: str, done: int, total: int | None) -> None:
-                if stage not in tasks:
-                    for earlier in tasks.values():
-                        progress.update(earlier, visible=False)
-                    tasks[stage] = progress.add_task(stage, total=total)
-                progress.update(tasks[stage], completed=done, total=total)
-                if total is not None and done >= total:
-                    progress.update(tasks[stage], visible=False)
-
-            yield show
-
 
 def _finite(value: Any) -> Any:
     """JSON knows no NaN and no infinity: they become null."""

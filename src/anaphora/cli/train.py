@@ -43,25 +43,23 @@ def train(
     output = Output(as_json=json, quiet=quiet)
     if not source:
         raise UserError("no text to learn from", cure="give --source FILE --target FILE")
-    with output.stages() as progress:
-        try:
-            outcome = api.train(
-                run,
-                source=source,
-                target=target or (),
-                valid_source=valid_source or (),
-                valid_target=valid_target or (),
-                recipe=recipe,
-                start_from=from_,
-                device=device,
-                force=force,
-                settings=settings or (),
-                console=output.console,
-                progress=progress,
-            )
-        except Interrupted as error:
-            output.say(f"interrupted: step {error.step} is saved in {run}; repeat the command to go on")
-            output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
-            raise typer.Exit(130) from None
+    try:
+        outcome = api.train(
+            run,
+            source=source,
+            target=target or (),
+            valid_source=valid_source or (),
+            valid_target=valid_target or (),
+            recipe=recipe,
+            start_from=from_,
+            device=device,
+            force=force,
+            settings=settings or (),
+            console=output.console,
+        )
+    except Interrupted as error:
+        output.say(f"interrupted: step {error.step} is saved in {run}; repeat the command to go on")
+        output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
+        raise typer.Exit(130) from None
     output.say(f"finished: {outcome.reason}. Now: anaphora translate {run} input.txt")
     output.finish(dataclasses.asdict(outcome))

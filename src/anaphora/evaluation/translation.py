@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from anaphora.errors import UserError, nearest
+
 
 @dataclass(frozen=True)
 class Score:
@@ -19,7 +21,12 @@ def bleu(
     """Corpus BLEU, 0 to 100: how many of the hypotheses' word 1- to 4-grams are in the references, times brevity."""
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=False)
+    if tokenize not in BLEU.TOKENIZERS:
+        raise UserError(f"sacreBLEU has no tokeniser {tokenize!r}", cure=nearest(tokenize, BLEU.TOKENIZERS))
+    try:
+        metric = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=False)
+    except (RuntimeError, ImportError) as error:  # some tokenisers need a package of their own
+        raise UserError(f"sacreBLEU's tokeniser {tokenize!r} cannot be used ({error})", cure="install it") from None
     score = metric.corpus_score(list(hypotheses), [list(references)])
     return Score(score.score, str(metric.get_signature()))
 

@@ -2,9 +2,10 @@
 
     Attention(Q, K, V) = softmax(Q Kᵀ / √d) V
 
-One signature, `attend`, with two backends behind it: *reference*, a few plain lines that any reader can check by hand, and
-*sdpa*, PyTorch's fused kernels. They agree in values and gradients (tests/layers/test_attention.py). Shapes, everywhere:
-query (B, H, T, D); key and value (B, H, S, D); weights (B, H, T, S). A query that may look at nothing gets zeros.
+One signature, `attend`, with two backends behind it: *reference*, a few plain lines that any reader can check by hand,
+and *sdpa*, PyTorch's fused kernels. They agree in values and gradients (tests/layers/test_attention.py). Shapes,
+everywhere: query (B, H, T, D); key and value (B, H, S, D); weights (B, H, T, S). A query that may look at nothing gets
+zeros.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ def attend(
 ) -> Tensor:
     """Weighted sum of values: (B, H, T, D).
 
-    `mask` is boolean, broadcastable to (B, H, T, S), True where a query may look; `causal` forbids later keys; `dropout` is
-    applied to the weights (give 0 outside training). `auto` is sdpa; the reference is for reading, testing and tracing.
+    `mask` is boolean, broadcastable to (B, H, T, S), True where a query may look; `causal` forbids later keys;
+    `dropout` is applied to the weights (give 0 outside training). `auto` is sdpa; the reference is for reading,
+    testing and tracing.
     """
     if backend == "reference":
         weights = attention_weights(query, key, mask=mask, causal=causal)
@@ -73,8 +75,8 @@ def attend(
 class MultiHeadAttention(nn.Module):
     """H attentions side by side, each in its own D/H-dimensional projection, then mixed by one more projection.
 
-    Self-attention (`memory_dim` None) projects its input to queries, keys and values in one product; cross-attention takes
-    its queries from the input and its keys and values from a memory of width `memory_dim`.
+    Self-attention (`memory_dim` None) projects its input to queries, keys and values in one product; cross-attention
+    takes its queries from the input and its keys and values from a memory of width `memory_dim`.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ def sinusoids(length: int, dim: int) -> Tensor:
 class Embedding(nn.Module):
     """tokens (B, T) -> vectors (B, T, dim): √dim · table[token] + position, then dropout.
 
-    The table is drawn with deviation dim^-½, so that the scaled vectors have unit size and the same table, unscaled, gives
-    logits of unit size when it also serves as the output projection (weight tying, Press & Wolf 2017).
+    The table is drawn with deviation dim^-½, so that the scaled vectors have unit size and the same table, unscaled,
+    gives logits of unit size when it also serves as the output projection (weight tying, Press & Wolf 2017).
     """
 
     def __init__(

@@ -3,8 +3,9 @@
     encoder block:  x → self-attention → feed-forward
     decoder block:  x → masked self-attention → cross-attention → feed-forward
 
-*Post-norm* is the published order, x ← norm(x + sublayer(x)); *pre-norm*, x ← x + sublayer(norm(x)), leaves a clean path
-from the last layer to the first, so it trains without a careful warm-up, and needs one more norm at the top of the stack.
+*Post-norm* is the published order, x ← norm(x + sublayer(x)); *pre-norm*, x ← x + sublayer(norm(x)), leaves a clean
+path from the last layer to the first, so it trains without a careful warm-up, and needs one more norm at the top of the
+stack.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class Residual(nn.Module):
 class EncoderBlock(nn.Module):
     """Every position looks at every real position, then thinks for itself."""
 
-    def __init__(self, attention: MultiHeadAttention, feed_forward: FeedForward, *, dim: int, norm: Norm, dropout: float):
+    def __init__(
+        self, attention: MultiHeadAttention, feed_forward: FeedForward, *, dim: int, norm: Norm, dropout: float
+    ):
         super().__init__()
         self.attention = attention
         self.feed_forward = feed_forward

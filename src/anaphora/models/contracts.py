@@ -4,9 +4,9 @@ A *translator* reads a source once (`start`) and is then asked for one token aft
 remember in between is a `DecoderState`: tensors of fixed shape, so that the same step can be run plainly, compiled, or
 captured in a CUDA graph. The search never looks inside; it only reorders, selects and inserts rows.
 
-Rows. B sentences are searched with `beam` hypotheses each: R = B * beam rows, sentence-major, so row r belongs to sentence
-r // beam. What depends on the source alone is kept once per sentence (`memory`, first dimension B); what depends on the
-words said so far is kept once per row (`past`, first dimension R).
+Rows. B sentences are searched with `beam` hypotheses each: R = B * beam rows, sentence-major, so row r belongs to
+sentence r // beam. What depends on the source alone is kept once per sentence (`memory`, first dimension B); what
+depends on the words said so far is kept once per row (`past`, first dimension R).
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """The Transformer translator (Vaswani et al. 2017): an encoder reads, a decoder writes, attention joins them.
 
-Departures from the paper, all of them settings: pre-norm instead of post-norm where the recipe says so, learned positions,
-GELU, dropout on attention weights and inside the feed-forward network. `recipes/base.yaml` and `recipes/big.yaml` are the
-published ones. The blocks are in layers/transformer.py; this file is the rest of the model.
+Departures from the paper, all of them settings: pre-norm instead of post-norm where the recipe says so, learned
+positions, GELU, dropout on attention weights and inside the feed-forward network. `recipes/base.yaml` and
+`recipes/big.yaml` are the published ones. The blocks are in layers/transformer.py; this file is the rest of the model.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -51,7 +52,8 @@ class TransformerConfig:
     activation_dropout: float = 0.0
     """Inside the feed-forward network."""
     tie: Literal["none", "target", "all"] = "all"
-    """Tables that are one: none; the target's input and output (2-way); those and the source's (3-way, joint vocabulary)."""
+    """Tables that are one: none; the target's input and output (2-way); those and the source's (3-way, joint
+    vocabulary)."""
     attention: Backend = "auto"
     """How attention is computed: the reference or PyTorch's fused kernels."""
 
@@ -94,7 +96,8 @@ class TransformerEncoder(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    """A stack of decoder blocks: (B, T, dim) over memory (B, S, dim) -> (B, T, dim), all at once or one token a step."""
+    """A stack of decoder blocks: (B, T, dim) over memory (B, S, dim) -> (B, T, dim), all at once or one token a
+    step."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -103,9 +106,7 @@ class TransformerDecoder(nn.Module):
         self.blocks = nn.ModuleList(
             DecoderBlock(
                 MultiHeadAttention(c.dim, c.heads, dropout=c.attention_dropout, backend=c.attention),
-                MultiHeadAttention(
-                    c.dim, c.heads, memory_dim=c.dim, dropout=c.attention_dropout, backend=c.attention
-                ),
+                MultiHeadAttention(c.dim, c.heads, memory_dim=c.dim, dropout=c.attention_dropout, backend=c.attention),
                 FeedForward(c.dim, c.feed_forward, activation=c.activation, dropout=c.activation_dropout),
                 dim=c.dim,
                 norm=c.norm,
@@ -164,9 +165,9 @@ class TransformerTranslator(nn.Module):
         self.config = config
         c = config
         self.max_source_length = self.max_target_length = c.max_length
-        make = dict(positions=c.positions, max_length=c.max_length, dropout=c.dropout)
-        self.source_embedding = Embedding(source_vocabulary, c.dim, **make)  # type: ignore[arg-type]
-        self.target_embedding = Embedding(target_vocabulary, c.dim, **make)  # type: ignore[arg-type]
+        embedding = partial(Embedding, dim=c.dim, positions=c.positions, max_length=c.max_length, dropout=c.dropout)
+        self.source_embedding = embedding(source_vocabulary)
+        self.target_embedding = embedding(target_vocabulary)
         self.encoder = TransformerEncoder(c)
         self.decoder = TransformerDecoder(c)
         self.projection = nn.Linear(c.dim, target_vocabulary, bias=False)
@@ -208,8 +209,8 @@ class TransformerTranslator(nn.Module):
     def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
         """Floating-point operations of one forward pass over that many tokens in sentences of those mean lengths.
 
-        A product of an (m, k) by a (k, n) matrix counts 2mkn; norms, softmax and sums are left out. Training costs three
-        times as much: the backward pass is two products for each of the forward's.
+        A product of an (m, k) by a (k, n) matrix counts 2mkn; norms, softmax and sums are left out. Training costs
+        three times as much: the backward pass is two products for each of the forward's.
         """
         c = self.config
         attention, feed_forward = 8 * c.dim**2, 4 * c.dim * c.feed_forward  # per token and block

@@ -28,7 +28,9 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], *, file: Path) ->
     if stored != set(expected):
         odd = sorted(stored ^ set(expected))[:3]
         raise UserError(
-            f"does not fit its config.yaml ({', '.join(odd)}, …)", file=file, cure="use the files of one and the same model"
+            f"does not fit its config.yaml ({', '.join(odd)}, …)",
+            file=file,
+            cure="use the files of one and the same model",
         )
     for name, tensor in expected.items():
         if tensor.shape != weights[name].shape:

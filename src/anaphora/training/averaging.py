@@ -1,4 +1,5 @@
-"""Averages of weights: over time while training (EMA), and over the last checkpoints at the end (Vaswani et al. 2017)."""
+"""Averages of weights: over time while training (EMA), and over the last checkpoints at the end (Vaswani et al.
+2017)."""
 
 from __future__ import annotations
 

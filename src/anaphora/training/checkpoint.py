@@ -6,8 +6,8 @@ A checkpoint is a folder `checkpoints/step-00000500`:
     training.safetensors   live weights (where they differ), optimiser moments, random generators
     progress.json          step, place in the data, best score, patience, history
 
-It is written under another name and renamed when complete. Tied tables are stored once: safetensors holds no two names of
-one memory, and `load_weights` gives both names the same table again.
+It is written under another name and renamed when complete. Tied tables are stored once: safetensors holds no two names
+of one memory, and `load_weights` gives both names the same table again.
 
 What stays: the newest `keep` checkpoints made on schedule, the best one, and the newest of all (a Ctrl-C makes one off
 schedule; it goes when the next one comes, and never enters an average).

@@ -181,6 +181,8 @@ class Trainer:
         best = True  # without validation the newest is the best there is
         if self.validator is not None:
             validation = self.validate()
+            if not math.isfinite(validation.metric("loss")):
+                raise self.diverged(f"the validation loss became {validation.metric('loss')} at step {progress.step}")
             value = validation.metric(self.config.metric)
             best = better(self.config.metric, value, progress.best)
             progress.history.append({"step": progress.step, **validation.scores})
@@ -202,9 +204,13 @@ class Trainer:
         newest = self.checkpoints.newest()
         if newest is not None:
             self.progress = self.checkpoints.restore(newest, self.model, self.optimiser, self.ema)
-        self.stream = self.batches.from_position(self.progress.epoch, self.progress.index)
+        # cutting words anew for subword dropout takes a while: another thread does it ahead of time
+        ahead = bool(self.batches.samplers)
+        self.stream = self.batches.from_position(self.progress.epoch, self.progress.index, prefetch=ahead)
 
     def save(self) -> Path:
+        if not torch.stack([p.isfinite().all() for p in self.model.parameters()]).all():
+            raise self.diverged(f"the weights became infinite or NaN at or before step {self.progress.step}")
         return self.checkpoints.save(self.model, self.optimiser, self.ema, self.progress)
 
     def validate(self) -> Validation:
@@ -271,20 +277,26 @@ class Trainer:
         try_largest(largest, learn, batch_tokens=self.config.batch_tokens, accumulate=self.config.accumulate)
 
     def watch(self, update: Update) -> None:
-        """Log, and stop at a loss that is no number any more: on a GPU that is looked at only when it is logged anyway."""
+        """Log, and stop at a loss that is no number any more: on a GPU that is looked at only when it is logged
+        anyway."""
         at_checkpoint = update.step % self.config.checkpoint_every == 0
         logged = update.step % self.config.log_every == 0 or at_checkpoint
         if (logged or self.device.type == "cpu") and not (update.loss + update.gradient_norm).isfinite():
-            newest = self.checkpoints.newest()
-            kept = f"the checkpoint {newest.name} is good" if newest else "no checkpoint was written yet"
-            raise UserError(
-                f"the loss became {update.loss.item()} at or before step {update.step}; {kept}",
-                file=self.folder,
-                cure=f"start another run with a lower training.learning_rate (now {self.config.learning_rate:g}), "
-                f"a longer training.warmup_steps (now {self.config.warmup_steps}) or training.clip_norm=1",
-            )
+            what = "the gradient" if update.loss.isfinite() else "the loss"
+            raise self.diverged(f"{what} became infinite or NaN at or before step {update.step}")
         if logged or update.step == 1:
             self.reporter.update(update, self.progress)
+
+    def diverged(self, what: str) -> UserError:
+        """No checkpoint is ever written after this."""
+        newest = self.checkpoints.newest()
+        kept = f"the checkpoint {newest.name} is good" if newest else "no checkpoint was written yet"
+        return UserError(
+            f"{what}; {kept}",
+            file=self.folder,
+            cure=f"start another run with a lower training.learning_rate (now {self.config.learning_rate:g}), "
+            f"a longer training.warmup_steps (now {self.config.warmup_steps}) or training.clip_norm=1",
+        )
 
     def count(self, batches: list[Batch], on_device: list[TranslationBatch]) -> None:
         for batch, sent in zip(batches, on_device):

@@ -1,8 +1,8 @@
 """From a recipe's name and the size of a corpus to the settings of one run.
 
-A recipe is a YAML file with some of the sections `data tokenizer model training decoding` (recipes/*.yaml; a path works too).
-Settings come from four places, each winning over those before it: the defaults in the code, the size of the corpus, the
-recipe, the user's own `section.key=value`. The result is one document, saved with the run.
+A recipe is a YAML file with some of the sections `data tokenizer model training decoding` (recipes/*.yaml; a path
+works too). Settings come from four places, each winning over those before it: the defaults in the code, the size of
+the corpus, the recipe, the user's own `section.key=value`. The result is one document, saved with the run.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def load_recipe(name: str) -> Document:
 def sized_to(pairs: int, recipe: Document) -> Document:
     """Starting points by corpus size, for whatever the recipe leaves open.
 
-    Small corpora want small, strongly regularised models and many epochs; large ones the published sizes. Validation decides
-    when to stop, so the number of updates is a ceiling.
+    Small corpora want small, strongly regularised models and many epochs; large ones the published sizes. Validation
+    decides when to stop, so the number of updates is a ceiling.
     """
     if pairs < 15_000:
         model = {"dim": 128, "layers": 4, "heads": 4, "feed_forward": 256, "dropout": 0.3}
@@ -116,17 +116,42 @@ def sized_to(pairs: int, recipe: Document) -> Document:
     return {"model": model, "training": training}
 
 
+FREE = {
+    "model": ("dropout", "attention_dropout", "activation_dropout", "attention", "max_length"),
+    "tokenizer": ("dropout",),
+}
+"""What fine-tuning may change of the model it starts from: how it learns and computes, not what its weights mean."""
+
+
+def inherit(recipe: Document, start: Mapping[str, Any]) -> Document:
+    """A recipe for learning on: model and tokeniser are those of the folder that the run starts from."""
+    return {**recipe, **{section: dict(start[section]) for section in FREE}}
+
+
+def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) -> None:
+    """A user who asks for another shape or tokeniser than the start has is told so, before any work is done."""
+    for section, free in FREE.items():
+        for key, value in own.get(section, {}).items():
+            if key in start[section] and key not in free and str(value) != str(start[section][key]):
+                raise UserError(
+                    f"has {section}.{key}={start[section][key]}, which cannot become {value}",
+                    file=folder,
+                    cure="leave that setting out, or train without --from: a model keeps its shape and its tokeniser",
+                )
+
+
 def complete(
-    recipe: str, own: Document, *, pairs: int, start_from: str | None = None, start_model: dict[str, Any] | None = None
+    recipe: str, own: Document, *, pairs: int, start_from: str | None = None, start: Mapping[str, Any] | None = None
 ) -> RunConfig:
-    """The full settings of a run over that many pairs; `own` is what the user said."""
+    """The full settings of a run over that many pairs; `own` is what the user said, `start` the settings of the model
+    that the run starts from."""
     chosen = load_recipe(recipe)
     sized = sized_to(pairs, chosen)
-    if start_model is not None:  # fine-tuning: the model is what it is, and learns on gently
-        chosen = {**chosen, "model": start_model}
+    if start is not None:  # fine-tuning: the model is what it is, and learns on gently
+        chosen = inherit(chosen, start)
         sized["training"] |= {"learning_rate": sized["training"]["learning_rate"] / 4, "warmup_steps": 100}
     document = merge(sized, chosen, own)
     shared = document.get("tokenizer", {}).get("shared", True)
-    if not shared and "tie" not in own.get("model", {}) and start_model is None:
+    if not shared and "tie" not in own.get("model", {}) and start is None:
         document.setdefault("model", {})["tie"] = "target"  # two vocabularies cannot share one table
     return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **document})

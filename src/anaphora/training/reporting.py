@@ -1,7 +1,8 @@
 """Who is told how a run goes: a person at a terminal, a log for programs, TensorBoard.
 
-People see a progress bar on stderr (plain lines where stderr is no terminal). Programs read `logs/log.jsonl`, one JSON object a
-line. What a killed run logged after its last checkpoint is dropped when it goes on, so the log never tells a step twice.
+People see a progress bar on stderr (plain lines where stderr is no terminal). Programs read `logs/log.jsonl`, one JSON
+object a line. What a killed run logged after its last checkpoint is dropped when it goes on, so the log never tells a
+step twice.
 """
 
 from __future__ import annotations
@@ -55,10 +56,29 @@ class RunReporter:
         self.total: int | None = None
         self.mark = (0.0, 0, 0.0)  # clock, tokens and operations at the last report
         self.said = 0.0
+        self.stages: dict[str, Any] = {}
+
+    def stage(self, name: str, done: int, total: int | None) -> None:
+        """Preparation, which has named stages: how far each has come."""
+        if self.console is None or not self.console.is_terminal:
+            return
+        if self.bar is None:
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            columns = (TextColumn("{task.description:>24}"), BarColumn(bar_width=20), MofNCompleteColumn())
+            self.bar = Bar(*columns, console=self.console, transient=True)
+            self.bar.start()
+        if name not in self.stages:
+            for earlier in self.stages.values():
+                self.bar.update(earlier, visible=False)
+            self.stages[name] = self.bar.add_task(name, total=total)
+        self.bar.update(self.stages[name], completed=done, total=total)
 
     def start(self, progress: Progress, total: int | None) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
+        self.finish()  # the bar of the preparation
         self.total = total
         self.folder.mkdir(parents=True, exist_ok=True)
         self._forget_after(progress.step)
@@ -66,7 +86,8 @@ class RunReporter:
         self.board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=progress.step + 1)
         self.mark = (time.monotonic(), progress.tokens, progress.flops)
         if self.console is not None and self.console.is_terminal:
-            from rich.progress import BarColumn, Progress as Bar, TextColumn
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bar
 
             columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[say]}"))
             self.bar = Bar(*columns, console=self.console, transient=True)
@@ -108,7 +129,8 @@ class RunReporter:
 
     def message(self, text: str) -> None:
         if self.console is not None:
-            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            # a terminal is wrapped between words; a file gets the line whole
+            self.console.print(text, markup=False, highlight=False, soft_wrap=not self.console.is_terminal)
 
     def finish(self) -> None:
         if self.bar is not None:

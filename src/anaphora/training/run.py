@@ -2,13 +2,13 @@
 
     lock → settings (compared with the folder's own) → corpus → model → loop → average → card
 
-A run folder remembers its settings. The same ones continue it, higher limits continue it further, anything else is named and
-refused unless forced.
+A run folder remembers its settings. The same ones continue it, higher limits continue it further, anything else is
+named and refused unless forced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,15 +41,13 @@ from anaphora.training.averaging import average_weights
 from anaphora.training.card import write_card
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
 from anaphora.training.loop import Trainer
-from anaphora.training.recipes import Document, RunConfig, complete, load_recipe
+from anaphora.training.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
 from anaphora.training.reporting import RunReporter, describe, short
 from anaphora.training.settings import LIMITS, REPORTING
 from anaphora.training.validation import Validator, better
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Prepare = Callable[[str, int, int | None], None]
 
 
 @dataclass
@@ -84,14 +82,17 @@ class Outcome:
     validation: dict[str, Any] = field(default_factory=dict)
 
 
-def train(request: Request, console: Console | None = None, progress: Prepare | None = None) -> Outcome:
+def train(request: Request, console: Console | None = None) -> Outcome:
     """Make, continue or finish the run that `request` describes."""
     folder = request.run
     device = choose_device(request.device)
     if folder.exists() and not folder.is_dir():
         raise UserError("is a file, not a folder", file=folder, cure="choose another name for the run")
-    if folder.is_dir() and not (folder / ".lock").exists() and any(folder.iterdir()):
-        raise UserError("exists and is no run of Anaphora", file=folder, cure="choose a new folder; nothing was touched")
+    ours = any((folder / name).exists() for name in (".lock", CONFIG, DATA))
+    if folder.is_dir() and not ours and any(folder.iterdir()):
+        raise UserError(
+            "exists and is no run of Anaphora", file=folder, cure="choose a new folder; nothing was touched"
+        )
     load_recipe(request.recipe)  # a misspelt name should not leave a folder behind
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,22 +102,36 @@ def train(request: Request, console: Console | None = None, progress: Prepare | 
         sweep(folder)
         reporter = RunReporter(folder, console, peak_flops=peak_flops(device))
         if lock.abandoned is not None:
-            reporter.message(f"the last process here ({lock.abandoned['process']}) was killed; going on from what it saved")
-        config, prepared = settle(request, reporter, progress)
-        return Run(folder, config, prepared, reporter, device).complete()
+            reporter.message(
+                f"the last process here ({lock.abandoned['process']}) was killed; going on from what it saved"
+            )
+        try:
+            config, prepared = settle(request, reporter)
+            reporter.finish()
+            return Run(folder, config, prepared, reporter, device).complete()
+        finally:
+            reporter.finish()
 
 
-def settle(request: Request, reporter: RunReporter, progress: Prepare | None) -> tuple[RunConfig, Prepared]:
+def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
     """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
     folder = request.run
     saved = read_config(folder) if (folder / CONFIG).exists() else None
-    recipe = load_recipe(request.recipe)
+    recipe, origin = load_recipe(request.recipe), None
+    if request.start_from is not None:
+        start_config = request.start_from / CONFIG
+        origin = saved or RunConfig.read(read_config(request.start_from), file=str(start_config)).document()
+        recipe = inherit(recipe, origin)
+        if saved is None:
+            weights_file(request.start_from)
+            check_inherited(request.own, origin, folder=request.start_from)
     asked = RunConfig.read(merge({name: recipe.get(name, {}) for name in ("data", "tokenizer")}, request.own_text()))
+    for side in ("source", "target"):
+        if side not in asked.data.sides():
+            raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
     if saved is not None:  # before the corpus is touched
         text = differences(_text_settings(saved), _text_settings(asked.document()))
         refuse(folder, text, force=request.force)
-    elif request.start_from is not None:
-        weights_file(request.start_from)
     # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
     keeper = folder if saved is not None else request.start_from
     prepared = prepare(
@@ -129,16 +144,15 @@ def settle(request: Request, reporter: RunReporter, progress: Prepare | None) ->
         tokenizer_lines=asked.data.tokenizer_lines,
         seed=asked.data.seed,
         on_change="raise" if saved is not None and not request.force else "rebuild",
-        progress=progress,
+        progress=reporter.stage,
     )
     start = None if request.start_from is None else str(request.start_from)
     if saved is not None and request.force:
         run = {"recipe": request.recipe, "start_from": start}
         config = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
     else:
-        start_model = None if request.start_from is None else (saved or read_config(request.start_from))["model"]
         pairs = prepared.manifest["train"]["rows"]
-        config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start_model=start_model)
+        config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start=origin)
     if saved is not None:
         changes = differences(saved, config.document())
         refuse(folder, changes, force=request.force)
@@ -163,15 +177,21 @@ def _text_settings(document: Mapping[str, Any]) -> Document:
 
 
 def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool) -> None:
-    """Continue with the same settings or higher limits; name any other change."""
+    """Continue with the same settings or higher limits; name any other change.
+
+    What the saved weights mean, the shape of the model and its tokeniser, cannot change at all.
+    """
     harmless = {f"training.{name}" for name in (*LIMITS, *REPORTING)} | {f"data.{name}" for name in FILES}
-    named = [f"{name} is {old!r} there and {new!r} now" for name, (old, new) in changes.items() if name not in harmless]
-    if named and not force:
-        raise UserError(
-            f"holds a run with other settings: {'; '.join(named)}",
-            file=folder,
-            cure="repeat the old command to continue it, choose another folder, or add --force to change it midway",
-        )
+    free = {f"{section}.{name}" for section, names in FREE.items() for name in names}
+    named = {name: both for name, both in changes.items() if name not in harmless}
+    fixed = {name: both for name, both in named.items() if name.partition(".")[0] in FREE and name not in free}
+    wrong = fixed if force else named
+    if wrong:
+        spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in wrong.items())
+        cure = "repeat the old command to continue it, choose another folder, or add --force to change it midway"
+        if fixed:
+            cure = "repeat the old command to continue it, or choose another folder"
+        raise UserError(f"holds a run with other settings: {spoken}", file=folder, cure=cure)
 
 
 def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
@@ -307,7 +327,8 @@ class Run:
         model = config.model
         say(
             f"model: {config.recipe}, {model.dim} wide, {model.layers}+{model.decoder_layers or model.layers} layers, "
-            f"{short(self.model.parameter_count())} parameters, {size} vocabulary {vocabulary} ({config.tokenizer.kind})"
+            f"{short(self.model.parameter_count())} parameters, {size} vocabulary {vocabulary} "
+            f"({config.tokenizer.kind})"
         )
         newest = Checkpoints(self.folder, keep=1, every=1).newest()
         where = f"continuing from {newest.name}" if newest else "starting"

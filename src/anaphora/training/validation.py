@@ -35,7 +35,7 @@ class Validation:
     samples: list[Sample] = field(default_factory=list)
 
     def metric(self, name: str) -> float:
-        return float(self.scores[name])
+        return float(self.scores.get(name, math.nan))
 
 
 def better(metric: str, new: float, old: float | None) -> bool:
@@ -87,14 +87,14 @@ class Validator:
             tokens += on_device.tokens
         loss = total / max(tokens, 1)
         scores: dict[str, Any] = {"loss": loss, "perplexity": math.exp(min(loss, 50.0))}
+        if not math.isfinite(loss):  # a model that has diverged has nothing to say
+            return Validation(scores)
         everything = self.config.metric != "loss" if translate_all is None else translate_all
         rows = range(len(self.corpus)) if everything else range(min(self.config.samples, len(self.corpus)))
         sources = [self.corpus.text("source", row) for row in rows]
         references = [self.corpus.text("target", row) for row in rows]
         decoding = DecodingConfig(**{**vars(self.decoding), "beam": beam, "n_best": 1, "sample": False})
-        translations = [
-            t.text for t in translate_lines(model, *self.tokenizers, sources, decoding, device=self.device)
-        ]
+        translations = [t.text for t in translate_lines(model, *self.tokenizers, sources, decoding, device=self.device)]
         if everything:
             by_bleu, by_chrf = bleu(translations, references), chrf(translations, references)
             scores |= {"bleu": by_bleu.value, "bleu_signature": by_bleu.signature}

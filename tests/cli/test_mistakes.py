@@ -1,0 +1,193 @@
+"""A user's own mistake: exit code 2, one sentence that says what and where and what to do, never a traceback."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from micro_runs import MICRO, arguments, command
+
+FAST = arguments(MICRO)
+
+
+@pytest.fixture
+def mistaken(say: Any) -> Any:
+    """Run, check what all mistakes have in common, and give the sentence."""
+
+    def run(*words: object) -> str:
+        answer = say(*words)
+        assert answer.code == 2, f"{answer.code}\n{answer.out}\n{answer.err}"
+        assert "Traceback" not in answer.err
+        assert answer.out == ""
+        sentences = [line for line in answer.err.splitlines() if line.startswith("anaphora: ")]
+        assert len(sentences) == 1, answer.err
+        return sentences[0].removeprefix("anaphora: ")
+
+    return run
+
+
+@pytest.fixture
+def train(mistaken: Any, corpus: dict[str, Path], tmp_path: Path) -> Any:
+    files = ["--source", corpus["source"], "--target", corpus["target"], "--device", "cpu"]
+    return lambda *words: mistaken("train", tmp_path / "run", *files, *words)
+
+
+def test_missing_files(mistaken: Any, micro: Path, corpus: dict[str, Path], tmp_path: Path) -> None:
+    said = mistaken("train", tmp_path / "run", "--source", tmp_path / "absent.en", "--target", corpus["target"], *FAST)
+    assert said == f"{tmp_path / 'absent.en'}: there is no such file; check the path"
+    near = corpus["source"].with_name("train.enn")
+    assert "there is no such file; did you mean 'train.en'?" in mistaken("translate", micro, near)
+    assert "no text to learn from; give --source FILE --target FILE" in mistaken("train", tmp_path / "run")
+    assert "--target" in mistaken("train", tmp_path / "run", "--source", corpus["source"], *FAST)
+    assert "give --source FILE" in mistaken("score", micro)
+    assert "give --target FILE" in mistaken("evaluate", micro, "--source", corpus["source"])
+
+
+def test_unknown_settings_name_the_nearest(train: Any, mistaken: Any, micro: Path, corpus: dict[str, Path]) -> None:
+    assert train("model.head=4") == "unknown setting model.head; did you mean 'heads'?"
+    assert "did you mean 'training'?" in train("trainig.seed=4")
+    assert "'seed=4' is not a setting" in train("seed=4")
+    said = mistaken("translate", micro, corpus["source"], "--set", "bean=4")
+    assert said == "unknown setting decoding.bean; did you mean 'beam'?"
+
+
+def test_unknown_recipe(train: Any, tmp_path: Path) -> None:
+    assert train("--recipe", "tinny") == "there is no recipe 'tinny'; did you mean 'tiny'?"
+    assert not (tmp_path / "run").exists()
+    assert "there is no such recipe file" in train("--recipe", "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("model.dim=wide", "model.dim must be a whole number, not 'wide'"),
+        ("model.dim=33", "model: dim (33) must be a multiple of heads (2)"),
+        ("model.norm=both", "model.norm cannot be 'both'"),
+        ("training.learning_rate=fast", "training.learning_rate must be a number, not 'fast'"),
+        ("training.max_steps=0", "training: max_steps must be above 0"),
+        ("training.seed=true", "training.seed must be a whole number, not True"),
+        ("tokenizer.shared=maybe", "tokenizer.shared must be true or false, not 'maybe'"),
+        ("tokenizer.vocabulary=10", "tokenizer.vocabulary is 10"),
+        ("model.tie=some", "model.tie cannot be 'some'"),
+        ("model.kind=transformr", "unknown model.kind 'transformr'; did you mean 'transformer'?"),
+        ("decoding.beam=0", "decoding: beam must be at least 1"),
+    ],
+)
+def test_wrong_values(train: Any, word: str, said: str) -> None:
+    assert said in train(*FAST, word)
+
+
+def test_not_a_model_folder(mistaken: Any, corpus: dict[str, Path], tmp_path: Path) -> None:
+    files = ["--source", corpus["source"], "--target", corpus["target"]]
+    for words in (["info"], ["translate"], ["score"], ["evaluate"], ["average"]):
+        more = [corpus["source"]] if words == ["translate"] else files if words[0] in ("score", "evaluate") else []
+        assert "is not a model folder" in mistaken(*words, tmp_path, *more)
+        assert "there is no such folder" in mistaken(*words, tmp_path / "absent", *more)
+
+
+def test_outputs_that_exist(mistaken: Any, say: Any, micro: Path, corpus: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("precious")
+    assert "exists already; choose another file or add --force" in mistaken(
+        "translate", micro, corpus["source"], "--output", tmp_path / "out"
+    )
+    files = ["--source", corpus["source"], "--target", corpus["target"]]
+    assert "exists already" in mistaken("evaluate", micro, *files, "--output", tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "precious"
+    assert say("translate", micro, corpus["source"], "--output", tmp_path / "out", "--force").code == 0
+    assert (tmp_path / "out").read_text() != "precious"
+    assert "there is no such folder" in mistaken("translate", micro, corpus["source"], "--output", tmp_path / "a" / "b")
+    assert "exists already" in mistaken("demo", "--write", tmp_path)
+
+
+def test_folders_that_are_not_runs_are_not_touched(mistaken: Any, corpus: dict[str, Path], tmp_path: Path) -> None:
+    files = ["--source", corpus["source"], "--target", corpus["target"]]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("precious")
+    assert "exists and is no run of Anaphora" in mistaken("train", tmp_path / "mine", *files)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+    assert "is a file, not a folder" in mistaken("train", tmp_path / "mine" / "thesis.tex", *files)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one here")
+def test_an_absent_device_is_never_a_silent_cpu(
+    train: Any, mistaken: Any, micro: Path, corpus: dict[str, Path]
+) -> None:
+    said = "there is no cuda device here; use --device auto or --device cpu"
+    assert train("--device", "cuda") == said
+    assert mistaken("translate", micro, corpus["source"], "--device", "cuda") == said
+    assert "unknown device 'gpu'" in train("--device", "gpu")
+
+
+def test_unequal_sides(mistaken: Any, micro: Path, corpus: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "short").write_text("one line\n")
+    for words in (["train", tmp_path / "run"], ["score", micro], ["evaluate", micro]):
+        said = mistaken(*words, "--source", corpus["source"], "--target", tmp_path / "short")
+        assert "20" in said
+        assert "1" in said
+
+
+def test_text_that_is_not_utf8(mistaken: Any, micro: Path, tmp_path: Path) -> None:
+    (tmp_path / "latin1").write_bytes("gut\nschön\n".encode("latin1"))
+    said = mistaken("translate", micro, tmp_path / "latin1")
+    assert said.startswith(f"{tmp_path / 'latin1'}:2: ")
+    assert "iconv" in said
+    done = command("translate", micro, input=b"gut\nsch\xf6n\n", encoding=None)
+    assert done.returncode == 2
+    assert b"stdin:2: is not UTF-8" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_an_empty_corpus(mistaken: Any, micro: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("")
+    files = ["--source", tmp_path / "empty", "--target", tmp_path / "empty"]
+    assert "there is no text in this corpus" in mistaken("train", tmp_path / "run", *files, *FAST)
+    assert "no lines to evaluate" in mistaken("evaluate", micro, *files)
+
+
+def test_damaged_model_folders(mistaken: Any, micro: Path, corpus: dict[str, Path], tmp_path: Path) -> None:
+    for name, content, said in (
+        ("model.safetensors", b"not weights", "cannot be read"),
+        ("tokenizer.json", b"{}", "not a tokenizer.json"),
+        ("config.yaml", b"anaphora_format: 99\n", "newer Anaphora"),
+        ("config.yaml", b"anaphora_format: 1\nmodel:\n  dmi: 3\n", "unknown setting model.dmi"),
+        ("config.yaml", b"a: [", "not valid YAML"),
+    ):
+        run = shutil.copytree(micro, tmp_path / "copy")
+        (run / name).unlink()  # the weights are a second name of the checkpoint's
+        (run / name).write_bytes(content)
+        assert said in mistaken("translate", run, corpus["source"])
+        shutil.rmtree(run)
+    run = shutil.copytree(micro, tmp_path / "copy")
+    (run / "tokenizer.json").unlink()
+    assert "tokenizer" in mistaken("translate", run, corpus["source"])
+
+
+def test_more_checkpoints_than_there_are(mistaken: Any, micro: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(micro, tmp_path / "run")
+    assert "has only 2 checkpoints to average, not 5; use --last 2" in mistaken("average", run)
+
+
+def test_decoding_that_cannot_be(mistaken: Any, micro: Path, corpus: dict[str, Path]) -> None:
+    assert "temperature must be above 0" in mistaken(
+        "translate", micro, corpus["source"], "--sample", "--temperature", 0
+    )
+    assert "top_p must be" in mistaken("translate", micro, corpus["source"], "--sample", "--top-p", 1.5)
+    long = "x" * 500
+    assert "shorten it" in mistaken("translate", micro, corpus["source"], "--prefix", long)
+
+
+def test_an_unknown_sacrebleu_tokeniser(mistaken: Any, micro: Path, corpus: dict[str, Path]) -> None:
+    files = ["--source", corpus["source"], "--target", corpus["target"]]
+    assert "14a" in mistaken("evaluate", micro, *files, "--tokenize", "14a")
+
+
+def test_unknown_verbs_and_options(say: Any) -> None:
+    for words, said in ((["trian"], "trian"), (["train", "--sorce", "x"], "--sorce"), (["info"], "Missing argument")):
+        answer = say(*words)
+        assert answer.code == 2
+        assert said in answer.err
+        assert "Traceback" not in answer.err

@@ -1,0 +1,251 @@
+"""What a program and what a person get: JSON last, results on stdout, progress on stderr, pipes, colours, speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anaphora.version import __version__
+from micro_runs import MICRO, arguments, command
+
+VERBS = ["demo", "train", "average", "translate", "score", "evaluate", "info"]
+
+
+def files(corpus: dict[str, Path]) -> list[object]:
+    return ["--source", corpus["source"], "--target", corpus["target"]]
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory, corpus: dict[str, Path], micro: Path) -> dict[str, list[object]]:
+    """A working command of each verb, each with a folder of its own where it writes."""
+    folder = tmp_path_factory.mktemp("verbs")
+    shutil.copytree(micro, folder / "averaged")
+    return {
+        "train": ["train", folder / "run", *files(corpus), "--device", "cpu", *arguments(MICRO)],
+        "translate": ["translate", micro, corpus["source"], "--device", "cpu"],
+        "score": ["score", micro, *files(corpus), "--device", "cpu"],
+        "evaluate": ["evaluate", micro, *files(corpus), "--device", "cpu"],
+        "average": ["average", folder / "averaged", "--last", "2", "--device", "cpu"],
+        "info": ["info", micro],
+        "demo": ["demo", "--write", folder / "pocket", "--pairs", "50"],
+    }
+
+
+KEYS = {
+    "train": {"folder", "reason", "steps", "tokens", "seconds", "flops", "parameters", "weights", "validation"},
+    "translate": {"model", "lines", "split_lines", "translations"},
+    "score": {"model", "pairs", "loss", "tokens", "unscored"},
+    "evaluate": {"model", "lines", "bleu", "bleu_signature", "chrf", "chrf_signature", "loss", "lines_per_second"},
+    "average": {"folder", "averaged", "before", "after"},
+    "info": {"folder", "recipe", "parameters", "settings", "metrics", "flops_per_pair", "cache_bytes_per_token"},
+    "demo": {"folder", "train", "seed"},
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_json_is_one_object_in_the_last_line(
+    verb: str, words: dict[str, list[object]], say: Any, tmp_path: Path
+) -> None:
+    asked = [tmp_path / "pocket" if verb == "demo" and word == words["demo"][2] else word for word in words[verb]]
+    answer = say(*asked, "--json")
+    assert answer.code == 0, answer.err
+    document = json.loads(answer.last)
+    assert KEYS[verb] <= document.keys()
+    assert "NaN" not in answer.last
+    assert answer.out.count("\n") == 1  # and alone
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_quiet_is_silent_on_stderr(verb: str, words: dict[str, list[object]], say: Any, tmp_path: Path) -> None:
+    asked = [tmp_path / "pocket" if verb == "demo" and word == words["demo"][2] else word for word in words[verb]]
+    answer = say(*asked, "--quiet")
+    assert answer.code == 0
+    assert answer.err == ""
+    assert answer.out or verb == "train"  # results are results
+
+
+def test_version_says_it(say: Any) -> None:
+    answer = say("--version")
+    assert (answer.code, answer.out, answer.err) == (0, f"anaphora {__version__}\n", "")
+
+
+def test_a_mistake_is_json_too(say: Any, tmp_path: Path) -> None:
+    answer = say("info", tmp_path / "absent", "--json")
+    assert answer.code == 2
+    document = json.loads(answer.last)
+    assert document["exit_code"] == 2
+    assert "there is no such folder" in document["error"]
+
+
+# In processes of their own ------------------------------------------------------------------------------------------
+
+
+def test_train_progress_goes_to_stderr_and_nothing_to_stdout(tmp_path: Path, corpus: dict[str, Path]) -> None:
+    done = command("train", tmp_path / "run", *files(corpus), "--device", "cpu", *arguments(MICRO))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "corpus: 19 pairs to learn from, 1 to validate on" in done.stderr
+    assert "finished: 2 updates done. Now: anaphora translate" in done.stderr
+    assert "\x1b[" not in done.stderr  # no colours where there is no terminal
+    assert "Warning" not in done.stderr
+
+
+def test_translate_json_prints_the_object_alone(micro: Path, corpus: dict[str, Path]) -> None:
+    done = command("translate", micro, "-", "--json", "--n-best", 2, input="the dog.\n\na cat\u2028sees.\n")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1
+    assert document["lines"] == 3
+    assert [t["source"] for t in document["translations"]] == ["the dog.", "", "a cat\u2028sees."]
+    assert document["translations"][1]["text"] == ""
+    first = document["translations"][0]
+    assert first["n_best"][0]["text"] == first["text"]
+    assert sum(token["log_probability"] for token in first["tokens"]) == pytest.approx(first["log_probability"])
+
+
+def test_as_many_lines_out_as_in(micro: Path) -> None:
+    lines = "the dog.\r\n\n   \n\x00\x0b\x85\u2028x\n<s> </s> ⟨s⟩\nlast without newline"
+    done = command("translate", micro, input=lines, env={"PYTHONIOENCODING": ""})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 6
+    assert done.stdout.split("\n")[1:3] == ["", ""]
+
+
+def test_head_ends_a_pipe_without_a_traceback(micro: Path, tmp_path: Path) -> None:
+    (tmp_path / "many").write_text("the dog sees a cat.\n" * 5000)
+    words = f"translate '{micro}' '{tmp_path / 'many'}' --beam 1 --set max_length=3"
+    line = f"'{sys.executable}' -m anaphora {words} | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, timeout=120)
+    assert done.stdout.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert done.returncode == 0
+
+
+def in_terminal(words: list[object], **environment: str) -> str:
+    """What the command prints where all its streams are a terminal."""
+    import pty
+
+    master, slave = pty.openpty()
+    clean = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "TERM", "CI")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "anaphora", *map(str, words)],
+        stdin=slave, stdout=slave, stderr=slave, env={**clean, "TERM": "xterm-256color", **environment},
+    )  # fmt: skip
+    os.close(slave)
+    chunks = []
+    try:
+        while chunk := os.read(master, 65536):
+            chunks.append(chunk)
+    except OSError:  # Linux: the other end is closed
+        pass
+    assert process.wait(timeout=60) == 0
+    os.close(master)
+    return b"".join(chunks).decode()
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-7][0-9;]*m|\x1b\[[0-9;]*38;5")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_no_color_is_obeyed_at_a_terminal() -> None:
+    assert COLOUR.search(in_terminal(["--help"]))
+    assert not COLOUR.search(in_terminal(["--help"], NO_COLOR="1"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_training_at_a_terminal_shows_a_bar_and_samples(tmp_path: Path, corpus: dict[str, Path]) -> None:
+    shown = in_terminal(
+        ["train", tmp_path / "run", *files(corpus), "--device", "cpu", *arguments(MICRO)], NO_COLOR="1", COLUMNS="100"
+    )
+    assert "training" in shown
+    assert "reference" in shown
+    assert not COLOUR.search(shown)
+
+
+# Help ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"]])
+def test_help_answers_in_half_a_second(words: list[str]) -> None:
+    best = min(_seconds(words) for _ in range(3))
+    assert best < 0.5, f"{best:.2f} s"
+
+
+def _seconds(words: list[str]) -> float:
+    began = time.perf_counter()
+    assert command(*words).returncode == 0
+    return time.perf_counter() - began
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys\nsys.argv = ['anaphora', '--help']\nfrom anaphora.cli.main import main\n" + (
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'numpy', 'pyarrow', 'tokenizers', 'numba', 'sacrebleu', 'tensorboard', 'safetensors'}\n"
+        "print(heavy & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "set()"
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help_fits_80_columns_and_names_every_verb_and_option(verb: str, say: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    answer = say(*([verb] if verb else []), "--help")
+    assert answer.code == 0
+    assert max(len(line) for line in answer.out.splitlines()) <= 80
+    for name in ("--json", "--quiet") if verb else VERBS:
+        assert re.search(rf"(^|\s|│){name}\s", answer.out), f"{name} is not to be read in 80 columns"
+    for option in re.findall(r"--[a-z-]+…", answer.out):
+        pytest.fail(f"{option} is cut off")
+
+
+def test_no_arguments_show_the_help(say: Any) -> None:
+    answer = say()
+    assert "Usage: anaphora" in answer.out + answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_output_goes_into_the_file(micro: Path, corpus: dict[str, Path], say: Any, tmp_path: Path) -> None:
+    plain = say("translate", micro, corpus["source"], "--beam", 2)
+    written = say("translate", micro, corpus["source"], "--beam", 2, "--output", tmp_path / "out.de")
+    assert (written.code, written.out) == (0, "")
+    assert (tmp_path / "out.de").read_text(encoding="utf-8") == plain.out
+    say("evaluate", micro, *files(corpus), "--beam", 2, "--output", tmp_path / "evaluated.de")
+    assert (tmp_path / "evaluated.de").read_text(encoding="utf-8") == plain.out
+
+
+def test_n_best_lines_have_four_columns(micro: Path, corpus: dict[str, Path], say: Any) -> None:
+    rows = [line.split("\t") for line in say("translate", micro, corpus["source"], "--n-best", 2).out.splitlines()]
+    assert len(rows) == 40
+    assert [(row[0], row[1]) for row in rows[:4]] == [("0", "1"), ("0", "2"), ("1", "1"), ("1", "2")]
+    assert all(len(row) == 4 for row in rows)
+
+
+def test_score_lines_and_evaluate_agree(micro: Path, corpus: dict[str, Path], say: Any) -> None:
+    rows = [line.split("\t") for line in say("score", micro, *files(corpus)).out.splitlines()]
+    assert len(rows) == 20
+    total, tokens = sum(float(row[0]) for row in rows), sum(int(row[1]) for row in rows)
+    evaluated = json.loads(say("evaluate", micro, *files(corpus), "--beam", 1, "--json").last)
+    assert evaluated["loss"] == pytest.approx(-total / tokens, abs=1e-4)
+    assert evaluated["bleu_signature"].startswith("nrefs:1|case:mixed")
+    shown = say("evaluate", micro, *files(corpus), "--beam", 1).out
+    assert evaluated["bleu_signature"] in shown
+    assert evaluated["chrf_signature"] in shown
+
+
+def test_demo_write_gives_text_alignments_and_senses(say: Any, tmp_path: Path) -> None:
+    assert say("demo", "--write", tmp_path / "pocket", "--pairs", 30, "--seed", 2).code == 0
+    names = {path.name for path in (tmp_path / "pocket").iterdir()}
+    assert {f"train.{kind}" for kind in ("en", "de", "align", "senses")} <= names
+    assert len((tmp_path / "pocket" / "train.en").read_text().splitlines()) == 30

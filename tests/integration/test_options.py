@@ -1,0 +1,276 @@
+"""Every option trains two updates on twenty lines, then translates, scores and averages (Sockeye's idea).
+
+One case changes one option. That each does what it says is the business of the unit tests; here everything must run
+through the whole house: prepare, train, validate, save, load, translate, score, evaluate, average, info.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import anaphora
+from anaphora.decoding.search import DecodingConfig
+from anaphora.models.transformer import TransformerConfig
+from anaphora.text.corpus import DataConfig
+from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.training.settings import TrainingConfig
+from micro_runs import MICRO, pairs, write_pairs
+
+TRAINED: list[dict[str, Any]] = [
+    {"tokenizer.kind": "bpe"},
+    {"tokenizer.kind": "unigram"},
+    {"tokenizer.kind": "word"},
+    {"tokenizer.kind": "character"},
+    {"tokenizer.kind": "word", "tokenizer.split": "whitespace"},
+    {"tokenizer.kind": "word", "tokenizer.fallback": "unk", "tokenizer.minimum_count": 3},
+    {"tokenizer.kind": "character", "tokenizer.fallback": "unk", "tokenizer.minimum_count": 3},
+    {"tokenizer.kind": "bpe", "tokenizer.dropout": 0.1},
+    {"tokenizer.kind": "unigram", "tokenizer.dropout": 0.1},
+    {"tokenizer.vocabulary": None},
+    {"tokenizer.shared": False},
+    {"tokenizer.shared": False, "tokenizer.kind": "word", "model.tie": "none"},
+    {"data.hold_out": 0},
+    {"data.hold_out": 5, "data.seed": 3},
+    {"data.max_length": 30},
+    {"data.tokenizer_lines": 7},
+    {"model.norm": "post"},
+    {"model.positions": "learned"},
+    {"model.tie": "none"},
+    {"model.tie": "target"},
+    {"model.activation": "gelu"},
+    {"model.attention": "reference"},
+    {"model.attention": "sdpa"},
+    {"model.decoder_layers": 2},
+    {"model.dropout": 0.3},
+    {"model.attention_dropout": 0.2},
+    {"model.attention_dropout": 0.2, "model.attention": "reference"},
+    {"model.activation_dropout": 0.2},
+    {"model.kind": "transformer", "model.heads": 4},
+    {"training.optimizer": "adam"},
+    {"training.optimizer": "adamw", "training.weight_decay": 0.1},
+    {"training.beta1": 0.8, "training.beta2": 0.9, "training.epsilon": 1e-6},
+    {"training.schedule": "inverse-sqrt"},
+    {"training.schedule": "cosine", "training.final_rate": 0.1},
+    {"training.schedule": "linear"},
+    {"training.schedule": "constant", "training.warmup_steps": 0},
+    {"training.accumulate": 2},
+    {"training.clip_norm": 0},
+    {"training.label_smoothing": 0},
+    {"training.ema": 0.9},
+    {"training.metric": "bleu"},
+    {"training.metric": "chrf", "training.validation_beam": 2},
+    {"training.patience": 1},
+    {"training.precision": "bf16"},
+    {"training.precision": "fp32"},
+    {"training.compile": "off"},
+    {"training.keep": 1, "training.average": 1},
+    {"training.average": 2},
+    {"training.samples": 0},
+    {"training.seed": 7},
+    {"training.max_steps": None, "training.epochs": 0.5},
+    {"training.max_steps": None, "training.epochs": 2},
+    {"training.max_steps": None, "training.max_tokens": 300},
+    {"training.max_steps": None, "training.max_tokens": 300, "training.schedule": "cosine"},
+    {"training.max_steps": None, "training.max_minutes": 0.0005},
+    {"decoding.beam": 2, "decoding.length_penalty": 1.0},
+    {"decoding.batch_sentences": 2, "decoding.batch_tokens": 40},
+]
+
+
+def name(settings: dict[str, Any]) -> str:
+    return " ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def exercise(run: Path, *, average: bool = True) -> None:
+    """All that can be done with a trained folder."""
+    model = anaphora.load(run, "cpu")
+    lines = ["the old dog sees a cat.", "", "Ünseen wörds 猫 🙂", "a\u2028b"]
+    translations = model.translate(lines)
+    assert len(translations) == len(lines)
+    assert translations[1].text == ""
+    for translation in translations:
+        assert len(translation.text.splitlines()) <= 1
+        assert math.isfinite(translation.score)
+    sources, targets = zip(*pairs(3))
+    for scored in model.score(sources, targets):
+        assert scored.problem is None
+        assert scored.log_probability < 0
+        assert math.fsum(value for _, value in scored.token_scores) == pytest.approx(scored.log_probability)
+    found = model.evaluate(sources, targets)
+    assert 0 <= found.bleu <= 100
+    assert math.isfinite(found.loss)
+    assert json.dumps(model.info(), default=str)
+    if average:
+        kept = len(list((run / "checkpoints").glob("step-*")))
+        done = anaphora.average(run, min(2, kept), device="cpu")
+        assert len(done["averaged"]) == min(2, kept)
+        assert anaphora.load(run, "cpu").translate(lines[0]).n_best
+
+
+@pytest.mark.parametrize("settings", TRAINED, ids=name)
+def test_option_of_training(settings: dict[str, Any], tmp_path: Path, corpus: dict[str, Path]) -> None:
+    merged = {**MICRO, **settings}
+    # words, characters and the two vocabularies of few lines may not reach the asked size
+    outcome = anaphora.train(tmp_path / "run", **corpus, settings=merged, device="cpu")
+    assert outcome.steps >= 1
+    if merged["training.max_steps"] is not None:
+        assert outcome.steps == 2
+    config = anaphora.load(tmp_path / "run", "cpu").config
+    for key, value in settings.items():
+        section, _, field = key.partition(".")
+        assert getattr(getattr(config, section), field) == value
+    if "data.hold_out" in settings and settings["data.hold_out"] == 0:
+        assert outcome.validation == {}
+    else:
+        assert math.isfinite(outcome.validation["loss"])
+        assert "bleu_signature" in outcome.validation
+    again = anaphora.train(tmp_path / "run", **corpus, settings=merged, device="cpu")  # the same call: nothing to do
+    assert again.steps == outcome.steps
+    exercise(tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_compiled_training(tmp_path: Path, corpus: dict[str, Path]) -> None:
+    settings = {**MICRO, "training.compile": "on", "model.dropout": 0.0}
+    compiled = anaphora.train(tmp_path / "run", **corpus, settings=settings, device="cpu")
+    plain = anaphora.train(tmp_path / "plain", **corpus, settings={**settings, "training.compile": "off"}, device="cpu")
+    assert compiled.validation["loss"] == pytest.approx(plain.validation["loss"], rel=1e-4)
+    exercise(tmp_path / "run")
+
+
+def test_validation_files(tmp_path: Path, corpus: dict[str, Path]) -> None:
+    valid = write_pairs(tmp_path, 6, seed=9, name="valid")
+    files = {**corpus, "valid_source": valid["source"], "valid_target": valid["target"]}
+    outcome = anaphora.train(tmp_path / "run", **files, settings=MICRO, device="cpu")
+    sources, targets = zip(*pairs(6, seed=9))
+    model = anaphora.load(tmp_path / "run", "cpu")
+    assert model.evaluate(sources, targets).loss == pytest.approx(outcome.validation["loss"], rel=1e-5)
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["trained_on"]["pairs"] == 20
+    exercise(tmp_path / "run")
+
+
+def test_held_out_pairs_are_not_trained_on(tmp_path: Path) -> None:
+    """De-duplicated: a line that also stands elsewhere in the corpus is in one part only."""
+    files = write_pairs(tmp_path, 40)
+    for file in files.values():
+        file.write_text(file.read_text() * 2)
+    anaphora.train(tmp_path / "run", **files, settings={**MICRO, "data.hold_out": 8}, device="cpu")
+    from anaphora.text.preparation import open_prepared
+
+    prepared = open_prepared(tmp_path / "run" / "data")
+    assert prepared.valid is not None
+    held = {
+        tuple(prepared.valid.text(side, row) for side in ("source", "target")) for row in range(len(prepared.valid))
+    }
+    kept = {
+        tuple(prepared.train.text(side, row) for side in ("source", "target")) for row in range(len(prepared.train))
+    }
+    assert len(held) == 8
+    assert not held & kept
+
+
+# Decoding -----------------------------------------------------------------------------------------------------------
+
+DECODED: list[dict[str, Any]] = [
+    {"beam": 1},
+    {"beam": 3, "n_best": 3},
+    {"beam": 3, "length_penalty": 0.0},
+    {"beam": 3, "length_penalty": 2.0},
+    {"coverage_penalty": 0.2},
+    {"no_repeat_ngram": 2},
+    {"min_length": 4},
+    {"max_length": 3},
+    {"max_length_ratio": 0.5, "max_length_extra": 2},
+    {"unknown": True},
+    {"sample": True},
+    {"sample": True, "n_best": 3},
+    {"sample": True, "temperature": 0.5},
+    {"sample": True, "top_k": 5},
+    {"sample": True, "top_p": 0.5},
+    {"sample": True, "seed": 5},
+    {"batch_tokens": 20},
+    {"batch_sentences": 1},
+    {"max_source_tokens": 5},
+]
+LINES = [source for source, _ in pairs(5, seed=4)]
+
+
+@pytest.fixture(scope="module")
+def model(micro: Path) -> anaphora.TranslationModel:
+    return anaphora.load(micro, "cpu")
+
+
+@pytest.mark.parametrize("settings", DECODED, ids=name)
+def test_option_of_decoding(settings: dict[str, Any], model: anaphora.TranslationModel) -> None:
+    translations = model.translate(LINES, **settings)
+    assert [t.source for t in translations] == LINES
+    for translation in translations:
+        words = [token for token, _ in translation.token_scores]
+        assert len(translation.n_best) <= settings.get("n_best", 1)
+        if "min_length" in settings:
+            assert len(words) > settings["min_length"]
+        if "max_length" in settings:
+            assert len(words) <= settings["max_length"]
+        if "no_repeat_ngram" in settings:
+            two = list(pairwise(words))
+            assert len(two) == len(set(two))
+        if "max_source_tokens" in settings:
+            assert translation.pieces > 1
+        ranks = [(not candidate.finished, -candidate.score) for candidate in translation.n_best]
+        assert ranks == sorted(ranks)
+    if "n_best" in settings:
+        assert all(len(translation.n_best) == settings["n_best"] for translation in translations)
+    again = model.translate(LINES[::-1], **settings)[::-1]
+    if not settings.get("sample"):  # samples belong to the line's number
+        assert [t.text for t in again] == [t.text for t in translations]
+
+
+def test_a_forced_prefix(model: anaphora.TranslationModel) -> None:
+    prefixes = ["der alte", "", "Straße 猫", "x", "ein"]
+    for prefix, translation in zip(prefixes, model.translate(LINES, prefixes=prefixes)):
+        assert translation.text.startswith(prefix)
+
+
+def test_sampling_is_repeatable_and_follows_its_seed(model: anaphora.TranslationModel) -> None:
+    first, again, other = ([t.text for t in model.translate(LINES, sample=True, seed=s)] for s in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_loading_and_translating_use_up_no_random_numbers(micro: Path) -> None:
+    before = torch.get_rng_state()
+    anaphora.load(micro, "cpu").translate(LINES, sample=True)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# That none is forgotten ---------------------------------------------------------------------------------------------
+
+
+def test_every_setting_is_exercised() -> None:
+    """A new setting must join the lists above."""
+    elsewhere = {
+        "data": {"source", "target", "valid_source", "valid_target"},  # test_validation_files
+        "model": {"dim", "layers", "feed_forward", "max_length"},  # MICRO
+        "training": {"learning_rate", "batch_tokens", "checkpoint_every", "log_every"},  # MICRO
+    }
+    sections = {
+        "data": DataConfig,
+        "tokenizer": TokenizerConfig,
+        "model": TransformerConfig,
+        "training": TrainingConfig,
+        "decoding": DecodingConfig,
+    }
+    exercised = {key for case in TRAINED for key in case} | {f"decoding.{key}" for case in DECODED for key in case}
+    for section, cls in sections.items():
+        for field in fields(cls):
+            covered = f"{section}.{field.name}" in exercised or field.name in elsewhere.get(section, ())
+            assert covered, f"{section}.{field.name} is tried by no integration test"
+    assert all(key.partition(".")[2] in {f.name for f in fields(sections[key.partition(".")[0]])} for key in exercised)

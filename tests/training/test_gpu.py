@@ -1,0 +1,77 @@
+"""What only a GPU can show; run with `pytest -m gpu` on a machine that has one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import anaphora
+from anaphora.errors import UserError
+from anaphora.layers.attention import attend
+from anaphora.text.pocket import generate
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+SMALL = {"model.dim": 64, "model.layers": 2, "model.heads": 2, "model.feed_forward": 128, "tokenizer.vocabulary": 600}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("corpus")
+    pairs = list(generate("train", 2_000, seed=3))
+    (folder / "a.en").write_text("".join(p.source + "\n" for p in pairs), encoding="utf-8")
+    (folder / "a.de").write_text("".join(p.target + "\n" for p in pairs), encoding="utf-8")
+    return {"source": folder / "a.en", "target": folder / "a.de"}
+
+
+def test_learns_resumes_and_speaks_as_on_the_cpu(files: dict[str, Path], tmp_path: Path) -> None:
+    settings = {**SMALL, "training.checkpoint_every": 100, "training.learning_rate": 4e-3, "training.warmup_steps": 50}
+    run = tmp_path / "run"
+    half = anaphora.train(run, **files, device="cuda", settings={**settings, "training.max_steps": 100})
+    whole = anaphora.train(run, **files, device="cuda", settings={**settings, "training.max_steps": 300})
+    assert whole.steps == 300
+    assert whole.validation["loss"] < half.validation["loss"] < 6
+    lines = [pair.source for pair in generate("valid", 64, seed=3)]
+    gpu = [t.text for t in anaphora.load(run, "cuda").translate(lines, beam=4)]
+    cpu = [t.text for t in anaphora.load(run, "cpu").translate(lines, beam=4)]
+    assert sum(a == b for a, b in zip(gpu, cpu)) >= 60, "tf32 may turn a near tie, not more"
+
+
+def test_compiled_training_runs(files: dict[str, Path], tmp_path: Path) -> None:
+    settings = {**SMALL, "training.compile": "on", "training.max_steps": 20, "training.checkpoint_every": 20}
+    outcome = anaphora.train(tmp_path / "run", **files, device="cuda", settings=settings)
+    assert outcome.steps == 20
+
+
+def test_out_of_memory_comes_first_and_proposes_a_batch_that_fits(files: dict[str, Path], tmp_path: Path) -> None:
+    settings = {**SMALL, "training.batch_tokens": 2_000_000, "training.max_steps": 2, "data.hold_out": 0}
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.6e9 / total)
+    try:
+        with pytest.raises(UserError, match=r"training.batch_tokens=(\d+) training.accumulate=(\d+)") as caught:
+            anaphora.train(tmp_path / "run", **files, device="cuda", settings=settings)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert "largest batch" in str(caught.value)
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_fused_attention_is_the_reference(causal: bool) -> None:
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(3, 4, 17, 16, device="cuda", requires_grad=True) for _ in range(3))
+    mask = torch.rand(3, 1, 17, 17, device="cuda") > 0.4
+    mask[0, 0, 5] = False  # a query that may look at nothing
+    results = []
+    for backend in ("reference", "sdpa"):
+        out = attend(query, key, value, mask=mask, causal=causal, backend=backend)  # type: ignore[arg-type]
+        results.append((out, *torch.autograd.grad(out.square().sum(), (query, key, value))))
+    for one, other in zip(*results):
+        assert torch.allclose(one, other, atol=2e-3), (one - other).abs().max()
+    assert results[1][0][0, :, 5].abs().max() == 0
