@@ -24,6 +24,7 @@ from anaphora.folder import CONFIG, read_config, read_metrics, weights_file
 from anaphora.models import build as build_model
 from anaphora.models.transformer import TransformerTranslator
 from anaphora.models.weights import load_weights, read_weights
+from anaphora.text.formats import same_table
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training import run as running
 from anaphora.training.recipes import SECTIONS, RunConfig
@@ -39,7 +40,7 @@ def train(
     run: Path_,
     *,
     source: Files,
-    target: Files,
+    target: Files = (),
     valid_source: Files = (),
     valid_target: Files = (),
     recipe: str = "transformer",
@@ -51,12 +52,16 @@ def train(
 ) -> running.Outcome:
     """Train a translator into the folder `run`, or go on with the one that is there.
 
+    source and target: files of lines that translate each other; a table (.tsv, .jsonl, .parquet) may hold both.
     settings: {"training.max_steps": 1000} or ["training.max_steps=1000"]. start_from: a model folder whose weights and
     tokeniser the run begins with. The same call again continues; see docs/quickstart.md.
     """
     own = _settings(settings)
     files = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
     named = {key: _files(value) for key, value in files.items() if _files(value)}
+    for side in ("", "valid_"):  # one table may hold both sides
+        if f"{side}source" in named and f"{side}target" not in named:
+            named[f"{side}target"] = same_table(named[f"{side}source"])
     request = running.Request(
         run=Path(run),
         own={**own, "data": {**own.get("data", {}), **named}},

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.text.formats import place, read_rows
+from anaphora.text.formats import place, read_rows, same_table
 
 ROWS = [("ein Hund", "a dog"), ("", "empty source"), ("a\u2028b\x0bc\x85d", "é 👩‍👩‍👧 \0"), ("letzte", "last")]
 COMPRESSIONS = ["", ".gz", ".xz", ".zst"]
@@ -146,3 +146,9 @@ def test_sides_of_different_length_are_named(tmp_path: Path) -> None:
         assert "a.de has 5 lines" in str(raised.value)
         assert "a.en has 3 lines" in str(raised.value)
         assert "line n of each side must translate line n" in str(raised.value)
+
+
+def test_one_table_may_hold_both_sides() -> None:
+    assert same_table(["pairs.tsv", "more.jsonl.gz"]) == ["pairs.tsv", "more.jsonl.gz"]
+    assert same_table(["plain.en"]) == []
+    assert same_table(["pairs.tsv#2"]) == []  # whoever names a column names both

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from anaphora.cli.arguments import Force, OutputFile, Set, check_new_file, decoding_settings, read_pairs
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -15,10 +16,10 @@ def evaluate(
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Reference translations, line for line.")] = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting.")] = None,
+    set_: Set = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser: 13a, intl, zh, char, …")] = "13a",
-    output: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+    output: OutputFile = None,
+    force: Force = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
@@ -27,20 +28,14 @@ def evaluate(
     import dataclasses
 
     from anaphora import api
-    from anaphora.cli.lines import read_pairs
-    from anaphora.config import overrides
-    from anaphora.errors import UserError
     from anaphora.evaluation.translation import bleu
     from anaphora.folder import write_text
 
     out = Output(as_json=json, quiet=quiet)
-    if output is not None and output.exists() and not force:
-        raise UserError("exists already", file=output, cure="choose another file or add --force")
+    check_new_file(output, force=force)
     bleu([""], [""], tokenize=tokenize)  # an unknown tokeniser is named before the work is done
     sources, targets = read_pairs(source, target)
-    decoding: dict[str, Any] = overrides([f"decoding.{item}" for item in set_ or ()], ["decoding"]).get("decoding", {})
-    if beam is not None:
-        decoding["beam"] = beam
+    decoding = decoding_settings(set_, beam=beam)
     loaded = api.load(model, device)
     with out.bar("translating", len(sources)) as bar:
         found = loaded.evaluate(sources, targets, tokenize=tokenize, progress=bar, **decoding)

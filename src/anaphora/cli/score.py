@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from anaphora.cli.arguments import read_pairs
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -21,7 +22,6 @@ def score(
 ) -> None:
     """Score given translations: log-probability, tokens and perplexity of each line, separated by tabs."""
     from anaphora import api
-    from anaphora.cli.lines import read_pairs
 
     out = Output(as_json=json, quiet=quiet)
     sources, targets = read_pairs(source, target)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from anaphora.cli.arguments import Force, OutputFile, Set, check_new_file, decoding_settings, read_side, read_stdin
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -23,9 +24,9 @@ def translate(
     top_p: Annotated[float | None, typer.Option(help="Sampling: only among the most probable mass p.")] = None,
     seed: Annotated[int | None, typer.Option(help="Sampling: the same seed, the same text.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Every translation begins with this text.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Write here instead of stdout.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+    set_: Set = None,
+    output: OutputFile = None,
+    force: Force = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
@@ -34,21 +35,20 @@ def translate(
     from itertools import repeat
 
     from anaphora import api
-    from anaphora.cli.lines import read_side, read_stdin
-    from anaphora.config import overrides
-    from anaphora.errors import UserError
     from anaphora.folder import write_text
 
     out = Output(as_json=json, quiet=quiet)
-    if output is not None and output.exists() and not force:
-        raise UserError("exists already", file=output, cure="choose another file or add --force")
-    if output is not None and not output.absolute().parent.is_dir():
-        raise UserError("there is no such folder", file=output.parent, cure="make it first")
-    decoding: dict[str, Any] = overrides([f"decoding.{item}" for item in set_ or ()], ["decoding"]).get("decoding", {})
-    flags = {"beam": beam, "n_best": n_best, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    decoding |= {key: value for key, value in flags.items() if value is not None}
-    if sample:
-        decoding["sample"] = True
+    check_new_file(output, force=force)
+    decoding = decoding_settings(
+        set_,
+        beam=beam,
+        n_best=n_best,
+        sample=sample or None,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+    )
     lines = None if file == "-" else read_side([file], "source")
     loaded = api.load(model, device)
     loaded.decoding(**decoding)  # mistakes in settings are named before anything is read

@@ -61,6 +61,12 @@ def place(name: str, side: str) -> Place:
     return Place(Path(path), format, column or (side if format != "text" else ""))
 
 
+def same_table(source: list[str]) -> list[str]:
+    """The target of a source whose files are tables: the same files (one pair a row). Plain text holds one side only."""
+    tables = source and all(place(name, "source").format != "text" and "#" not in name for name in source)
+    return list(source) if tables else []
+
+
 def read_rows(sides: dict[str, list[str]], notes: Counter[str] | None = None) -> Iterator[tuple[str, ...]]:
     """The rows of a corpus, one string a side; `notes` counts what was tidied (bom, crlf, newline).
 
