@@ -62,7 +62,8 @@ def place(name: str, side: str) -> Place:
 
 
 def same_table(source: list[str]) -> list[str]:
-    """The target of a source whose files are tables: the same files (one pair a row). Plain text holds one side only."""
+    """The target of a source whose files are tables: the same files (one pair a row). Plain text holds one side
+    only."""
     tables = source and all(place(name, "source").format != "text" and "#" not in name for name in source)
     return list(source) if tables else []
 
