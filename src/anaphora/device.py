@@ -29,6 +29,8 @@ def choose_device(name: str = "auto") -> torch.device:
         if device.index is not None and device.index >= torch.cuda.device_count():
             raise UserError(f"there is no device {name} here", cure=f"this machine has {torch.cuda.device_count()}")
         torch.set_float32_matmul_precision("high")  # tf32: the float32 mode of the matrix units
+        # cuDNN's attention plans anew for every new shape, and batches of text have hundreds of shapes
+        torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
 

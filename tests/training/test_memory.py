@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -147,6 +148,8 @@ def test_a_real_lack_of_memory_ends_with_a_proposal_and_exit_code_2(tmp_path: Pa
         capture_output=True,
         text=True,
         timeout=120,
+        # every thread of an allocator reserves addresses, which is what the limit counts
+        env={**os.environ, "RAYON_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"},
     )
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr

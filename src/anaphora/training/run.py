@@ -41,6 +41,7 @@ from anaphora.training.averaging import average_weights
 from anaphora.training.card import write_card
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
 from anaphora.training.loop import Trainer
+from anaphora.training.memory import is_out_of_memory
 from anaphora.training.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
 from anaphora.training.reporting import RunReporter, describe, short
 from anaphora.training.settings import LIMITS, REPORTING
@@ -109,6 +110,14 @@ def train(request: Request, console: Console | None = None) -> Outcome:
             config, prepared = settle(request, reporter)
             reporter.finish()
             return Run(folder, config, prepared, reporter, device).complete()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UserError(
+                f"memory ran out ({str(error).splitlines()[0]})",
+                file=folder,
+                cure="take a smaller model (--recipe tiny), smaller training.batch_tokens or decoding.batch_tokens",
+            ) from None
         finally:
             reporter.finish()
 

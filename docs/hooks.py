@@ -1,0 +1,144 @@
+"""Parts of these pages that are written from the code when the site is built, so that they cannot be stale.
+
+A page holds a line such as `<!-- written from the code: settings data -->`; `on_page_markdown` puts the table after it.
+A marker without a writer fails the build.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from typing import Any, Literal
+
+MARKER = re.compile(r"<!-- written from the code: ([\w ]+) -->")
+CORPUS_SIZES = (5_000, 50_000, 500_000, 5_000_000)
+POCKET_PAIRS = 4_000
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """mkdocs calls this with every page."""
+    return MARKER.sub(lambda found: _write(*found[1].split()), markdown)
+
+
+def _write(what: str, *arguments: str) -> str:
+    writers = {
+        "settings": _settings,
+        "recipes": _recipes,
+        "sizes": _sizes,
+        "constructions": _constructions,
+        "senses": _senses,
+        "count": _count,
+    }
+    return writers[what](*arguments)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def _settings(section: str) -> str:
+    """Every setting of one section: name, type, default, docstring."""
+    from anaphora.config import documentation
+    from anaphora.training.recipes import RunConfig
+
+    cls = typing.get_type_hints(RunConfig)[section]
+    hints = typing.get_type_hints(cls)
+    rows = [
+        [f"`{section}.{name}`", _kind(hints[name]), _value(default), text]
+        for name, (_, default, text) in documentation(cls).items()
+    ]
+    return _table(["setting", "type", "default", "what it does"], rows)
+
+
+def _kind(hint: Any) -> str:
+    """A type in the words of a person who writes YAML."""
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is Literal:
+        return ", ".join(f"`{choice}`" for choice in arguments)
+    if type(None) in arguments:
+        return f"{_kind(next(a for a in arguments if a is not type(None)))}, or `null`"
+    if typing.get_origin(hint) is list:
+        return f"list of {_kind(arguments[0])}"
+    return {bool: "`true`, `false`", int: "whole number", float: "number", str: "text"}[hint]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "`true`", False: "`false`", None: "`null`"}[value]
+    if isinstance(value, list):
+        return f"`{value}`"
+    return f"`{value:,}`" if isinstance(value, int) and value >= 10_000 else f"`{value}`"
+
+
+def _recipes() -> str:
+    """What each recipe says, beside the others."""
+    from anaphora.training.recipes import load_recipe, recipe_names
+
+    recipes = {name: load_recipe(name) for name in recipe_names()}
+    keys = dict.fromkeys(
+        f"{section}.{key}" for recipe in recipes.values() for section, settings in recipe.items() for key in settings
+    )
+    rows = []
+    for full in keys:
+        section, _, key = full.partition(".")
+        rows.append([f"`{full}`", *(_said(recipe.get(section, {}).get(key)) for recipe in recipes.values())])
+    return _table(["setting", *(f"`{name}`" for name in recipes)], rows)
+
+
+def _sizes() -> str:
+    """What the size of a corpus decides where recipe and user say nothing."""
+    from anaphora.text.tokenizer import vocabulary_for
+    from anaphora.training.recipes import sized_to
+
+    by_size = {pairs: sized_to(pairs, {}) for pairs in CORPUS_SIZES}
+    rows = [["`tokenizer.vocabulary`", *(f"{vocabulary_for(pairs):,}" for pairs in CORPUS_SIZES)]]
+    keys = dict.fromkeys((section, key) for sized in by_size.values() for section in sized for key in sized[section])
+    for section, key in keys:
+        rows.append([f"`{section}.{key}`", *(_said(sized[section].get(key)) for sized in by_size.values())])
+    return _table(["setting", *(f"{pairs:,} pairs" for pairs in CORPUS_SIZES)], rows)
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+# -- the pocket corpus -------------------------------------------------------------------------------------------------
+
+
+def _count() -> str:
+    from anaphora.text.pocket import constructions, count_sentences
+
+    return f"The grammar has {len(constructions())} constructions and {count_sentences():,} sentences."
+
+
+def _constructions() -> str:
+    """Each construction with the first sentence that the training split has of it."""
+    from anaphora.text.pocket import constructions, generate
+
+    first = {}
+    for pair in generate("train", POCKET_PAIRS):
+        first.setdefault(pair.construction, pair)
+    rows = [[name, first[name].source, first[name].target] for name in constructions()]
+    return _table(["construction", "English", "German"], rows)
+
+
+def _senses() -> str:
+    """Each ambiguous word, its senses, the German word of each as the training split first says it."""
+    from anaphora.text.pocket import AMBIGUOUS, generate, words
+
+    said: dict[str, tuple[str, str]] = {}
+    for pair in generate("train", POCKET_PAIRS):
+        for label in pair.senses:
+            said.setdefault(label.sense, (words(pair.target)[label.target_index], pair.source))
+    rows = []
+    for word, senses in AMBIGUOUS.items():
+        for sense in senses:
+            german, sentence = said[sense]
+            rows.append([word, sense, german, sentence])
+    return _table(["word", "sense", "German in this sentence", "English sentence"], rows)
