@@ -21,7 +21,7 @@ from anaphora.models import build
 from anaphora.models.transformer import TransformerConfig
 from anaphora.text.batches import Batches
 from anaphora.text.preparation import prepare
-from anaphora.training.objective import TranslationBatch, cross_entropy
+from anaphora.training.objective import TranslationObjective
 from anaphora.training.optimiser import build_optimiser
 from anaphora.training.settings import TrainingConfig
 
@@ -51,14 +51,15 @@ def main() -> None:
         # the smallest preset: the shortest step, so the largest share
         config = TransformerConfig(dim=128, layers=4, heads=4, feed_forward=256, dropout=0.3)
         model = build(config, vocabulary, vocabulary).to(device).train()
+        objective = TranslationObjective(smoothing=0.1)
         optimiser = build_optimiser(model, TrainingConfig())
         steps = []
         for index in range(arguments.steps + 3):
-            on_device = TranslationBatch.of(batches.batch(0, index), device)
+            on_device = objective.send(batches.batch(0, index), device)
             if device.type == "cuda":
                 torch.cuda.synchronize()
             began = time.perf_counter()
-            (cross_entropy(model, on_device, 0.1) / on_device.tokens).backward()
+            (objective(model, on_device) / on_device.tokens).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)

@@ -22,7 +22,7 @@ from anaphora.errors import UserError
 from anaphora.evaluation.translation import bleu, chrf
 from anaphora.folder import CONFIG, read_config, read_metrics, weights_file
 from anaphora.models import build as build_model
-from anaphora.models.transformer import TransformerTranslator
+from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.formats import same_table
 from anaphora.text.tokenizer import Tokenizer
@@ -121,7 +121,7 @@ class TranslationModel:
                 self.config.model, self.source_tokenizer.vocabulary_size, self.target_tokenizer.vocabulary_size
             )
         load_weights(model, read_weights(file), file=file)
-        self.model: TransformerTranslator = model.to(device).eval()
+        self.model: Translator = model.to(device).eval()
 
     def decoding(self, **changes: Any) -> DecodingConfig:
         """The folder's decoding settings with some changed: `decoding(beam=1)`."""
@@ -131,13 +131,14 @@ class TranslationModel:
         return build_settings(DecodingConfig, settings, section="decoding")
 
     @overload
-    def translate(self, text: str, *, prefixes: None = None, **decoding: Any) -> Translation: ...
+    def translate(self, text: str, *, prefixes: str | None = None, **decoding: Any) -> Translation: ...
     @overload
     def translate(
         self, text: Iterable[str], *, prefixes: Iterable[str] | None = None, **decoding: Any
     ) -> list[Translation]: ...
     def translate(self, text: Any, *, prefixes: Any = None, **decoding: Any) -> Any:
         """Raw text in, objects out: one line, or many. `translate(lines, beam=1, n_best=3, sample=True, …)`."""
+        prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         if isinstance(text, str):
             return next(self.stream([text], prefixes=prefixes, **decoding))
         return list(self.stream(text, prefixes=prefixes, **decoding))

@@ -112,6 +112,13 @@ def sweep(folder: Path) -> None:
                 leftover.unlink(missing_ok=True)
 
 
+def discard_empty(folder: Path) -> None:
+    """Remove a run folder in which nothing but its lock was ever made: the command was a mistake from the start."""
+    if all(path.name == ".lock" for path in folder.iterdir()):
+        (folder / ".lock").unlink(missing_ok=True)
+        folder.rmdir()
+
+
 class RunLock:
     """One process at a time in a run folder.
 

@@ -169,6 +169,6 @@ def test_damaged_weights_are_a_users_error(tmp_path: Path, content: bytes) -> No
 def test_progress_survives_json(tmp_path: Path) -> None:
     net = model(1)
     checkpoints = Checkpoints(tmp_path, keep=1, every=1)
-    progress = Progress(step=7, seconds=0.1 + 0.2, flops=1e19 / 3, best=1 / 3, best_step=7, stopped="enough")
+    progress = Progress(step=7, seconds=0.1 + 0.2, flops=1e19 / 3, best=1 / 3, best_step=7)
     path = checkpoints.save(net, build_optimiser(net, TrainingConfig()), None, progress)
     assert checkpoints.read_progress(path) == progress

@@ -44,7 +44,7 @@ def fits_up_to(rows: int, tried: list[int]) -> Any:
 def test_what_fits_is_tried_once_and_leaves_the_random_state() -> None:
     torch.manual_seed(5)
     before, tried = torch.get_rng_state(), []
-    try_largest(batch(8), fits_up_to(8, tried), batch_tokens=56, accumulate=1)
+    try_largest(batch(8), fits_up_to(8, tried), accumulate=1)
     assert tried == [8]
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -53,18 +53,18 @@ def test_what_does_not_fit_is_halved_and_a_proposal_made() -> None:
     tried: list[int] = []
     before = torch.get_rng_state()
     with pytest.raises(UserError) as caught:
-        try_largest(batch(12), fits_up_to(4, tried), batch_tokens=1200, accumulate=2)
+        try_largest(batch(12), fits_up_to(4, tried), accumulate=2)
     assert tried == [12, 6, 3]
     assert str(caught.value) == (
-        "the largest batch (1200 tokens) does not fit in memory (CUDA out of memory. Tried to allocate 3 GiB); "
-        "set training.batch_tokens=300 training.accumulate=8, which fits and learns the same, or take a smaller model"
+        "the largest batch (84 tokens) does not fit in memory (CUDA out of memory. Tried to allocate 3 GiB); "
+        "set training.batch_tokens=21 training.accumulate=8, which fits and learns the same, or take a smaller model"
     )
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_one_sentence_that_does_not_fit() -> None:
     with pytest.raises(UserError, match=r"not even one sentence of 7 tokens fits .*--recipe tiny"):
-        try_largest(batch(5), fits_up_to(0, []), batch_tokens=35, accumulate=1)
+        try_largest(batch(5), fits_up_to(0, []), accumulate=1)
 
 
 def test_other_errors_are_ours_and_pass_through() -> None:
@@ -72,7 +72,7 @@ def test_other_errors_are_ours_and_pass_through() -> None:
         raise RuntimeError("shapes do not match")
 
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        try_largest(batch(5), broken, batch_tokens=35, accumulate=1)
+        try_largest(batch(5), broken, accumulate=1)
     assert not is_out_of_memory(ValueError("out of memory"))
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried …"))
@@ -116,7 +116,7 @@ def test_the_proposal_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     proposal = re.search(r"training.batch_tokens=(\d+) training.accumulate=(\d+)", str(caught.value))
     assert proposal is not None
     size, parts = map(int, proposal.groups())
-    assert abs(size * parts - 800) < parts
+    assert 700 < size * parts <= 800, "the same update in smaller bites"
     settings |= {"training.batch_tokens": size, "training.accumulate": parts}
     outcome = anaphora.train(tmp_path / "again", **files, settings=settings, device="cpu")
     assert outcome.steps == 2
@@ -130,6 +130,7 @@ torch.set_num_threads(1)
 from anaphora import api
 from anaphora.cli.main import main
 import torch.utils.tensorboard, sacrebleu
+torch.cuda.is_available()  # a build with CUDA reserves addresses when it looks
 held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (held + 400 * 2**20,) * 2)
 sys.argv = ["anaphora", *sys.argv[1:]]
@@ -154,6 +155,4 @@ def test_a_real_lack_of_memory_ends_with_a_proposal_and_exit_code_2(tmp_path: Pa
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     last = done.stderr.strip().splitlines()[-1]
-    assert re.search(
-        r"the largest batch \(30000 tokens\) does not fit in memory .*; set training.batch_tokens=\d+", last
-    )
+    assert re.search(r"the largest batch \(\d+ tokens\) does not fit in memory .*; set training.batch_tokens=\d+", last)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
 from anaphora.text.batches import Batch, pad
-from anaphora.training.objective import TranslationBatch, cross_entropy
+from anaphora.training.objective import TranslationBatch, TranslationObjective
 from micro_runs import MICRO, write_pairs
 
 CPU = torch.device("cpu")
@@ -52,7 +52,7 @@ def test_smoothed_cross_entropy_by_hand() -> None:
             for place, label in enumerate(labels):
                 logs = [math.log(p) for p in chances[row][place]]
                 expected -= (1 - smoothing) * logs[label] + smoothing * sum(logs) / 5
-        assert cross_entropy(forward, made, smoothing).item() == pytest.approx(expected, rel=1e-5)
+        assert TranslationObjective(smoothing)(forward, made).item() == pytest.approx(expected, rel=1e-5)
 
 
 def model() -> TransformerTranslator:
@@ -69,7 +69,7 @@ def gradients(net: TransformerTranslator, groups: list[list[tuple[list[int], lis
     made = [TranslationBatch.of(batch(group), CPU) for group in groups]
     tokens = sum(one.tokens for one in made)
     for one in made:
-        (cross_entropy(net, one, 0.1) / tokens).backward()
+        (TranslationObjective(0.1)(net, one) / tokens).backward()
     return {name: p.grad.clone() for name, p in net.named_parameters() if p.grad is not None}
 
 

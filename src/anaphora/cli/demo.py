@@ -73,7 +73,7 @@ def _show(out: Output, report: object) -> None:
     out.result(f"  trained in            {report.seconds:.0f} s")
     out.result("")
     out.result("Next, type:")
-    out.result(f"  echo 'The sick patient slept.' | anaphora translate {report.model}")
+    out.result(f"  echo 'The sick farmer slept in the garden.' | anaphora translate {report.model}")
     out.result(f"  anaphora evaluate {report.model} --source {report.corpus}/test.en --target {report.corpus}/test.de")
     out.result(f"  anaphora info {report.model}")
     out.result("and with your own two files, line by line translations of each other:")

@@ -12,7 +12,8 @@ from anaphora.config import build as build_settings
 from anaphora.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+    from anaphora.models.contracts import Translator
+    from anaphora.models.transformer import TransformerConfig
 
 KINDS = ("transformer",)
 
@@ -27,7 +28,7 @@ def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> Transfor
     return build_settings(TransformerConfig, mapping, section="model", file=file)
 
 
-def build(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> TransformerTranslator:
+def build(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> Translator:
     """The model that the settings describe, with fresh weights from torch's generator."""
     from anaphora.models.transformer import TransformerTranslator
 

@@ -12,10 +12,10 @@ depends on the words said so far is kept once per row (`past`, first dimension R
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 
 @dataclass
@@ -77,29 +77,51 @@ class DecoderState:
         return self
 
 
-@runtime_checkable
-class Translator(Protocol):
-    """Reads a sentence of one language, says it in another. See `TransformerTranslator` for one."""
+class Translator(nn.Module):
+    """Reads a sentence of one language, says it in another: what the loop trains and the search asks.
+
+    A system derives from this class and writes `forward`, `start`, `step` and `flops`; the rest follows.
+    """
 
     capabilities: frozenset[str]
     """What the property suite may test: causal, steppable, normalised, batch-invariant, attends."""
-
     max_source_length: int
     """The longest source, in tokens with its end mark, that the model can read."""
     max_target_length: int
     """The longest target, in tokens with its end mark, that the model can say."""
 
+    def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+        """Teacher forcing: source (B, S), target (B, T) from BOS on -> logits of each next token (B, T, V)."""
+        raise NotImplementedError
+
     def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> DecoderState:
         """Read source (B, S), padded, each ending in EOS; make room for `beam` rows a sentence of max_length tokens."""
-        ...
+        raise NotImplementedError
 
     def step(
         self, tokens: Tensor, state: DecoderState, *, attention: bool = False
     ) -> tuple[Tensor, DecoderState, Tensor | None]:
         """The last token of each row (R,) -> log-probabilities of the next (R, V), the state after it, and, where
-        asked and able, how much each row looked at each source token (R, S)."""
-        ...
+        asked and able, how much each row looked at each source token (R, S). What is returned stays the model's: the
+        search never writes to it."""
+        raise NotImplementedError
+
+    def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
+        """Floating-point operations of one forward pass over that many tokens in sentences of those mean lengths.
+
+        A product of an (m, k) by a (k, n) matrix counts 2mkn; norms, softmax and sums are left out. Training costs
+        three times as much: the backward pass is two products for each of the forward's.
+        """
+        raise NotImplementedError
+
+    def cache_bytes_per_token(self) -> int:
+        """Bytes of state that each token of a hypothesis adds while decoding."""
+        return 0
 
     def log_probabilities(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
         """Teacher forcing: target (B, T) beginning with BOS -> log P(next token) (B, T, V), all positions at once."""
-        ...
+        return F.log_softmax(self(source, source_lengths, target).float(), dim=-1)
+
+    def parameter_count(self) -> int:
+        """Every trained number once: tied tables count once, sinusoidal positions not at all."""
+        return sum(p.numel() for p in self.parameters())

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from anaphora.layers.attention import Backend, MultiHeadAttention, padding_mask
 from anaphora.layers.embedding import Embedding, Positions
 from anaphora.layers.transformer import Activation, DecoderBlock, EncoderBlock, FeedForward, Norm
-from anaphora.models.contracts import DecoderState
+from anaphora.models.contracts import DecoderState, Translator
 
 
 @dataclass(kw_only=True)
@@ -155,7 +155,7 @@ class TransformerDecoder(nn.Module):
         return self.norm(x), None if weights is None else weights.mean(dim=1)
 
 
-class TransformerTranslator(nn.Module):
+class TransformerTranslator(Translator):
     """Embedding → encoder → memory; embedding → decoder over memory → projection to the target vocabulary."""
 
     capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant", "attends"})
@@ -184,12 +184,8 @@ class TransformerTranslator(nn.Module):
         return self.encoder(self.source_embedding(source), source_lengths)
 
     def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
-        """Teacher forcing: source (B, S), target (B, T) from BOS on -> logits of each next token (B, T, V)."""
         memory = self.encode(source, source_lengths)
         return self.projection(self.decoder(self.target_embedding(target), memory, source_lengths))
-
-    def log_probabilities(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
-        return F.log_softmax(self(source, source_lengths, target).float(), dim=-1)
 
     def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> DecoderState:
         memory = self.encode(source, source_lengths)
@@ -202,16 +198,7 @@ class TransformerTranslator(nn.Module):
         x, looked = self.decoder.step(x, state, attention=attention)
         return F.log_softmax(self.projection(x[:, 0]).float(), dim=-1), state, looked
 
-    def parameter_count(self) -> int:
-        """Every trained number once: tied tables count once, sinusoidal positions not at all."""
-        return sum(p.numel() for p in self.parameters())
-
     def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
-        """Floating-point operations of one forward pass over that many tokens in sentences of those mean lengths.
-
-        A product of an (m, k) by a (k, n) matrix counts 2mkn; norms, softmax and sums are left out. Training costs
-        three times as much: the backward pass is two products for each of the forward's.
-        """
         c = self.config
         attention, feed_forward = 8 * c.dim**2, 4 * c.dim * c.feed_forward  # per token and block
         encoder = c.layers * (attention + feed_forward + 4 * c.dim * source_length)
@@ -224,6 +211,5 @@ class TransformerTranslator(nn.Module):
         return source_tokens * (encoder + remember) + target_tokens * (decoder + project)
 
     def cache_bytes_per_token(self) -> int:
-        """Bytes of keys and values that each token of a hypothesis adds while decoding."""
         size = self.projection.weight.element_size()
         return 2 * (self.config.decoder_layers or self.config.layers) * self.config.dim * size

@@ -49,8 +49,6 @@ class Progress:
     best_step: int | None = None
     stale: int = 0
     """Checkpoints since the best one."""
-    stopped: str | None = None
-    """Why training ended of itself (early stopping), if it did."""
     history: list[dict[str, Any]] = field(default_factory=list)
     """One entry a validation."""
 

@@ -24,12 +24,12 @@ import torch
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.models.transformer import TransformerTranslator
+from anaphora.models.contracts import Translator
 from anaphora.text.batches import Batch, Batches
 from anaphora.training.averaging import MovingAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
 from anaphora.training.memory import try_largest
-from anaphora.training.objective import Forward, TranslationBatch, cross_entropy
+from anaphora.training.objective import Forward, TranslationBatch, TranslationObjective
 from anaphora.training.optimiser import build_optimiser, learning_rate
 from anaphora.training.settings import TrainingConfig
 from anaphora.training.validation import Validation, Validator, better
@@ -91,7 +91,8 @@ class Trainer:
 
     def __init__(
         self,
-        model: TransformerTranslator,
+        model: Translator,
+        objective: TranslationObjective,
         batches: Batches,
         validator: Validator | None,
         config: TrainingConfig,
@@ -101,6 +102,7 @@ class Trainer:
         publish: Callable[[Path, Progress], None],
     ) -> None:
         self.model = model.to(device)
+        self.objective = objective
         self.batches = batches
         self.validator = validator
         self.config = config
@@ -153,7 +155,7 @@ class Trainer:
     def update(self, batches: list[Batch]) -> Update:
         """One step of the optimiser on the mean loss over all tokens of these batches."""
         progress, config = self.progress, self.config
-        on_device = [TranslationBatch.of(batch, self.device) for batch in batches]
+        on_device = [self.objective.send(batch, self.device) for batch in batches]
         tokens = sum(batch.tokens for batch in on_device)
         progress.step += 1
         rate = learning_rate(progress.step, config, self.total)
@@ -171,7 +173,7 @@ class Trainer:
     def learn(self, batch: TranslationBatch, tokens: int) -> Tensor:
         """Forward and backward; the gradient is that of the mean over `tokens`."""
         with self.autocast():
-            loss = cross_entropy(self.forward, batch, self.config.label_smoothing) / tokens
+            loss = self.objective(self.forward, batch) / tokens
         loss.backward()
         return loss.detach()
 
@@ -189,10 +191,6 @@ class Trainer:
             progress.stale = 0 if best else progress.stale + 1
             if best:
                 progress.best, progress.best_step = value, progress.step
-            if self.config.patience and progress.stale >= self.config.patience:
-                progress.stopped = (
-                    f"no better {self.config.metric} in {progress.stale} checkpoints; best at step {progress.best_step}"
-                )
             self.reporter.validation(validation, progress, best=best)
         saved = self.save()
         if best:
@@ -222,8 +220,8 @@ class Trainer:
     def over(self) -> str | None:
         """Why there is nothing more to do, or None."""
         progress, config = self.progress, self.config
-        if progress.stopped is not None:
-            return progress.stopped
+        if config.patience and progress.stale >= config.patience:
+            return f"no better {config.metric} in {progress.stale} checkpoints; best at step {progress.best_step}"
         if config.max_steps is not None and progress.step >= config.max_steps:
             return f"{progress.step} updates done"
         if config.max_tokens is not None and progress.tokens >= config.max_tokens:
@@ -266,7 +264,7 @@ class Trainer:
         """The largest batch, forward and backward, before anything else."""
 
         def learn(batch: Batch) -> None:
-            on_device = TranslationBatch.of(batch, self.device)
+            on_device = self.objective.send(batch, self.device)
             try:
                 self.learn(on_device, on_device.tokens)
             finally:
@@ -274,7 +272,7 @@ class Trainer:
 
         self.model.train()
         largest = self.batches.largest()
-        try_largest(largest, learn, batch_tokens=self.config.batch_tokens, accumulate=self.config.accumulate)
+        try_largest(largest, learn, accumulate=self.config.accumulate)
 
     def watch(self, update: Update) -> None:
         """Log, and stop at a loss that is no number any more: on a GPU that is looked at only when it is logged

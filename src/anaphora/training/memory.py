@@ -20,6 +20,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
+def first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
 def first_rows(batch: Batch, rows: int) -> Batch:
     """The same batch with fewer rows, every side as long as before."""
     return Batch(
@@ -29,7 +33,7 @@ def first_rows(batch: Batch, rows: int) -> Batch:
     )
 
 
-def try_largest(largest: Batch, learn: Callable[[Batch], None], *, batch_tokens: int, accumulate: int) -> None:
+def try_largest(largest: Batch, learn: Callable[[Batch], None], *, accumulate: int) -> None:
     """Run `learn` (forward and backward, no update) on the largest batch; the random state is left as it was.
 
     If it does not fit, halve it until it does, and say which settings learn the same in smaller bites.
@@ -45,7 +49,7 @@ def try_largest(largest: Batch, learn: Callable[[Batch], None], *, batch_tokens:
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                first = first or str(error).splitlines()[0]
+                first = first or first_line(error)
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
             if rows == 1:
@@ -56,10 +60,12 @@ def try_largest(largest: Batch, learn: Callable[[Batch], None], *, batch_tokens:
                 )
             rows //= 2
         if rows < len(largest.rows):
+            # a corpus smaller than batch_tokens makes smaller batches: count what this one holds
+            held = len(largest.rows) * max(tokens.shape[1] for tokens in largest.tokens.values())
             parts = -(-len(largest.rows) // rows)
             raise UserError(
-                f"the largest batch ({batch_tokens} tokens) does not fit in memory ({first})",
-                cure=f"set training.batch_tokens={batch_tokens // parts} training.accumulate={accumulate * parts}, "
+                f"the largest batch ({held} tokens) does not fit in memory ({first})",
+                cure=f"set training.batch_tokens={held // parts} training.accumulate={accumulate * parts}, "
                 "which fits and learns the same, or take a smaller model",
             )
     finally:

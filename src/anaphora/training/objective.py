@@ -1,4 +1,4 @@
-"""What a run minimises. Systems differ by their loss over a batch; the loop adds nothing to it."""
+"""What a run minimises: an objective sends a batch to the device and gives its loss; the loop adds nothing to it."""
 
 from __future__ import annotations
 
@@ -45,16 +45,26 @@ Forward = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(source, source_lengths, target) -> logits (B, T, V): a translator, compiled or not."""
 
 
-def cross_entropy(forward: Forward, batch: TranslationBatch, smoothing: float = 0.0) -> Tensor:
-    """Summed over the batch's real tokens: (1 - ε) · -log P(label) + ε · mean over the vocabulary of -log P.
+class TranslationObjective:
+    """Cross-entropy of the target's tokens, summed over a batch:
+
+        (1 - ε) · -log P(label) + ε · mean over the vocabulary of -log P
 
     Label smoothing (ε > 0) keeps the model from growing ever more certain; validation is measured without it.
     """
-    logits = forward(batch.source, batch.source_lengths, batch.target)  # (B, T, V)
-    return F.cross_entropy(
-        logits.flatten(0, 1).float(),
-        batch.labels.flatten(),
-        ignore_index=PAD,
-        label_smoothing=smoothing,
-        reduction="sum",
-    )
+
+    def __init__(self, smoothing: float = 0.0) -> None:
+        self.smoothing = smoothing
+
+    def send(self, batch: Batch, device: torch.device) -> TranslationBatch:
+        return TranslationBatch.of(batch, device)
+
+    def __call__(self, forward: Forward, batch: TranslationBatch) -> Tensor:
+        logits = forward(batch.source, batch.source_lengths, batch.target)  # (B, T, V)
+        return F.cross_entropy(
+            logits.flatten(0, 1).float(),
+            batch.labels.flatten(),
+            ignore_index=PAD,
+            label_smoothing=self.smoothing,
+            reduction="sum",
+        )

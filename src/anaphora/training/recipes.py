@@ -19,7 +19,7 @@ from anaphora.models import settings as model_settings
 from anaphora.models.transformer import TransformerConfig
 from anaphora.text.corpus import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.settings import LIMITS, TrainingConfig
 
 SECTIONS = ("data", "tokenizer", "model", "training", "decoding")
 
@@ -150,6 +150,8 @@ def complete(
     if start is not None:  # fine-tuning: the model is what it is, and learns on gently
         chosen = inherit(chosen, start)
         sized["training"] |= {"learning_rate": sized["training"]["learning_rate"] / 4, "warmup_steps": 100}
+    if any(limit in own.get("training", {}) for limit in LIMITS[:-1]):
+        sized["training"].pop("max_steps")  # whoever says how far to go is not stopped before
     document = merge(sized, chosen, own)
     shared = document.get("tokenizer", {}).get("shared", True)
     if not shared and "tie" not in own.get("model", {}) and start is None:

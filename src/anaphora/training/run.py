@@ -23,6 +23,7 @@ from anaphora.folder import (
     DATA,
     WEIGHTS,
     RunLock,
+    discard_empty,
     publish,
     read_config,
     read_metrics,
@@ -32,7 +33,7 @@ from anaphora.folder import (
     write_text,
 )
 from anaphora.models import build
-from anaphora.models.transformer import TransformerTranslator
+from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights, write_weights
 from anaphora.text.batches import Batches
 from anaphora.text.preparation import Prepared, open_prepared, prepare
@@ -41,7 +42,8 @@ from anaphora.training.averaging import average_weights
 from anaphora.training.card import write_card
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
 from anaphora.training.loop import Trainer
-from anaphora.training.memory import is_out_of_memory
+from anaphora.training.memory import first_line, is_out_of_memory
+from anaphora.training.objective import TranslationObjective
 from anaphora.training.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
 from anaphora.training.reporting import RunReporter, describe, short
 from anaphora.training.settings import LIMITS, REPORTING
@@ -94,38 +96,44 @@ def train(request: Request, console: Console | None = None) -> Outcome:
         raise UserError(
             "exists and is no run of Anaphora", file=folder, cure="choose a new folder; nothing was touched"
         )
-    load_recipe(request.recipe)  # a misspelt name should not leave a folder behind
+    RunConfig.read(merge(load_recipe(request.recipe), request.own))  # a misspelt name is found before any work
+    fresh = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot be made ({error.strerror})", file=folder, cure="choose another folder") from None
-    with RunLock(folder) as lock:
-        sweep(folder)
-        reporter = RunReporter(folder, console, peak_flops=peak_flops(device))
-        if lock.abandoned is not None:
-            reporter.message(
-                f"the last process here ({lock.abandoned['process']}) was killed; going on from what it saved"
-            )
-        try:
+    reporter = RunReporter(folder, console, peak_flops=peak_flops(device))
+    try:
+        with RunLock(folder) as lock:
+            sweep(folder)
+            if lock.abandoned is not None:
+                killed = lock.abandoned["process"]
+                reporter.message(f"the last process here ({killed}) was killed; going on from what it saved")
             config, prepared = settle(request, reporter)
             reporter.finish()
             return Run(folder, config, prepared, reporter, device).complete()
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            raise UserError(
-                f"memory ran out ({str(error).splitlines()[0]})",
-                file=folder,
-                cure="take a smaller model (--recipe tiny), smaller training.batch_tokens or decoding.batch_tokens",
-            ) from None
-        finally:
-            reporter.finish()
+    except UserError:
+        if fresh:
+            discard_empty(folder)
+        raise
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(
+            f"memory ran out ({first_line(error)})",
+            file=folder,
+            cure="take a smaller model (--recipe tiny), smaller training.batch_tokens or decoding.batch_tokens",
+        ) from None
+    finally:
+        reporter.finish()
 
 
 def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
     """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
     folder = request.run
-    saved = read_config(folder) if (folder / CONFIG).exists() else None
+    saved = None
+    if Checkpoints(folder, keep=1, every=1).newest() is not None:  # before that nothing was learned that could be lost
+        saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
     recipe, origin = load_recipe(request.recipe), None
     if request.start_from is not None:
         start_config = request.start_from / CONFIG
@@ -227,7 +235,7 @@ class Run:
         if prepared.valid is not None:
             self.validator = Validator(prepared.valid, *self.tokenizers, config.training, config.decoding, device)
 
-    def new_model(self) -> TransformerTranslator:
+    def new_model(self) -> Translator:
         source, target = self.tokenizers
         model = build(self.config.model, source.vocabulary_size, target.vocabulary_size)
         newest = Checkpoints(self.folder, keep=1, every=1).newest()
@@ -240,9 +248,16 @@ class Run:
         """Learn until it is over, then choose the weights that stay."""
         self.explain()
         trainer = Trainer(
-            self.model, self.batches(), self.validator, self.config.training, self.folder, self.reporter, self.device,
+            self.model,
+            TranslationObjective(self.config.training.label_smoothing),
+            self.batches(),
+            self.validator,
+            self.config.training,
+            self.folder,
+            self.reporter,
+            self.device,
             publish=self.publish,
-        )  # fmt: skip
+        )
         progress = trainer.fit()
         reason = trainer.over() or "done"
         if read_metrics(self.folder).get("finished_step") != progress.step:
@@ -283,7 +298,9 @@ class Run:
     def finish(self, trainer: Trainer, progress: Progress) -> None:
         """Average the last checkpoints, keep the average if it is better on the validation text, measure what stays."""
         config = self.config.training
-        weights = f"those of step {progress.best_step or progress.step}"
+        best_step = progress.best_step or progress.step
+        weights = f"those of step {best_step}"
+        publish(trainer.checkpoints.path(best_step) / WEIGHTS, self.folder / WEIGHTS)
         last = trainer.checkpoints.scheduled()[-config.average :]
         if len(last) > 1 and self.validator is not None and config.average > 1:
             averaged = average_weights(last)
@@ -370,5 +387,6 @@ def average(folder: Path, last: int, *, device: str = "auto") -> dict[str, Any]:
         write_weights(folder / WEIGHTS, averaged)
         progress = checkpoints.read_progress(chosen[-1])
         steps = [step_of(path) for path in chosen]
-        run.card(progress, f"the mean of the checkpoints {steps}", after or {}, finished=False)
+        finished = read_metrics(folder).get("finished_step") is not None  # then `train` leaves this choice alone
+        run.card(progress, f"the mean of the checkpoints {steps}", after or {}, finished=finished)
     return {"folder": str(folder), "averaged": steps, "before": before, "after": after}

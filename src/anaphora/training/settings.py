@@ -86,7 +86,7 @@ class TrainingConfig:
             raise ValueError(f"average ({self.average}) needs that many kept checkpoints; set training.keep as high")
 
 
-LIMITS = ("max_steps", "epochs", "max_tokens", "max_minutes")
+LIMITS = ("max_steps", "epochs", "max_tokens", "max_minutes", "patience")
 """Settings that say how far to go; changing them continues the same run."""
 
 REPORTING = ("samples", "log_every")

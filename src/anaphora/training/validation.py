@@ -12,11 +12,11 @@ import torch
 from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.translate import translate_lines
 from anaphora.evaluation.translation import bleu, chrf
-from anaphora.models.transformer import TransformerTranslator
+from anaphora.models.contracts import Translator
 from anaphora.text.batches import Batches
 from anaphora.text.corpus import Corpus
 from anaphora.text.tokenizer import Tokenizer
-from anaphora.training.objective import TranslationBatch, cross_entropy
+from anaphora.training.objective import TranslationObjective
 from anaphora.training.settings import TrainingConfig
 
 
@@ -64,7 +64,7 @@ class Validator:
 
     def __call__(
         self,
-        model: TransformerTranslator,
+        model: Translator,
         *,
         beam: int | None = None,
         translate_all: bool | None = None,
@@ -79,11 +79,11 @@ class Validator:
         finally:
             model.train(was_training)
 
-    def _measure(self, model: TransformerTranslator, beam: int, translate_all: bool | None) -> Validation:
-        total, tokens = 0.0, 0
+    def _measure(self, model: Translator, beam: int, translate_all: bool | None) -> Validation:
+        objective, total, tokens = TranslationObjective(), 0.0, 0
         for batch in self.batches.fixed():
-            on_device = TranslationBatch.of(batch, self.device)
-            total += cross_entropy(model, on_device).item()
+            on_device = objective.send(batch, self.device)
+            total += objective(model, on_device).item()
             tokens += on_device.tokens
         loss = total / max(tokens, 1)
         scores: dict[str, Any] = {"loss": loss, "perplexity": math.exp(min(loss, 50.0))}

@@ -1,0 +1,86 @@
+"""A run and its folder: what may change between two commands, what is kept, what a mistake leaves behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import anaphora
+from anaphora.errors import UserError
+from micro_runs import MICRO, write_pairs
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return write_pairs(tmp_path_factory.mktemp("corpus"), 60)
+
+
+def train(run: Path, files: dict[str, Path], *, force: bool = False, **changes: Any) -> Any:
+    settings = {**MICRO, **{name.replace("__", "."): value for name, value in changes.items()}}
+    return anaphora.train(run, **files, settings=settings, device="cpu", force=force)
+
+
+def test_before_the_first_checkpoint_anything_may_change(files: dict[str, Path], tmp_path: Path) -> None:
+    """Nothing was learned yet, so the cure of an error (a smaller batch, say) works in the same folder."""
+    with pytest.raises(UserError, match="(?i)nan"):
+        train(tmp_path / "run", files, training__learning_rate=1e30, training__warmup_steps=0, training__max_steps=9)
+    assert not list((tmp_path / "run").glob("checkpoints/step-*"))
+    outcome = train(tmp_path / "run", files, training__batch_tokens=100, model__dim=24, tokenizer__vocabulary=300)
+    assert outcome.steps == 2
+    assert anaphora.load(tmp_path / "run", "cpu").config.model.dim == 24
+
+
+def test_a_config_without_a_newer_setting_continues(files: dict[str, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(run, files)
+    lines = (run / "config.yaml").read_text().splitlines(keepends=True)
+    (run / "config.yaml").write_text("".join(line for line in lines if "final_rate" not in line))
+    assert train(run, files, training__max_steps=4).steps == 4
+
+
+def test_an_average_made_by_hand_stays(files: dict[str, Path], tmp_path: Path) -> None:
+    run, settings = tmp_path / "run", {"training__max_steps": 4, "training__checkpoint_every": 1}
+    train(run, files, **settings)
+    anaphora.average(run, last=3, device="cpu")
+    averaged = (run / "model.safetensors").read_bytes()
+    assert "mean of the checkpoints [2, 3, 4]" in train(run, files, **settings).weights
+    assert (run / "model.safetensors").read_bytes() == averaged
+    assert "mean of the checkpoints" in (run / "card.md").read_text()
+
+
+def test_the_card_names_the_weights_that_are_there(files: dict[str, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    outcome = train(run, files, training__max_steps=3, training__checkpoint_every=1, training__average=1)
+    step = int(outcome.weights.removeprefix("those of step "))
+    chosen = run / "checkpoints" / f"step-{step:08d}" / "model.safetensors"
+    assert (run / "model.safetensors").read_bytes() == chosen.read_bytes()
+    assert json.loads((run / "metrics.json").read_text())["weights"] == outcome.weights
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [{"training__max_stepz": 3}, {"model__dim": 15}, {"decoding__beam": 0}, {"source": "nowhere.en"}],
+)
+def test_a_mistake_leaves_no_folder_behind(files: dict[str, Path], tmp_path: Path, mistake: dict[str, Any]) -> None:
+    named = {**files, **{key: value for key, value in mistake.items() if key in files}}
+    with pytest.raises(UserError):
+        train(tmp_path / "run", named, **{key: value for key, value in mistake.items() if key not in files})
+    assert not (tmp_path / "run").exists()
+
+
+def test_patience_is_a_limit_and_may_be_raised(files: dict[str, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = {"training__max_steps": 8, "training__checkpoint_every": 1, "training__metric": "bleu"}
+    first = train(run, files, training__patience=2, **settings)  # an untrained model's BLEU does not rise
+    assert first.steps < 8 and "no better bleu" in first.reason
+    assert train(run, files, training__patience=0, **settings).steps == 8
+
+
+def test_a_limit_of_ones_own_replaces_the_planned_steps(files: dict[str, Path], tmp_path: Path) -> None:
+    settings = {name: value for name, value in MICRO.items() if name != "training.max_steps"}
+    run = tmp_path / "run"
+    anaphora.train(run, **files, settings={**settings, "training.max_tokens": 500}, device="cpu")
+    assert anaphora.load(run, "cpu").config.training.max_steps is None
