@@ -132,7 +132,7 @@ from anaphora.cli.main import main
 import torch.utils.tensorboard, sacrebleu
 torch.cuda.is_available()  # a build with CUDA reserves addresses when it looks
 held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (held + 400 * 2**20,) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (held + 800 * 2**20,) * 2)
 sys.argv = ["anaphora", *sys.argv[1:]]
 main()
 """
@@ -140,7 +140,7 @@ main()
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc to know how much memory is held")
 def test_a_real_lack_of_memory_ends_with_a_proposal_and_exit_code_2(tmp_path: Path) -> None:
-    """400 MB more than the process holds; a batch whose hidden layer alone takes a gigabyte."""
+    """800 MB more than the process holds; a batch whose hidden layer alone takes a gigabyte."""
     files = write_pairs(tmp_path, 3000)
     settings = {**MICRO, "model.feed_forward": 10_000, "training.batch_tokens": 30_000, "data.hold_out": 0}
     words = ["train", tmp_path / "run", "--source", files["source"], "--target", files["target"], *arguments(settings)]

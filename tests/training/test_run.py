@@ -25,7 +25,7 @@ def train(run: Path, files: dict[str, Path], *, force: bool = False, **changes: 
 
 def test_before_the_first_checkpoint_anything_may_change(files: dict[str, Path], tmp_path: Path) -> None:
     """Nothing was learned yet, so the cure of an error (a smaller batch, say) works in the same folder."""
-    with pytest.raises(UserError, match="(?i)nan"):
+    with pytest.raises(UserError, match=r"(?i)nan"):
         train(tmp_path / "run", files, training__learning_rate=1e30, training__warmup_steps=0, training__max_steps=9)
     assert not list((tmp_path / "run").glob("checkpoints/step-*"))
     outcome = train(tmp_path / "run", files, training__batch_tokens=100, model__dim=24, tokenizer__vocabulary=300)

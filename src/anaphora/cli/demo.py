@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.cli.output import Device, Json, Output, Quiet, program
+
+SHOWN = ("bank", "bat", "crane", "letter", "sick", "spring")
+"""Ambiguous words whose examples are printed; --json has all of them."""
 
 
 def demo(
@@ -59,23 +62,28 @@ def _show(out: Output, report: object) -> None:
     out.result("")
     out.result("The same English word, two meanings; these sentences were not in its training text:")
     out.result("")
-    for example in report.examples[:12]:
+    for example in report.examples:
+        word, _, sense = example["sense"].partition(".")
+        if word not in SHOWN:
+            continue
         mark = "✓" if example["translation"] == example["reference"] else "✗"
-        out.result(f"  {example['word']} ({example['sense']})")
-        out.result(f"      {example['source']}")
-        out.result(f"    {mark} {example['translation']}")
+        out.result(f"  {word:>6}, {sense:<9} {example['source']}")
+        out.result(f"  {mark:>17}  {example['translation']}")
         if mark == "✗":
-            out.result(f"      {example['reference']}   (expected)")
+            out.result(f"  {'expected':>17}  {example['reference']}")
     out.result("")
-    out.result(f"  exactly right         {report.exact:6.1%} of {report.lines:,} test sentences")
-    out.result(f"  with unseen combinations {report.exact_withheld:.1%} of {report.withheld_lines:,} among them")
-    out.result(f"  ambiguous words right {report.ambiguous:6.1%} of {report.ambiguous_words:,}")
-    out.result(f"  trained in            {report.seconds:.0f} s")
+    out.result(f"  {report.exact:6.1%} exactly right, of {report.lines:,} test sentences")
+    unseen = "with word combinations or numbers that training never showed"
+    out.result(f"  {report.exact_withheld:6.1%} of the {report.withheld_lines} among them {unseen}")
+    out.result(f"  {report.ambiguous:6.1%} of {report.ambiguous_words} ambiguous words in the right sense")
+    out.result(f"  {report.seconds:5.0f} s of training")
+    command = program()
     out.result("")
     out.result("Next, type:")
-    out.result(f"  echo 'The sick farmer slept in the garden.' | anaphora translate {report.model}")
-    out.result(f"  anaphora evaluate {report.model} --source {report.corpus}/test.en --target {report.corpus}/test.de")
-    out.result(f"  anaphora info {report.model}")
-    out.result("and with your own two files, line by line translations of each other:")
-    out.result("  anaphora train runs/mine --source my.en --target my.de")
-    out.result("  anaphora translate runs/mine input.txt")
+    out.result(f"  echo 'The bank was flooded by the river.' | {command} translate {report.model}")
+    test = f"--source {report.corpus}/test.en --target {report.corpus}/test.de"
+    out.result(f"  {command} evaluate {report.model} {test}")
+    out.result(f"  {command} info {report.model}")
+    out.result("and with two files of your own that translate each other line by line:")
+    out.result(f"  {command} train runs/mine --source my.en --target my.de")
+    out.result(f"  {command} translate runs/mine input.txt")

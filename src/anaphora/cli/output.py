@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +20,17 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line of stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+
+
+def program() -> str:
+    """How this program is called here, for commands that a person is told to type."""
+    name = Path(sys.argv[0]).name
+    if name == "__main__.py":
+        return f"{Path(sys.executable).name} -m anaphora"
+    found = shutil.which(name)
+    if found is not None and Path(found).resolve() == Path(sys.argv[0]).resolve():
+        return name
+    return os.path.relpath(sys.argv[0])
 
 
 class Output:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.cli.output import Device, Json, Output, Quiet, program
 
 
 def train(
@@ -61,5 +61,5 @@ def train(
         output.say(f"interrupted: step {error.step} is saved in {run}; repeat the command to go on")
         output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
         raise typer.Exit(130) from None
-    output.say(f"finished: {outcome.reason}. Now: anaphora translate {run} input.txt")
+    output.say(f"finished: {outcome.reason}. Now: {program()} translate {run} input.txt")
     output.finish(dataclasses.asdict(outcome))

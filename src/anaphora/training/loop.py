@@ -253,7 +253,7 @@ class Trainer:
         return torch.autocast(kind, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
     def maybe_compile(self) -> Forward:
-        """Compiling takes about a minute; on a GPU a run of a few thousand updates wins it back."""
+        """Compiling takes over a minute and a half; only a long run on a GPU can win that back."""
         wanted = self.config.compile
         pays = self.device.type == "cuda" and (self.total or 0) >= COMPILE_PAYS_FROM
         if wanted == "on" or (wanted == "auto" and pays):
@@ -306,5 +306,5 @@ class Trainer:
             )
 
 
-COMPILE_PAYS_FROM = 5_000
-"""Updates; measured on one H200 (docs/lab-notes.md)."""
+COMPILE_PAYS_FROM = 20_000
+"""Updates; a careful guess from one H200 (docs/lab-notes.md, "When compiling pays")."""
