@@ -127,8 +127,9 @@ class TranslationModel:
         """The folder's decoding settings with some changed: `decoding(beam=1)`."""
         changes = {key: value for key, value in changes.items() if value is not None}
         settings = {**dataclasses.asdict(self.config.decoding), **changes}
-        settings["beam"] = max(settings["beam"], 1 if settings["sample"] else settings["n_best"])
-        return build_settings(DecodingConfig, settings, section="decoding")
+        config = build_settings(DecodingConfig, settings, section="decoding")
+        wide = config.beam if config.sample else max(config.beam, config.n_best)
+        return dataclasses.replace(config, beam=wide)
 
     @overload
     def translate(self, text: str, *, prefixes: str | None = None, **decoding: Any) -> Translation: ...

@@ -64,6 +64,15 @@ def write_json(path: Path, document: Any) -> None:
     write_text(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
+def discard(path: Path) -> None:
+    """Delete a folder so that no half of it ever stands under its name: first another name, then the files."""
+    if path.exists():
+        aside = path.with_name(f"{UNFINISHED}{os.getpid()}-old-{path.name}")
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Fill a temporary folder; it takes its name, in one rename, only when the block ends well."""
@@ -72,11 +81,9 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     try:
         temporary.mkdir(parents=True)
         yield temporary
-        for file in temporary.iterdir():
+        for file in (*temporary.rglob("*"), temporary):
             sync(file)
-        sync(temporary)
-        if path.exists():  # a complete folder of that name: the same content, made again
-            shutil.rmtree(path)
+        discard(path)
         temporary.rename(path)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -90,9 +97,10 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 def publish(source: Path, path: Path) -> None:
     """Make `path` a second name of the complete file `source`, atomically (a hard link, or a copy where none can
     be)."""
+    if path.exists() and path.samefile(source):  # renaming one name of a file onto another would do nothing
+        return
     temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
-    with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()
+    temporary.unlink(missing_ok=True)
     try:
         os.link(source, temporary)
     except OSError:
@@ -102,9 +110,26 @@ def publish(source: Path, path: Path) -> None:
     sync(path.parent)
 
 
+def is_run(folder: Path) -> bool:
+    """Whether Anaphora made this folder: names alone prove nothing, people have a data/ and a config.yaml too."""
+    with contextlib.suppress(OSError, UserError, ValueError):
+        if (folder / ".lock").exists() or "settings" in json.loads((folder / DATA / "manifest.json").read_text()):
+            return True
+    with contextlib.suppress(OSError, UserError):
+        return bool(read_config(folder))
+    return False
+
+
+def readable(path: Path) -> None:
+    """Give a file the permissions that a plainly written one would have (some libraries write for their user alone)."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
+
+
 def sweep(folder: Path) -> None:
     """Delete what killed processes left half-written; only the owner of the lock may call this."""
-    for where in (folder, folder / CHECKPOINTS, folder / DATA):
+    for where in (folder, folder / CHECKPOINTS):
         for leftover in where.glob(f"{UNFINISHED}*"):
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)

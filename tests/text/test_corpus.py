@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from anaphora.errors import UserError
+from anaphora.folder import UNFINISHED, sweep
 from anaphora.text import preparation
 from anaphora.text.corpus import Corpus, DataConfig
 from anaphora.text.preparation import CorpusChanged, fingerprint, open_prepared, prepare
@@ -175,9 +176,10 @@ def test_a_killed_preparation_leaves_nothing_half_made(tmp_path: Path, pair_file
     killed = subprocess.run([sys.executable, "-c", program], capture_output=True)
     assert killed.returncode == -9
     assert not (tmp_path / "data").exists()
-    assert list(tmp_path.glob(".preparing-*"))
+    assert list(tmp_path.glob(f"{UNFINISHED}*"))
     assert not prepare(tmp_path / "data", pair_files, tokenizer=SMALL).reused
-    assert not list(tmp_path.glob(".preparing-*"))
+    sweep(tmp_path)
+    assert not list(tmp_path.glob(f"{UNFINISHED}*"))
 
 
 def test_an_interrupted_preparation_cleans_up(tmp_path: Path, pair_files: Files) -> None:

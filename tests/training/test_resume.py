@@ -27,7 +27,7 @@ STEPS = 48
 SETTINGS = [
     "tokenizer.vocabulary=400", "tokenizer.dropout=0.1",
     "model.dim=16", "model.layers=1", "model.heads=2", "model.feed_forward=32", "model.dropout=0.2",
-    "training.batch_tokens=256", "training.accumulate=2", "training.warmup_steps=10", "training.checkpoint_every=6",
+    "training.batch_tokens=256", "training.accumulate=2", "training.warmup_steps=10", "training.checkpoint_every=7",
     "training.log_every=3", "training.average=3", "training.ema=0.9", "training.metric=chrf", "training.patience=30",
     "training.samples=1",
 ]  # fmt: skip
@@ -125,7 +125,7 @@ def passed(moment: float) -> bool:
 def test_killed_at_chosen_moments(corpus: Path, unbroken: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     moments: dict[str, Callable[[], bool]] = {
-        "preparing": lambda: any(run.glob(".preparing-*")),
+        "preparing": lambda: any(run.glob(".unfinished-*-data")),
         "before the first checkpoint": lambda: (run / "config.yaml").exists(),
         "writing a checkpoint": lambda: any((run / "checkpoints").glob(".unfinished-*")),
         "between checkpoints": lambda: len(checkpoints(run)) >= 3,
@@ -147,8 +147,13 @@ def test_killed_twenty_times_at_random(corpus: Path, unbroken: Path, tmp_path: P
     while kills < 20:
         process = start(run, corpus)
         began = time.monotonic()
-        pause = chance.uniform(0.2, 9.0 if whole is None else whole)
-        if kill_when(process, partial(passed, began + pause)):
+        if kills % 2:  # anywhere
+            ready = partial(passed, began + chance.uniform(0.2, whole or 5.0))
+        else:  # among the updates and checkpoints, which are a short part of so small a run
+            while process.poll() is None and not (run / "logs").exists():
+                time.sleep(0.001)
+            ready = partial(passed, time.monotonic() + chance.uniform(0.0, 1.5))
+        if kill_when(process, ready):
             kills += 1
             before_first += not checkpoints(run)
             assert_readable(run)
@@ -188,7 +193,7 @@ def test_sigterm_loses_nothing_and_a_second_process_is_refused(corpus: Path, unb
 
 def test_half_then_raised_equals_whole(corpus: Path, unbroken: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    half = finish(run, corpus, STEPS // 2)
+    half = finish(run, corpus, 21)
     assert half.returncode == 0, half.stderr
     refused = finish(run, corpus, STEPS, "training.seed=2")
     assert refused.returncode == 2

@@ -20,8 +20,15 @@ def decoding_settings(set_: Sequence[str] | None, **flags: Any) -> dict[str, Any
     """`--set KEY=VALUE` and the flags that were given, as changes to a model's decoding settings."""
     from anaphora.config import overrides
 
+    for item in set_ or ():
+        if "=" not in item:
+            raise UserError(f"--set {item} has no value", cure="write --set KEY=VALUE, such as --set length_penalty=1")
     changes = overrides([f"decoding.{item}" for item in set_ or ()], ["decoding"]).get("decoding", {})
     return changes | {key: value for key, value in flags.items() if value is not None}
+
+
+def count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def check_new_file(path: Path | None, *, force: bool) -> None:
@@ -38,7 +45,8 @@ def read_stdin() -> Iterator[str]:
     """Lines of stdin as they come, split on \\n only."""
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
-            yield line.removesuffix(b"\n").decode("utf-8")
+            text = line.removesuffix(b"\n").decode("utf-8")
+            yield text.removeprefix("\ufeff") if number == 1 else text  # a byte-order mark, as in files
         except UnicodeDecodeError as error:
             raise UserError(
                 f"is not UTF-8 (byte {error.start + 1} of the line)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,7 @@ def demo(
         from anaphora.errors import UserError
         from anaphora.text import pocket
 
-        if write.exists() and any(write.iterdir()):
+        if write.exists() and (not write.is_dir() or any(write.iterdir())):
             raise UserError("exists already", file=write, cure="choose a new folder; nothing was touched")
         pocket.write(write, train=pairs, seed=seed)
         out.result(f"{pairs:,} training pairs, validation and test text, alignments and senses are in {write}")
@@ -50,7 +51,7 @@ def demo(
     except Interrupted as error:
         out.say(f"interrupted: step {error.step} is saved; repeat the command to go on")
         out.finish({"folder": str(folder), "interrupted": True, "steps": error.step})
-        raise typer.Exit(130) from None
+        sys.exit(130)
     _show(out, report)
     out.finish(dataclasses.asdict(report))
 

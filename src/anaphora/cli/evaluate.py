@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anaphora.cli.arguments import Force, OutputFile, Set, check_new_file, decoding_settings, read_pairs
+from anaphora.cli.arguments import Force, OutputFile, Set, check_new_file, count, decoding_settings, read_pairs
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -44,9 +44,9 @@ def evaluate(
     out.result(f"loss {found.loss:.4f}  perplexity {found.perplexity:.3f}")
     out.result(f"{found.lines} lines, {found.lines_per_second:.1f} lines/s, beam {found.beam}, {found.device}")
     if found.split_lines:
-        out.say(f"{found.split_lines} lines were too long for the model and were translated in pieces")
+        out.say(f"{count(found.split_lines, 'line was', 'lines were')} too long for the model and translated in pieces")
     if found.unscored_lines:
-        out.say(f"{found.unscored_lines} pairs were too long to be scored")
+        out.say(f"{count(found.unscored_lines, 'pair was', 'pairs were')} too long to be scored")
     if output is not None:
         write_text(output, "".join(translation.text + "\n" for translation in found.translations))
     document = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "translations"}

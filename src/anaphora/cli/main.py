@@ -52,11 +52,16 @@ ClickException: type[Exception] = next(cls for cls in typer.BadParameter.__mro__
 """Typer used to stand on the package click and now carries its own copy: this is whichever it uses."""
 
 
+INTERRUPTED = "interrupted; what was saved is safe, repeat the command to go on"
+
+
 def main() -> NoReturn:
     """Run the command line and turn what went wrong into one sentence and an exit code."""
     try:
         code = app(standalone_mode=False, prog_name="anaphora")
         sys.stdout.flush()
+        if code == 130:  # what typer makes of a KeyboardInterrupt
+            _complain(INTERRUPTED, 130)
         sys.exit(code if isinstance(code, int) else 0)
     except UserError as error:
         _complain(str(error), error.exit_code)
@@ -64,7 +69,7 @@ def main() -> NoReturn:
         error.show()  # type: ignore[attr-defined]
         _complain(None, 2, said=error.format_message())  # type: ignore[attr-defined]
     except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted; what was saved is safe, repeat the command to go on", 130)
+        _complain(INTERRUPTED, 130)
     except BrokenPipeError:
         _reader_has_gone()
     except SystemExit as ended:

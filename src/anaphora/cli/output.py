@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 import typer
 
@@ -33,6 +34,28 @@ def program() -> str:
     return os.path.relpath(sys.argv[0])
 
 
+class Steadfast(io.TextIOBase):
+    """A stream for progress: whoever stops reading it (`2>&1 | head`) does not stop the work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(BrokenPipeError):
+            return self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(BrokenPipeError):
+            self.stream.flush()
+
+    def isatty(self) -> bool:
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
+
 class Output:
     """Where one command speaks."""
 
@@ -47,12 +70,12 @@ class Output:
             return None
         from rich.console import Console
 
-        return Console(stderr=True, highlight=False)
+        return Console(file=cast("TextIO", Steadfast(sys.stderr)), highlight=False)
 
     def say(self, text: str) -> None:
         """A message for a person, on stderr."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(text, file=Steadfast(sys.stderr), flush=True)
 
     def result(self, text: str) -> None:
         """A line of the result, on stdout; JSON takes its place where asked for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -60,6 +61,6 @@ def train(
     except Interrupted as error:
         output.say(f"interrupted: step {error.step} is saved in {run}; repeat the command to go on")
         output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
-        raise typer.Exit(130) from None
+        sys.exit(130)
     output.say(f"finished: {outcome.reason}. Now: {program()} translate {run} input.txt")
     output.finish(dataclasses.asdict(outcome))

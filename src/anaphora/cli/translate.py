@@ -9,7 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import Force, OutputFile, Set, check_new_file, decoding_settings, read_side, read_stdin
+from anaphora.cli.arguments import (
+    Force,
+    OutputFile,
+    Set,
+    check_new_file,
+    count,
+    decoding_settings,
+    read_side,
+    read_stdin,
+)
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -35,6 +44,7 @@ def translate(
     from itertools import repeat
 
     from anaphora import api
+    from anaphora.errors import UserError
     from anaphora.folder import write_text
 
     out = Output(as_json=json, quiet=quiet)
@@ -51,7 +61,10 @@ def translate(
     )
     lines = None if file == "-" else read_side([file], "source")
     loaded = api.load(model, device)
-    loaded.decoding(**decoding)  # mistakes in settings are named before anything is read
+    settings = loaded.decoding(**decoding)  # mistakes in settings are named before anything is read
+    idle = [name for name in ("temperature", "top_k", "top_p", "seed") if name in decoding and not settings.sample]
+    if idle:
+        raise UserError(f"--{idle[0].replace('_', '-')} is about sampling, and nothing is sampled", cure="add --sample")
     interactive = lines is None and sys.stdin.isatty()
     with nullcontext(None) if interactive else out.bar("translating", None if lines is None else len(lines)) as bar:
         stream = loaded.stream(
@@ -65,7 +78,7 @@ def translate(
         for index, translation in enumerate(stream):
             split += translation.pieces > 1
             unfinished += not translation.finished
-            for line in _lines(index, translation, n_best):
+            for line in _lines(index, translation, settings.n_best):
                 if output is not None:
                     written.append(line)
                 elif not json:
@@ -73,16 +86,16 @@ def translate(
             if json:
                 documents.append(_document(translation))
     if split:
-        out.say(f"{split} lines were too long for the model and were translated in pieces")
+        out.say(f"{count(split, 'line was', 'lines were')} too long for the model and translated in pieces")
     if unfinished:
-        out.say(f"{unfinished} translations reached the length limit before they ended (decoding.max_length)")
+        out.say(f"{count(unfinished, 'translation', 'translations')} reached the length limit (decoding.max_length)")
     if output is not None:
         write_text(output, "".join(line + "\n" for line in written))
     out.finish({"model": str(model), "lines": len(documents), "split_lines": split, "translations": documents})
 
 
-def _lines(index: int, translation: Any, n_best: int | None) -> list[str]:
-    if not n_best or n_best == 1:
+def _lines(index: int, translation: Any, n_best: int) -> list[str]:
+    if n_best == 1:
         return [translation.text]
     return [f"{index}\t{rank}\t{c.score:.4f}\t{c.text}" for rank, c in enumerate(translation.n_best, start=1)]
 

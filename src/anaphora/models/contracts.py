@@ -37,7 +37,7 @@ class DecoderState:
 
     @property
     def sentences(self) -> int:
-        return next(iter(self.memory.values())).shape[0]
+        return self.rows // self.beam
 
     @property
     def rows(self) -> int:

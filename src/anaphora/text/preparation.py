@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -29,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from anaphora.errors import UserError
+from anaphora.folder import atomic_folder
 from anaphora.text.corpus import Corpus, Sides
 from anaphora.text.formats import read_rows
 from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
@@ -86,7 +86,6 @@ def prepare(
     folder = Path(folder)
     tokenizer = TokenizerConfig() if tokenizer is None else tokenizer
     _check(sides, valid_sides, hold_out, max_length)
-    _remove_leftovers(folder)
     there = (folder / "manifest.json").exists()
     hold_out = 0 if valid_sides else hold_out
     keep = tokenizer_lines if isinstance(tokenizer, TokenizerConfig) and not (there and on_change == "raise") else 0
@@ -116,12 +115,10 @@ def prepare(
         )
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = train_tokenizers(tokenizer, survey.lines, survey.rows, progress)
-    temporary = folder.with_name(f".preparing-{folder.name}-{os.getpid()}")
-    try:
+    if folder.exists() and not there:
+        raise UserError("is no prepared corpus, and is in the way of one", file=folder, cure="choose another folder")
+    with atomic_folder(folder) as temporary:
         _write(temporary, sides, valid_sides, tokenizer, settings, survey, progress)
-        _take_name(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     prepared = open_prepared(folder)
     prepared.reused = False
     return prepared
@@ -373,33 +370,6 @@ def _changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         else:
             changed.append(spoken.get(key, f"data.{key}"))
     return changed
-
-
-def _take_name(temporary: Path, folder: Path) -> None:
-    """Rename a finished folder into place; an old one steps aside first, since a full folder cannot be replaced."""
-    aside = folder.with_name(f".preparing-{folder.name}-old-{os.getpid()}")
-    if folder.exists():
-        folder.rename(aside)
-    temporary.rename(folder)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Delete what killed preparations of this folder left behind, and leave alone what a running one is writing."""
-    for path in folder.parent.glob(f".preparing-{folder.name}-*"):
-        owner = path.name.rpartition("-")[2]
-        if owner.isdecimal() and (int(owner) == os.getpid() or not _alive(int(owner))):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _check(sides: Sides, valid_sides: Sides | None, hold_out: int | None, max_length: int) -> None:

@@ -99,7 +99,7 @@ def _card(
         "",
         "## Use",
         "```",
-        f"anaphora translate {folder.name} input.txt",
+        f"anaphora translate {folder} input.txt",
         "```",
         "It takes and returns raw text, one sentence a line.",
     ]

@@ -16,7 +16,6 @@ schedule; it goes when the next one comes, and never enters an average).
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anaphora.folder import CHECKPOINTS, WEIGHTS, atomic_folder
+from anaphora.folder import CHECKPOINTS, WEIGHTS, atomic_folder, discard, readable
 from anaphora.models.weights import load_weights, model_weights, read_weights
 from anaphora.training.averaging import MovingAverage
 
@@ -45,6 +44,8 @@ class Progress:
     seconds: float = 0.0
     """Training time of all sessions, validation included."""
     flops: float = 0.0
+    metric: str | None = None
+    """What `best` is a value of."""
     best: float | None = None
     best_step: int | None = None
     stale: int = 0
@@ -92,6 +93,8 @@ class Checkpoints:
         with atomic_folder(path) as temporary:
             save_file(live if ema is None else live | ema.mean, temporary / WEIGHTS, metadata)
             save_file({name: tensor.contiguous() for name, tensor in state.items()}, temporary / STATE, metadata)
+            for name in (WEIGHTS, STATE):
+                readable(temporary / name)
             (temporary / PROGRESS).write_text(json.dumps(asdict(progress), indent=2), encoding="utf-8")
         self.prune(progress)
         return path
@@ -103,7 +106,7 @@ class Checkpoints:
             stay.add(self.path(progress.best_step))
         for path in self.all():
             if path not in stay:
-                shutil.rmtree(path, ignore_errors=True)
+                discard(path)
 
     def restore(
         self, path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, ema: MovingAverage | None

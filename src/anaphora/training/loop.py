@@ -115,6 +115,11 @@ class Trainer:
         self.checkpoints = Checkpoints(folder, keep=config.keep, every=config.checkpoint_every)
         self.progress = Progress()
         self.total = self.planned_steps()
+        if config.schedule in ("cosine", "linear") and self.total is None and config.max_minutes is None:
+            raise UserError(
+                f"training.schedule={config.schedule} must know where the run ends",
+                cure="set training.max_steps, training.epochs, training.max_tokens or training.max_minutes",
+            )
         self.forward: Forward = self.maybe_compile()
 
     # What a run does -------------------------------------------------------------------------------------------------
@@ -135,11 +140,10 @@ class Trainer:
                     self.watch(update)
                     if self.progress.step % self.config.checkpoint_every == 0:
                         self.checkpoint()
+                if self.progress.step and not self.checkpoints.path(self.progress.step).exists():
+                    self.save() if asked.is_set() else self.checkpoint()  # the end fell between two checkpoints
                 if asked.is_set():
-                    self.save()
                     raise Interrupted(self.progress.step)
-            if self.progress.step % self.config.checkpoint_every:  # the end fell between two checkpoints
-                self.checkpoint()
         finally:
             self.reporter.finish()
         return self.progress
@@ -158,7 +162,8 @@ class Trainer:
         on_device = [self.objective.send(batch, self.device) for batch in batches]
         tokens = sum(batch.tokens for batch in on_device)
         progress.step += 1
-        rate = learning_rate(progress.step, config, self.total)
+        elapsed = progress.seconds / (60 * config.max_minutes) if config.max_minutes else 0.0
+        rate = learning_rate(progress.step, config, self.total, elapsed)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         losses = [self.learn(batch, tokens) for batch in on_device]
@@ -188,7 +193,10 @@ class Trainer:
             value = validation.metric(self.config.metric)
             best = better(self.config.metric, value, progress.best)
             progress.history.append({"step": progress.step, **validation.scores})
-            progress.stale = 0 if best else progress.stale + 1
+            if best:
+                progress.stale = 0
+            elif progress.step % self.config.checkpoint_every == 0:  # the end of a run is no turn of patience
+                progress.stale += 1
             if best:
                 progress.best, progress.best_step = value, progress.step
             self.reporter.validation(validation, progress, best=best)
@@ -202,6 +210,9 @@ class Trainer:
         newest = self.checkpoints.newest()
         if newest is not None:
             self.progress = self.checkpoints.restore(newest, self.model, self.optimiser, self.ema)
+        if self.progress.metric != self.config.metric:  # a best loss is no best BLEU
+            self.progress.best = self.progress.best_step = None
+            self.progress.metric, self.progress.stale = self.config.metric, 0
         # cutting words anew for subword dropout takes a while: another thread does it ahead of time
         ahead = bool(self.batches.samplers)
         self.stream = self.batches.from_position(self.progress.epoch, self.progress.index, prefetch=ahead)

@@ -31,8 +31,12 @@ def build_optimiser(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     )
 
 
-def learning_rate(step: int, config: TrainingConfig, total: int | None) -> float:
-    """The rate of update `step` (1, 2, …): a linear warm-up, then the schedule."""
+def learning_rate(step: int, config: TrainingConfig, total: int | None, elapsed: float = 0.0) -> float:
+    """The rate of update `step` (1, 2, …): a linear warm-up, then the schedule.
+
+    Cosine and linear fall towards the end of the run: `total` updates, or, of a run with a time limit, the `elapsed`
+    share of that time, whichever is nearer.
+    """
     peak, warmup = config.learning_rate, config.warmup_steps
     if step <= warmup:
         return peak * step / warmup
@@ -40,7 +44,8 @@ def learning_rate(step: int, config: TrainingConfig, total: int | None) -> float
         return peak
     if config.schedule == "inverse-sqrt":
         return peak * math.sqrt(max(warmup, 1) / step)
-    done = min(1.0, (step - warmup) / max(1, (total or step) - warmup))
+    by_step = 0.0 if total is None else (step - warmup) / max(1, total - warmup)
+    done = min(1.0, max(by_step, elapsed))
     low = config.final_rate
     if config.schedule == "linear":
         return peak * (1 - (1 - low) * done)

@@ -124,15 +124,21 @@ FREE = {
 
 
 def inherit(recipe: Document, start: Mapping[str, Any]) -> Document:
-    """A recipe for learning on: model and tokeniser are those of the folder that the run starts from."""
-    return {**recipe, **{section: dict(start[section]) for section in FREE}}
+    """A recipe for learning on: model and tokeniser are those of the folder that the run starts from, but for what the
+    recipe may change of them."""
+    kept = {
+        section: {**start[section], **{key: value for key, value in recipe.get(section, {}).items() if key in free}}
+        for section, free in FREE.items()
+    }
+    return {**recipe, **kept}
 
 
 def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) -> None:
     """A user who asks for another shape or tokeniser than the start has is told so, before any work is done."""
     for section, free in FREE.items():
         for key, value in own.get(section, {}).items():
-            if key in start[section] and key not in free and str(value) != str(start[section][key]):
+            bound = key not in free or (key == "max_length" and start[section].get("positions") == "learned")
+            if key in start[section] and bound and str(value) != str(start[section][key]):
                 raise UserError(
                     f"has {section}.{key}={start[section][key]}, which cannot become {value}",
                     file=folder,
@@ -150,7 +156,8 @@ def complete(
     if start is not None:  # fine-tuning: the model is what it is, and learns on gently
         chosen = inherit(chosen, start)
         sized["training"] |= {"learning_rate": sized["training"]["learning_rate"] / 4, "warmup_steps": 100}
-    if any(limit in own.get("training", {}) for limit in LIMITS[:-1]):
+    said = {**chosen.get("training", {}), **own.get("training", {})}
+    if any(limit in said for limit in LIMITS[:-1]):
         sized["training"].pop("max_steps")  # whoever says how far to go is not stopped before
     document = merge(sized, chosen, own)
     shared = document.get("tokenizer", {}).get("shared", True)

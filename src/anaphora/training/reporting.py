@@ -55,12 +55,17 @@ class RunReporter:
         self.log: Any = None
         self.total: int | None = None
         self.mark = (0.0, 0, 0.0)  # clock, tokens and operations at the last report
-        self.said = 0.0
+        self.said = time.monotonic()
         self.stages: dict[str, Any] = {}
 
     def stage(self, name: str, done: int, total: int | None) -> None:
         """Preparation, which has named stages: how far each has come."""
-        if self.console is None or not self.console.is_terminal:
+        if self.console is None:
+            return
+        if not self.console.is_terminal:
+            if time.monotonic() - self.said >= 10:  # a log file wants no line every second
+                self.said = time.monotonic()
+                self.message(f"{name}: {done:,}" + (f" of {total:,}" if total else ""))
             return
         if self.bar is None:
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -118,13 +123,15 @@ class RunReporter:
     def validation(self, validation: Validation, progress: Progress, *, best: bool) -> None:
         self._write("validation", {"step": progress.step, "best": best, **validation.scores})
         if self.console is not None:
+            from rich.text import Text
+
             where = f"epoch {progress.epoch + 1}  {duration(progress.seconds)}"
             mark = "  [green]best so far[/green]" if best and len(progress.history) > 1 else ""
             self.console.print(f"[bold]step {progress.step}[/bold]  {where}  {describe(validation.scores)}{mark}")
             for sample in validation.samples:
                 for name, text in vars(sample).items():
-                    self.console.print(f"  [dim]{name:>11}[/dim]  ", end="")
-                    self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+                    line = Text.assemble((f"  {name:>11}  ", "dim"), text)
+                    self.console.print(line, soft_wrap=True)
         self.mark = (time.monotonic(), progress.tokens, progress.flops)  # validation is not training speed
 
     def message(self, text: str) -> None:

@@ -24,6 +24,7 @@ from anaphora.folder import (
     WEIGHTS,
     RunLock,
     discard_empty,
+    is_run,
     publish,
     read_config,
     read_metrics,
@@ -35,7 +36,7 @@ from anaphora.folder import (
 from anaphora.models import build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights, write_weights
-from anaphora.text.batches import Batches
+from anaphora.text.batches import GROWTH, Batches
 from anaphora.text.preparation import Prepared, open_prepared, prepare
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.averaging import average_weights
@@ -65,10 +66,6 @@ class Request:
     device: str = "auto"
     force: bool = False
 
-    def own_text(self) -> Document:
-        """The part that decides how text becomes tokens."""
-        return {section: self.own.get(section, {}) for section in ("data", "tokenizer")}
-
 
 @dataclass
 class Outcome:
@@ -91,8 +88,7 @@ def train(request: Request, console: Console | None = None) -> Outcome:
     device = choose_device(request.device)
     if folder.exists() and not folder.is_dir():
         raise UserError("is a file, not a folder", file=folder, cure="choose another name for the run")
-    ours = any((folder / name).exists() for name in (".lock", CONFIG, DATA))
-    if folder.is_dir() and not ours and any(folder.iterdir()):
+    if folder.is_dir() and any(folder.iterdir()) and not is_run(folder):
         raise UserError(
             "exists and is no run of Anaphora", file=folder, cure="choose a new folder; nothing was touched"
         )
@@ -132,8 +128,14 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
     folder = request.run
     saved = None
-    if Checkpoints(folder, keep=1, every=1).newest() is not None:  # before that nothing was learned that could be lost
+    if Checkpoints(folder, keep=1, every=1).newest() is not None:
         saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
+    elif (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
+        raise UserError(
+            "holds a trained model but no checkpoint to continue from",
+            file=folder,
+            cure=f"choose another folder; to learn on from this model, add --from {folder}",
+        )
     recipe, origin = load_recipe(request.recipe), None
     if request.start_from is not None:
         start_config = request.start_from / CONFIG
@@ -141,8 +143,8 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
         recipe = inherit(recipe, origin)
         if saved is None:
             weights_file(request.start_from)
-            check_inherited(request.own, origin, folder=request.start_from)
-    asked = RunConfig.read(merge({name: recipe.get(name, {}) for name in ("data", "tokenizer")}, request.own_text()))
+            check_inherited(merge(load_recipe(request.recipe), request.own), origin, folder=request.start_from)
+    asked = RunConfig.read(merge(recipe, request.own))  # sizes that follow the corpus are still open
     for side in ("source", "target"):
         if side not in asked.data.sides():
             raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
@@ -157,7 +159,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
         valid_sides=asked.data.valid_sides() or None,
         tokenizer=asked.tokenizer if keeper is None else load_tokenizers(keeper),
         hold_out=asked.data.hold_out,
-        max_length=asked.data.max_length,
+        max_length=longest(asked),
         tokenizer_lines=asked.data.tokenizer_lines,
         seed=asked.data.seed,
         on_change="raise" if saved is not None and not request.force else "rebuild",
@@ -180,6 +182,13 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     if saved != config.document():
         write_config(folder, config.document())
     return config, prepared
+
+
+def longest(config: RunConfig) -> int:
+    """The most tokens of a sentence to learn from: with its marks, and grown by subword dropout, the model must hold
+    it."""
+    growth = GROWTH if config.tokenizer.dropout else 1.0
+    return min(config.data.max_length, int((config.model.max_length - 2) / growth))
 
 
 FILES = ("source", "target", "valid_source", "valid_target")
@@ -258,6 +267,7 @@ class Run:
             self.device,
             publish=self.publish,
         )
+        self.catch_up(trainer.checkpoints)
         progress = trainer.fit()
         reason = trainer.over() or "done"
         if read_metrics(self.folder).get("finished_step") != progress.step:
@@ -294,6 +304,13 @@ class Run:
         publish(checkpoint / WEIGHTS, self.folder / WEIGHTS)
         scores = dict(progress.history[-1]) if progress.history else {}
         self.card(progress, f"those of step {progress.step}", scores, finished=False)
+
+    def catch_up(self, checkpoints: Checkpoints) -> None:
+        """A process killed after saving a best checkpoint and before publishing it: publish it now."""
+        newest = checkpoints.newest()
+        progress = checkpoints.read_progress(newest) if newest is not None else Progress()
+        if progress.best_step is not None and (read_metrics(self.folder).get("step") or 0) < progress.best_step:
+            self.publish(checkpoints.path(progress.best_step), progress)
 
     def finish(self, trainer: Trainer, progress: Progress) -> None:
         """Average the last checkpoints, keep the average if it is better on the validation text, measure what stays."""
@@ -385,7 +402,9 @@ def average(folder: Path, last: int, *, device: str = "auto") -> dict[str, Any]:
             load_weights(run.model, averaged, file=chosen[-1])
             after = run.validator(run.model, translate_all=True).scores
         write_weights(folder / WEIGHTS, averaged)
-        progress = checkpoints.read_progress(chosen[-1])
+        newest = checkpoints.newest()
+        assert newest is not None
+        progress = checkpoints.read_progress(newest)
         steps = [step_of(path) for path in chosen]
         finished = read_metrics(folder).get("finished_step") is not None  # then `train` leaves this choice alone
         run.card(progress, f"the mean of the checkpoints {steps}", after or {}, finished=finished)
