@@ -1,0 +1,89 @@
+"""The log for programs, TensorBoard's events, and the lines for people."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from anaphora.training.checkpoint import Progress
+from anaphora.training.loop import Update
+from anaphora.training.reporting import RunReporter, describe, duration, short
+from anaphora.training.validation import Sample, Validation
+
+
+def update(step: int) -> Update:
+    return Update(step, torch.tensor(2.5), torch.tensor(0.5), 1e-3, tokens=100)
+
+
+def reported(folder: Path, console: Console | None = None, *, steps: int = 3) -> RunReporter:
+    reporter = RunReporter(folder, console, peak_flops=1e9)
+    progress = Progress()
+    reporter.start(progress, total=10)
+    for step in range(1, steps + 1):
+        progress.step, progress.tokens, progress.flops = step, 100 * step, 1e6 * step
+        progress.seconds = float(step)
+        reporter.update(update(step), progress)
+    progress.history.append({"step": steps})
+    scores = {"loss": 1.25, "perplexity": 3.49, "bleu": 33.3, "chrf": 55.5}
+    reporter.validation(Validation(scores, [Sample("[red]a", "b", "c")]), progress, best=True)
+    reporter.finish()
+    return reporter
+
+
+def read_log(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / "logs/log.jsonl").read_text().splitlines()]
+
+
+def test_programs_read_a_line_for_every_report(tmp_path: Path) -> None:
+    reported(tmp_path)
+    log = read_log(tmp_path)
+    assert [(entry["kind"], entry["step"]) for entry in log] == [
+        ("update", 1), ("update", 2), ("update", 3), ("validation", 3),
+    ]  # fmt: skip
+    first = log[0]
+    assert first["loss"] == 2.5 and first["learning_rate"] == 1e-3
+    # operations a second over what the device could do: the same clock measures tokens a second
+    assert first["mfu"] == pytest.approx(1e6 / 1e9 * first["tokens_per_second"] / 100)  # type: ignore[operator]
+
+
+def test_tensorboard_reads_the_events(tmp_path: Path) -> None:
+    reported(tmp_path)
+    events = EventAccumulator(str(tmp_path / "logs/tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("update/loss")] == [1, 2, 3]
+    assert events.Scalars("validation/bleu")[0].value == torch.tensor(33.3).item()
+    assert {"update/mfu", "update/tokens_per_second", "validation/loss"} <= set(events.Tags()["scalars"])
+
+
+def test_what_a_killed_run_logged_after_its_checkpoint_is_forgotten(tmp_path: Path) -> None:
+    reported(tmp_path)
+    with (tmp_path / "logs/log.jsonl").open("a") as log:
+        log.write('{"kind": "update", "st')  # torn by the kill
+    reporter = RunReporter(tmp_path, None)
+    reporter.start(Progress(step=1), total=10)
+    reporter.finish()
+    assert [entry["step"] for entry in read_log(tmp_path)] == [1]
+
+
+def test_people_see_scores_and_samples_with_their_labels(tmp_path: Path) -> None:
+    for terminal in (False, True):
+        screen = io.StringIO()
+        console = Console(file=screen, force_terminal=terminal, width=80, color_system=None)
+        reported(tmp_path / str(terminal), console)
+        said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+        assert "loss 1.250  perplexity 3.49  BLEU 33.3  chrF 55.5" in said
+        for line in ("     source  [red]a", "translation  b", "  reference  c"):
+            assert line in said, (terminal, said)
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert [duration(seconds) for seconds in (5, 75, 3700)] == ["0:05", "1:15", "1:01:40"]
+    assert [short(number) for number in (7, 14_230, 2.5e6, 3e9)] == ["7", "14.2k", "2.5M", "3G"]
+    assert describe({"loss": 1.0}) == "loss 1.000"
