@@ -39,8 +39,7 @@ class Progress:
     index: int = 0
     """The next batch of that epoch."""
     tokens: int = 0
-    """Target tokens learned from."""
-    source_tokens: int = 0
+    """Tokens learned from."""
     seconds: float = 0.0
     """Training time of all sessions, validation included."""
     flops: float = 0.0

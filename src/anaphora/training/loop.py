@@ -18,21 +18,20 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.models.contracts import Translator
 from anaphora.text.batches import Batch, Batches
 from anaphora.training.averaging import MovingAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
 from anaphora.training.memory import try_largest
-from anaphora.training.objective import Forward, TranslationBatch, TranslationObjective
+from anaphora.training.objective import Forward, Objective
 from anaphora.training.optimiser import build_optimiser, learning_rate
 from anaphora.training.settings import TrainingConfig
-from anaphora.training.validation import Validation, Validator, better
+from anaphora.training.validation import Validation, better
 
 
 class Interrupted(Exception):
@@ -91,10 +90,10 @@ class Trainer:
 
     def __init__(
         self,
-        model: Translator,
-        objective: TranslationObjective,
+        model: nn.Module,
+        objective: Objective,
         batches: Batches,
-        validator: Validator | None,
+        validator: Callable[..., Validation] | None,
         config: TrainingConfig,
         folder: Path,
         reporter: Reporter,
@@ -172,10 +171,11 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         if self.ema is not None:
             self.ema.update(progress.step)
-        self.count(batches, on_device)
+        progress.tokens += tokens
+        progress.flops += 3 * sum(self.objective.flops(self.model, batch) for batch in on_device)
         return Update(progress.step, torch.stack(losses).sum(), norm, rate, tokens)
 
-    def learn(self, batch: TranslationBatch, tokens: int) -> Tensor:
+    def learn(self, batch: Any, tokens: int) -> Tensor:
         """Forward and backward; the gradient is that of the mean over `tokens`."""
         with self.autocast():
             loss = self.objective(self.forward, batch) / tokens
@@ -194,11 +194,9 @@ class Trainer:
             best = better(self.config.metric, value, progress.best)
             progress.history.append({"step": progress.step, **validation.scores})
             if best:
-                progress.stale = 0
+                progress.best, progress.best_step, progress.stale = value, progress.step, 0
             elif progress.step % self.config.checkpoint_every == 0:  # the end of a run is no turn of patience
                 progress.stale += 1
-            if best:
-                progress.best, progress.best_step = value, progress.step
             self.reporter.validation(validation, progress, best=best)
         saved = self.save()
         if best:
@@ -252,8 +250,8 @@ class Trainer:
         if self.config.epochs is not None:
             plans.append(math.ceil(self.config.epochs * self.batches.count(0) / self.config.accumulate))
         if self.config.max_tokens is not None:
-            target = self.batches.corpus.sides.index("target")
-            an_epoch = int(self.batches.corpus.lengths[:, target].sum()) + len(self.batches.corpus)
+            corpus = self.batches.corpus
+            an_epoch = int(corpus.lengths[:, corpus.sides.index(self.objective.side)].sum()) + len(corpus)
             plans.append(math.ceil(self.config.max_tokens / an_epoch * self.batches.count(0) / self.config.accumulate))
         return min(plans, default=None)
 
@@ -306,15 +304,6 @@ class Trainer:
             cure=f"start another run with a lower training.learning_rate (now {self.config.learning_rate:g}), "
             f"a longer training.warmup_steps (now {self.config.warmup_steps}) or training.clip_norm=1",
         )
-
-    def count(self, batches: list[Batch], on_device: list[TranslationBatch]) -> None:
-        for batch, sent in zip(batches, on_device):
-            rows = len(batch.rows)
-            self.progress.tokens += sent.tokens
-            self.progress.source_tokens += sent.source_tokens
-            self.progress.flops += 3 * self.model.flops(
-                sent.source_tokens, sent.tokens, sent.source_tokens / rows, sent.tokens / rows
-            )
 
 
 COMPILE_PAYS_FROM = 20_000

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anaphora.models.contracts import Translator
 from anaphora.text.batches import Batch
 from anaphora.text.tokenizer import PAD
 
@@ -41,8 +43,27 @@ class TranslationBatch:
         )
 
 
-Forward = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(source, source_lengths, target) -> logits (B, T, V): a translator, compiled or not."""
+Forward = Callable[..., Tensor]
+"""A model's forward pass, compiled or not: for a translator (source, source_lengths, target) -> logits (B, T, V)."""
+
+
+class Objective(Protocol):
+    """All that the loop knows of what a system learns."""
+
+    side: str
+    """The side of the corpus whose tokens are learned and counted."""
+
+    def send(self, batch: Batch, device: torch.device) -> Any:
+        """The batch on the device; its `tokens` are those that the loss is a sum over."""
+        ...
+
+    def __call__(self, forward: Forward, batch: Any) -> Tensor:
+        """The loss, summed over the batch's tokens."""
+        ...
+
+    def flops(self, model: Any, batch: Any) -> float:
+        """Floating-point operations of one forward pass over the batch."""
+        ...
 
 
 class TranslationObjective:
@@ -52,6 +73,8 @@ class TranslationObjective:
 
     Label smoothing (ε > 0) keeps the model from growing ever more certain; validation is measured without it.
     """
+
+    side = "target"
 
     def __init__(self, smoothing: float = 0.0) -> None:
         self.smoothing = smoothing
@@ -68,3 +91,7 @@ class TranslationObjective:
             label_smoothing=self.smoothing,
             reduction="sum",
         )
+
+    def flops(self, model: Translator, batch: TranslationBatch) -> float:
+        rows = batch.source.shape[0]
+        return model.flops(batch.source_tokens, batch.tokens, batch.source_tokens / rows, batch.tokens / rows)
