@@ -33,6 +33,16 @@ def test_before_the_first_checkpoint_anything_may_change(files: dict[str, Path],
     assert anaphora.load(tmp_path / "run", "cpu").config.model.dim == 24
 
 
+def test_no_tokeniser_of_an_earlier_attempt_is_left(files: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"(?i)nan"):
+        train(tmp_path / "run", files, training__learning_rate=1e30, training__warmup_steps=0, training__max_steps=9)
+    train(tmp_path / "run", files, tokenizer__shared=False)
+    names = {path.name for path in (tmp_path / "run").glob("tokenizer*")}
+    assert names == {"tokenizer.source.json", "tokenizer.target.json"}
+    model = anaphora.load(tmp_path / "run", "cpu")
+    assert model.source_tokenizer.fingerprint() != model.target_tokenizer.fingerprint()
+
+
 def test_a_config_without_a_newer_setting_continues(files: dict[str, Path], tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(run, files)

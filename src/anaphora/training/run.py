@@ -177,8 +177,12 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
         refuse(folder, changes, force=request.force)
         for name, (old, new) in changes.items():
             reporter.message(f"changed {name}: {old} → {new}")
-    for name in sorted(set(prepared.manifest["tokenizers"].values())):
+    names = set(prepared.manifest["tokenizers"].values())
+    for name in sorted(names):
         write_text(folder / name, (folder / DATA / name).read_text(encoding="utf-8"))
+    for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
+        if path.name not in names:
+            path.unlink()
     if saved != config.document():
         write_config(folder, config.document())
     return config, prepared
