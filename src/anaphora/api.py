@@ -73,8 +73,9 @@ def train(
     return running.train(request, console)
 
 
-def average(run: Path_, last: int = 5, *, device: str = "auto") -> dict[str, Any]:
-    """Make the mean of a run's last checkpoints its model; tells the validation scores before and after."""
+def average(run: Path_, last: int | None = None, *, device: str = "auto") -> dict[str, Any]:
+    """Make the mean of a run's last checkpoints (five, or all there are) its model; tells the validation scores before
+    and after."""
     return running.average(Path(run), last, device=device)
 
 

@@ -94,3 +94,11 @@ def test_a_limit_of_ones_own_replaces_the_planned_steps(files: dict[str, Path], 
     run = tmp_path / "run"
     anaphora.train(run, **files, settings={**settings, "training.max_tokens": 500}, device="cpu")
     assert anaphora.load(run, "cpu").config.training.max_steps is None
+
+
+def test_average_takes_what_there_is_unless_told(files: dict[str, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(run, files, training__max_steps=3)
+    assert anaphora.average(run, device="cpu")["averaged"] == [1, 2, 3]
+    with pytest.raises(UserError, match="has only 3 checkpoints to average, not 4; use --last 3"):
+        anaphora.average(run, last=4, device="cpu")

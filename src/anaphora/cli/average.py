@@ -12,7 +12,9 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 
 def average(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
-    last: Annotated[int, typer.Option(min=1, help="How many checkpoints, counted from the newest.")] = 5,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="How many checkpoints, from the newest. [default: 5, or all there are]")
+    ] = None,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,

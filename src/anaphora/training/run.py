@@ -382,15 +382,16 @@ class Run:
         say(f"{where} on {describe_device(self.device)}, in {self.folder}")
 
 
-def average(folder: Path, last: int, *, device: str = "auto") -> dict[str, Any]:
+def average(folder: Path, last: int | None, *, device: str = "auto") -> dict[str, Any]:
     """Publish the mean of the last checkpoints of a run, and say how it compares with what was there."""
     config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
     with RunLock(folder):
         checkpoints = Checkpoints(folder, keep=config.training.keep, every=config.training.checkpoint_every)
-        chosen = (checkpoints.scheduled() or checkpoints.all())[-last:]
-        if len(chosen) < last:
+        there = checkpoints.scheduled() or checkpoints.all()
+        chosen = there[-(last or 5) :]
+        if len(chosen) < (last or 1):
             raise UserError(
-                f"has only {len(chosen)} checkpoints to average, not {last}",
+                f"has only {len(chosen)} checkpoints to average, not {last or 1}",
                 file=folder,
                 cure=f"use --last {len(chosen)}, or train with training.keep={last}" if chosen else "train it first",
             )
