@@ -168,7 +168,7 @@ def test_damaged_model_folders(mistaken: Any, micro: Path, corpus: dict[str, Pat
 
 def test_more_checkpoints_than_there_are(mistaken: Any, micro: Path, tmp_path: Path) -> None:
     run = shutil.copytree(micro, tmp_path / "run")
-    assert "has only 2 checkpoints to average, not 5; use --last 2" in mistaken("average", run)
+    assert "has only 2 checkpoints to average, not 5; use --last 2" in mistaken("average", run, "--last", 5)
 
 
 def test_decoding_that_cannot_be(mistaken: Any, micro: Path, corpus: dict[str, Path]) -> None:
