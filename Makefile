@@ -36,7 +36,7 @@ contracts: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 
 docs: $(VENV)/.dev
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 ci: test lint types contracts docs
 
