@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError
+from anaphora.evaluation.translation import exact_match
 from anaphora.text.pocket import PocketPair, generate, words, write
 
 if TYPE_CHECKING:
@@ -96,16 +97,15 @@ def run_demo(
     pairs = list(generate("test", 1_000, seed=SEED))
     say(f"translating {len(pairs):,} sentences it never saw …")
     translations = [t.text for t in model.translate([pair.source for pair in pairs], beam=1)]
-    right = [text == pair.target for text, pair in zip(translations, pairs)]
-    withheld = [ok for ok, pair in zip(right, pairs) if pair.withheld]
+    withheld = [(text, pair.target) for text, pair in zip(translations, pairs) if pair.withheld]
     senses = [ok for text, pair in zip(translations, pairs) for ok in senses_right(text, pair)]
     return DemoReport(
         corpus=str(corpus),
         model=str(folder / "model"),
         seconds=outcome.seconds,
         lines=len(pairs),
-        exact=sum(right) / len(right),
-        exact_withheld=sum(withheld) / max(1, len(withheld)),
+        exact=exact_match(translations, [pair.target for pair in pairs]),
+        exact_withheld=exact_match(*map(list, zip(*withheld))),
         withheld_lines=len(withheld),
         ambiguous=sum(senses) / max(1, len(senses)),
         ambiguous_words=len(senses),
