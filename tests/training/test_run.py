@@ -102,3 +102,13 @@ def test_average_takes_what_there_is_unless_told(files: dict[str, Path], tmp_pat
     assert anaphora.average(run, device="cpu")["averaged"] == [1, 2, 3]
     with pytest.raises(UserError, match="has only 3 checkpoints to average, not 4; use --last 3"):
         anaphora.average(run, last=4, device="cpu")
+
+
+def test_a_checkpoint_of_another_version_continues(files: dict[str, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(run, files)
+    path = sorted(run.glob("checkpoints/step-*"))[-1] / "progress.json"
+    stored = json.loads(path.read_text())
+    del stored["metric"]
+    path.write_text(json.dumps({**stored, "once_known": 3}))
+    assert train(run, files, training__max_steps=4).steps == 4

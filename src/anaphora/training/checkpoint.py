@@ -16,7 +16,7 @@ schedule; it goes when the next one comes, and never enters an average).
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,10 @@ class Checkpoints:
         return self.read_progress(path)
 
     def read_progress(self, path: Path) -> Progress:
-        return Progress(**json.loads((path / PROGRESS).read_text(encoding="utf-8")))
+        """What another version wrote and this one does not know is left aside; what is missing has its default."""
+        known = {entry.name for entry in fields(Progress)}
+        stored = json.loads((path / PROGRESS).read_text(encoding="utf-8"))
+        return Progress(**{name: value for name, value in stored.items() if name in known})
 
 
 def step_of(path: Path) -> int:
