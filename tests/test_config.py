@@ -130,7 +130,7 @@ SECTION = st.fixed_dictionaries(
     {},
     optional={
         "heads": st.integers(1, 10**9),
-        "rate": st.floats(allow_nan=False),
+        "rate": st.floats(allow_nan=False, allow_infinity=False),
         "name": st.text(),
         "wanted": st.booleans(),
         "norm": st.sampled_from(["pre", "post"]),

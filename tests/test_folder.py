@@ -53,6 +53,17 @@ def test_a_file_cannot_be_written_into_a_missing_folder(tmp_path: Path) -> None:
         folder.write_text(tmp_path / "absent" / "a.txt", "x")
 
 
+def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "old.txt").write_text("old")
+    (tmp_path / "link").symlink_to("old.txt")
+    folder.write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "old.txt").read_text() == "new"
+    folder.write_text(Path("/dev/null"), "nobody reads this")
+    assert Path("/dev/null").is_char_device()
+    assert leftovers(tmp_path) == []
+
+
 def test_a_folder_takes_its_name_when_it_is_complete(tmp_path: Path) -> None:
     final = tmp_path / "step-1"
     with folder.atomic_folder(final) as temporary:

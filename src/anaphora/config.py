@@ -12,6 +12,7 @@ import ast
 import dataclasses
 import inspect
 import math
+import reprlib
 import textwrap
 import types
 import typing
@@ -24,6 +25,13 @@ from anaphora.errors import UserError, nearest
 T = TypeVar("T")
 
 
+shown = reprlib.Repr()
+"""Writes any value, however long, deep or self-referring, in a few words."""
+shown.maxstring = shown.maxother = shown.maxlong = 60
+BIGGEST = 2**63
+"""Whole numbers stay below this: what 64 bits can hold."""
+
+
 def build(cls: type[T], mapping: Mapping[str, Any], *, section: str, file: str | None = None) -> T:
     """Make a settings object of `cls` out of a mapping; unknown keys and wrong types are errors that name the cure."""
     hints = typing.get_type_hints(cls)
@@ -31,12 +39,14 @@ def build(cls: type[T], mapping: Mapping[str, Any], *, section: str, file: str |
     values = {}
     for key, value in mapping.items():
         if key not in known:
-            raise UserError(f"unknown setting {section}.{key}", file=file, cure=nearest(str(key), known))
+            name = key if isinstance(key, str) and len(key) <= 60 else shown.repr(key)
+            raise UserError(f"unknown setting {section}.{name}", file=file, cure=nearest(name, known))
         values[key] = convert(value, hints[key], name=f"{section}.{key}", file=file)
     try:
         return cls(**values)
     except ValueError as error:  # a settings class checks its own values in __post_init__
-        raise UserError(f"{section}: {error}", file=file) from None
+        cure = None if ";" in str(error) else "change that setting"
+        raise UserError(f"{section}: {error}", file=file, cure=cure) from None
 
 
 def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any:
@@ -53,8 +63,8 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
         if isinstance(value, bool) and {"on", "off"} <= set(allowed):
             value = "on" if value else "off"
         if value not in allowed:
-            cure = nearest(str(value), [str(a) for a in allowed])
-            raise UserError(f"{name} cannot be {value!r}", file=file, cure=cure)
+            cure = nearest(value if isinstance(value, str) else shown.repr(value), [str(a) for a in allowed])
+            raise UserError(f"{name} cannot be {shown.repr(value)}", file=file, cure=cure)
         return value
     if origin is list:
         items = value if isinstance(value, list | tuple) else [value]
@@ -62,10 +72,12 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
     if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             number = float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             number = math.nan
-        if math.isnan(number):
-            raise UserError(f"{name} must be a number, not {value!r}", file=file, cure=f"write {name}=0.1, say")
+        if not math.isfinite(number):
+            raise UserError(
+                f"{name} must be a number, not {shown.repr(value)}", file=file, cure=f"write {name}=0.1, say"
+            )
         return number
     if hint is int and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
@@ -73,13 +85,19 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
         except ValueError:
             number = math.nan
         if not math.isfinite(number) or number != int(number):
-            raise UserError(f"{name} must be a whole number, not {value!r}", file=file, cure=f"write {name}=100, say")
+            raise UserError(
+                f"{name} must be a whole number, not {shown.repr(value)}", file=file, cure=f"write {name}=100, say"
+            )
+        if abs(number) >= BIGGEST:
+            raise UserError(
+                f"{name} cannot be as large as {shown.repr(value)}", file=file, cure=f"write {name}=100, say"
+            )
         return value if isinstance(value, int) else int(number)
     if hint is str and isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):  # to Python, True is an int
         words = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}.get(hint, str(hint))
-        raise UserError(f"{name} must be {words}, not {value!r}", file=file, cure=f"write {name}=…")
+        raise UserError(f"{name} must be {words}, not {shown.repr(value)}", file=file, cure=f"write {name}=…")
     return value
 
 
@@ -88,19 +106,30 @@ def to_mapping(settings: Any) -> dict[str, Any]:
     return dataclasses.asdict(settings)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML document that must be a mapping."""
+def parse_yaml(text: str, *, file: Path | None = None) -> Any:
+    """What a YAML text says, whatever the text: all that the library may stumble over is a mistake in it."""
     import yaml
 
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot be read ({error})", file=path, cure="give a YAML file") from None
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1
-        problem = getattr(error, "problem", None) or "not YAML"
-        raise UserError(f"is not valid YAML ({problem})", file=path, line=line, cure="mend that line") from None
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+        raise UserError(f"is not valid YAML ({problem})", file=file, line=line, cure="mend that line") from None
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        # a date that no calendar has, a number of ten thousand digits, brackets without end
+        why = str(error) or type(error).__name__
+        raise UserError(f"is not valid YAML ({why})", file=file, cure="write plain keys and values") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML document that must be a mapping."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot be read ({error})", file=path, cure="give a YAML file") from None
+    document = parse_yaml(text, file=path)
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -116,20 +145,22 @@ def write_yaml(document: Mapping[str, Any]) -> str:
 
 def overrides(arguments: Iterable[str], sections: Iterable[str]) -> dict[str, dict[str, Any]]:
     """`["training.seed=3", …]` -> {"training": {"seed": 3}}; values are read as YAML."""
-    import yaml
-
     result: dict[str, dict[str, Any]] = {}
     sections = list(sections)
     for argument in arguments:
         name, equals, text = argument.partition("=")
         section, dot, key = name.partition(".")
+        said = shown.repr(argument)
         if not (equals and dot and key):
-            raise UserError(f"{argument!r} is not a setting", cure="write section.key=value, such as training.seed=2")
+            cure = "write section.key=value, such as training.seed=2"
+            if "\0" not in argument and Path(argument[:200]).is_file():
+                cure = f"a file of text goes behind --source or --target: --target {argument}"
+            raise UserError(f"{said} is not a setting", cure=cure)
         if section not in sections:
-            raise UserError(f"unknown section {section!r} in {argument!r}", cure=nearest(section, sections))
+            raise UserError(f"unknown section {shown.repr(section)} in {said}", cure=nearest(section, sections))
         try:
-            value = yaml.safe_load(text) if text else ""
-        except yaml.YAMLError:
+            value = parse_yaml(text) if text else ""
+        except UserError:
             value = text
         result.setdefault(section, {})[key] = value
     return result

@@ -24,7 +24,10 @@ def choose_device(name: str = "auto") -> torch.device:
         kind = name = next(kind for kind in ("cuda", "mps", "cpu") if there[kind])
     if not there[kind]:
         raise UserError(f"there is no {kind} device here", cure="use --device auto or --device cpu")
-    device = torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"unknown device {name!r}", cure=f"write {kind} or {kind}:0") from None
     if kind == "cuda":
         if device.index is not None and device.index >= torch.cuda.device_count():
             raise UserError(f"there is no device {name} here", cure=f"this machine has {torch.cuda.device_count()}")

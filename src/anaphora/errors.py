@@ -7,6 +7,7 @@ else that goes wrong is ours: an ordinary exception, a traceback, exit code 1.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 from os import PathLike
@@ -29,11 +30,47 @@ class UserError(Exception):
     def __str__(self) -> str:
         where = "" if self.file is None else f"{self.file}: " if self.line is None else f"{self.file}:{self.line}: "
         cure = "" if self.cure is None else f"; {self.cure}"
-        return f"{where}{self.what}{cure}"
+        what = " ".join(self.what.split()) if "\n" in self.what else self.what  # a library's paragraph
+        return printable(f"{where}{what}{cure}")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def printable(text: str) -> str:
+    """One line that any terminal can show: control characters, and bytes of file names that are no text, escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\u00a0" else c.encode("unicode_escape").decode() for c in text)
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
     """A cure for a misspelt name: "did you mean 'heads'?", or the list of what there is."""
     known = sorted(known)
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    close = get_close_matches(str(name)[:100], known, n=1, cutoff=0.5)  # comparing endless names would take as long
+    listed = ", ".join(known)
+    return f"did you mean {close[0]!r}?" if close else f"known: {listed if len(listed) <= 500 else listed[:500] + ' …'}"
+
+
+SPACE = "free some space there or choose another disk; what was saved before is whole"
+RIGHTS = "choose a folder that you may write to"
+CURES = {
+    errno.ENOSPC: SPACE,
+    errno.EDQUOT: SPACE,
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f) or choose another disk",
+    errno.EROFS: RIGHTS,
+    errno.EACCES: RIGHTS,
+    errno.EPERM: RIGHTS,
+    errno.EIO: "check the disk; copy what matters to another one",
+    errno.ESTALE: "the network disk has gone; wait for it and repeat the command",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ELOOP: "its links point at one another; name the real file",
+    errno.ENOTDIR: "a part of that path is a file, not a folder; check the path",
+    errno.EISDIR: "it is a folder; name a file",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENXIO: "it is a pipe or device that nobody serves; name a file",
+}
+"""What to do about what the operating system refuses, by its error number."""
+
+
+def refused_by_system(error: OSError, what: str, *, file: str | PathLike[str] | None = None) -> UserError:
+    """The operating system's refusal (a full disk, a read-only folder) as one sentence with its cure."""
+    reason = error.strerror or str(error)
+    return UserError(f"{what} ({reason})", file=file, cure=CURES.get(error.errno or 0, "choose another place"))

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, refused_by_system
 
 FORMAT = 1
 """Version of the model folder; a reader refuses folders of a newer one."""
@@ -38,12 +38,26 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def is_device(path: Path) -> bool:
+    """A pipe, /dev/stdout, /dev/null: what can be written to, but must not be replaced."""
+    named = path.absolute().parts[1:2] == ("dev",)
+    return path.exists() and (named or not path.is_file()) and not path.is_dir()
+
+
 def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file atomically."""
+def write_bytes(path: Path, content: bytes | memoryview) -> None:
+    """Replace a file atomically. A link stays a link, to the new content; a pipe or device is written to."""
+    try:
+        if is_device(path):
+            with path.open("wb") as device:
+                device.write(content)
+            return
+        path = path.resolve() if path.is_symlink() else path
+    except OSError as error:
+        raise refused_by_system(error, "cannot be written", file=path) from None
     temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
     try:
         with temporary.open("wb") as file:
@@ -54,9 +68,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise UserError(
-            f"cannot be written ({error.strerror})", file=path, cure="free space or choose another"
-        ) from None
+        raise refused_by_system(error, "cannot be written", file=path) from None
     sync(path.parent)
 
 
@@ -87,7 +99,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         temporary.rename(path)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise UserError(f"cannot be written ({error.strerror or error})", file=path, cure="free space there") from None
+        raise refused_by_system(error, "cannot be written", file=path) from None
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -100,19 +112,24 @@ def publish(source: Path, path: Path) -> None:
     if path.exists() and path.samefile(source):  # renaming one name of a file onto another would do nothing
         return
     temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
-    temporary.unlink(missing_ok=True)
     try:
-        os.link(source, temporary)
-    except OSError:
-        shutil.copyfile(source, temporary)
-        sync(temporary)
-    temporary.replace(path)
+        temporary.unlink(missing_ok=True)
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+            sync(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise refused_by_system(error, "cannot be written", file=path) from None
     sync(path.parent)
 
 
 def is_run(folder: Path) -> bool:
     """Whether Anaphora made this folder: names alone prove nothing, people have a data/ and a config.yaml too."""
-    with contextlib.suppress(OSError, UserError, ValueError):
+    with contextlib.suppress(OSError, UserError, ValueError, TypeError, RecursionError):
         if (folder / ".lock").exists() or "settings" in json.loads((folder / DATA / "manifest.json").read_text()):
             return True
     with contextlib.suppress(OSError, UserError):
@@ -170,13 +187,20 @@ class RunLock:
             raise UserError(
                 f"is in use by {process}", file=self.folder, cure="wait for it, stop it, or choose another folder"
             ) from None
+        except OSError as error:
+            raise refused_by_system(error, "cannot be worked in", file=self.folder) from None
         self.abandoned = self._read()
         since = time.strftime("%Y-%m-%d %H:%M:%S")
-        write_json(self.note, {"process": os.getpid(), "since": since})
+        try:
+            write_json(self.note, {"process": os.getpid(), "since": since})
+        except BaseException:
+            self.lock.release()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.note.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.note.unlink(missing_ok=True)
         self.lock.release()
 
     def _read(self) -> dict[str, Any] | None:
@@ -194,13 +218,17 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
         raise UserError(
-            "is not a model folder (it has no config.yaml)" if folder.is_dir() else "there is no such folder",
+            "is not a model folder (it has no config.yaml)"
+            if folder.is_dir()
+            else "is a file, not a model folder"
+            if folder.exists()
+            else "there is no such folder",
             file=folder,
             cure="give the folder that `anaphora train` wrote",
         )
     document = read_yaml(path)
     version = document.pop("anaphora_format", None)
-    if not isinstance(version, int):
+    if not isinstance(version, int) or isinstance(version, bool):
         raise UserError(
             "is not an Anaphora model's config", file=path, cure="give the folder that `anaphora train` wrote"
         )
@@ -220,10 +248,15 @@ def write_config(folder: Path, document: dict[str, Any]) -> None:
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
+    """What the folder says of its model; nothing where the file is missing or torn: a model works without it."""
     try:
-        return json.loads((folder / METRICS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
+    if not isinstance(metrics, dict):
+        return {}
+    # a run asks these two how far it is: what is no number says nothing
+    return {k: v for k, v in metrics.items() if k not in ("step", "finished_step") or v is None or isinstance(v, int)}
 
 
 def weights_file(folder: Path) -> Path:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hostile_world import TEXT, World
 
 
 @dataclass
@@ -42,3 +46,17 @@ def say(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> I
 
     yield run
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def world(tmp_path: Path, micro: Path, say: Any) -> World:
+    (tmp_path / "good.en").write_bytes(TEXT)
+    (tmp_path / "good.de").write_bytes(TEXT.replace(b"dog", b"Hund"))
+    return World(tmp_path, micro, say)
+
+
+@pytest.fixture
+def own(world: World, micro: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The same, with a model of its own that may be damaged."""
+    world.model = shutil.copytree(micro, tmp_path_factory.mktemp("own") / "model")
+    return world

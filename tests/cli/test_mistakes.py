@@ -1,4 +1,7 @@
-"""A user's own mistake: exit code 2, one sentence that says what and where and what to do, never a traceback."""
+"""A user's own mistake: exit code 2, one sentence that says what and where and what to do, never a traceback.
+
+Here are slips of the command line; damaged files, folders and disks are in test_hostile.py.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from micro_runs import MICRO, arguments, command
 
@@ -81,14 +83,6 @@ def test_wrong_values(train: Any, word: str, said: str) -> None:
     assert said in train(*FAST, word)
 
 
-def test_not_a_model_folder(mistaken: Any, corpus: dict[str, Path], tmp_path: Path) -> None:
-    files = ["--source", corpus["source"], "--target", corpus["target"]]
-    for words in (["info"], ["translate"], ["score"], ["evaluate"], ["average"]):
-        more = [corpus["source"]] if words == ["translate"] else files if words[0] in ("score", "evaluate") else []
-        assert "is not a model folder" in mistaken(*words, tmp_path, *more)
-        assert "there is no such folder" in mistaken(*words, tmp_path / "absent", *more)
-
-
 def test_outputs_that_exist(mistaken: Any, say: Any, micro: Path, corpus: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "out").write_text("precious")
     assert "exists already; choose another file or add --force" in mistaken(
@@ -103,33 +97,6 @@ def test_outputs_that_exist(mistaken: Any, say: Any, micro: Path, corpus: dict[s
     assert "exists already" in mistaken("demo", "--write", tmp_path)
 
 
-def test_folders_that_are_not_runs_are_not_touched(mistaken: Any, corpus: dict[str, Path], tmp_path: Path) -> None:
-    files = ["--source", corpus["source"], "--target", corpus["target"]]
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("precious")
-    assert "exists and is no run of Anaphora" in mistaken("train", tmp_path / "mine", *files)
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
-    assert "is a file, not a folder" in mistaken("train", tmp_path / "mine" / "thesis.tex", *files)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one here")
-def test_an_absent_device_is_never_a_silent_cpu(
-    train: Any, mistaken: Any, micro: Path, corpus: dict[str, Path]
-) -> None:
-    said = "there is no cuda device here; use --device auto or --device cpu"
-    assert train("--device", "cuda") == said
-    assert mistaken("translate", micro, corpus["source"], "--device", "cuda") == said
-    assert "unknown device 'gpu'" in train("--device", "gpu")
-
-
-def test_unequal_sides(mistaken: Any, micro: Path, corpus: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "short").write_text("one line\n")
-    for words in (["train", tmp_path / "run"], ["score", micro], ["evaluate", micro]):
-        said = mistaken(*words, "--source", corpus["source"], "--target", tmp_path / "short")
-        assert "20" in said
-        assert "1" in said
-
-
 def test_text_that_is_not_utf8(mistaken: Any, micro: Path, tmp_path: Path) -> None:
     (tmp_path / "latin1").write_bytes("gut\nschön\n".encode("latin1"))
     said = mistaken("translate", micro, tmp_path / "latin1")
@@ -139,31 +106,6 @@ def test_text_that_is_not_utf8(mistaken: Any, micro: Path, tmp_path: Path) -> No
     assert done.returncode == 2
     assert b"stdin:2: is not UTF-8" in done.stderr
     assert b"Traceback" not in done.stderr
-
-
-def test_an_empty_corpus(mistaken: Any, micro: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").write_text("")
-    files = ["--source", tmp_path / "empty", "--target", tmp_path / "empty"]
-    assert "there is no text in this corpus" in mistaken("train", tmp_path / "run", *files, *FAST)
-    assert "no lines to evaluate" in mistaken("evaluate", micro, *files)
-
-
-def test_damaged_model_folders(mistaken: Any, micro: Path, corpus: dict[str, Path], tmp_path: Path) -> None:
-    for name, content, said in (
-        ("model.safetensors", b"not weights", "cannot be read"),
-        ("tokenizer.json", b"{}", "not a tokenizer.json"),
-        ("config.yaml", b"anaphora_format: 99\n", "newer Anaphora"),
-        ("config.yaml", b"anaphora_format: 1\nmodel:\n  dmi: 3\n", "unknown setting model.dmi"),
-        ("config.yaml", b"a: [", "not valid YAML"),
-    ):
-        run = shutil.copytree(micro, tmp_path / "copy")
-        (run / name).unlink()  # the weights are a second name of the checkpoint's
-        (run / name).write_bytes(content)
-        assert said in mistaken("translate", run, corpus["source"])
-        shutil.rmtree(run)
-    run = shutil.copytree(micro, tmp_path / "copy")
-    (run / "tokenizer.json").unlink()
-    assert "tokenizer" in mistaken("translate", run, corpus["source"])
 
 
 def test_more_checkpoints_than_there_are(mistaken: Any, micro: Path, tmp_path: Path) -> None:

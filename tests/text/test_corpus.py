@@ -224,7 +224,10 @@ def test_mistakes_are_explained(tmp_path: Path, pair_files: Files) -> None:
     prepare(tmp_path / "data", pair_files, tokenizer=SMALL)
     shard = tmp_path / "data" / "train" / "00000.arrow"
     shard.write_bytes(shard.read_bytes()[:500])
-    with pytest.raises(UserError, match=r"00000\.arrow: this shard is damaged .*; prepare the corpus again"):
+    with pytest.raises(
+        UserError,
+        match=r"00000\.arrow: this shard is damaged .*; delete the folder .*data; `anaphora train` prepares it anew",
+    ):
         Corpus.open(tmp_path / "data" / "train")
 
 

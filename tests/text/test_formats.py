@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.text.formats import place, read_rows, same_table
+from anaphora.text.formats import describe_notes, place, read_rows, same_table
 
-ROWS = [("ein Hund", "a dog"), ("", "empty source"), ("a\u2028b\x0bc\x85d", "é 👩‍👩‍👧 \0"), ("letzte", "last")]
+ROWS = [("ein Hund", "a dog"), ("", "empty source"), ("a\u2028b\x0bc\x85d", "é 👩‍👩‍👧"), ("letzte", "last")]
 COMPRESSIONS = ["", ".gz", ".xz", ".zst"]
 
 
@@ -27,7 +27,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, write_corpus, format: 
 
 
 @settings(deadline=None, max_examples=100)
-@given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n")), max_size=8))
+@given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0")), max_size=8))
 def test_lines_come_back(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     path = tmp_path_factory.mktemp("lines") / "a.txt"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
@@ -68,10 +68,47 @@ def test_what_editors_add_is_taken_off_and_counted(tmp_path: Path) -> None:
         "two\rstill two",
         "\ufeffthree",
     ]
-    assert notes == {"bom": 1, "crlf": 2}
+    assert notes == {"bom": 1, "crlf": 2, "separator": 1}
+    assert describe_notes({"bom": 1, "crlf": 2000, "nul": 0}) == (
+        r"1 byte-order mark taken off, 2,000 line ends \r\n read as \n"
+    )
     (tmp_path / "b.jsonl").write_text('{"text": "one\\ntwo"}\n')
     assert list(read_rows({"text": [str(tmp_path / "b.jsonl")]}, notes)) == [("one two",)]
     assert notes["newline"] == 1
+
+
+@pytest.mark.parametrize("format", ["text", "tsv", "jsonl", "parquet"])
+def test_nuls_stop_the_reader_or_become_spaces(tmp_path: Path, write_corpus, format: str) -> None:
+    rows = [("ein Hund", "a dog"), ("b\0\0c", "b c"), ("\0", "x")]
+    files = write_corpus(tmp_path, rows, format, "")
+    with pytest.raises(UserError, match=r":2: character 2 of this line is NUL, .*iconv -f UTF-16") as raised:
+        list(read_rows(files))
+    assert raised.value.line == 2
+    notes: Counter[str] = Counter()
+    read = list(read_rows(files, notes, strict=False))
+    assert read == [("ein Hund", "a dog"), ("b  c", "b c"), (" ", "x")]
+    assert notes == {"nul": 2}
+
+
+def test_what_other_tools_take_for_line_ends_is_counted_and_kept(tmp_path: Path) -> None:
+    lines = ["a\u2028b", "plain", "\x85", "c\u2029", "\u00a0 not one"]
+    (tmp_path / "a").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    notes: Counter[str] = Counter()
+    assert [row[0] for row in read_rows({"text": [str(tmp_path / "a")]}, notes)] == lines
+    assert notes == {"separator": 3}
+
+
+def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anaphora.text.formats.LONGEST_LINE", 3 << 20)
+    (tmp_path / "long").write_bytes(b"one\n" + b"x" * (2 << 20) + b"\n")
+    assert len(list(read_rows({"text": [str(tmp_path / "long")]}))) == 2
+    (tmp_path / "longer").write_bytes(b"one\n" + b"x" * (6 << 20))
+    with pytest.raises(UserError, match=r"longer:2: this line has more than 3 MB; .* check that this is a text file"):
+        list(read_rows({"text": [str(tmp_path / "longer")]}))
+    with pytest.raises(UserError, match="this line has more than 3 MB"):
+        list(read_rows({"text": ["/dev/zero"]}, strict=False))
 
 
 def test_files_follow_one_another_and_columns_have_names(tmp_path: Path) -> None:

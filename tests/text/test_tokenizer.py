@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -197,3 +198,21 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     (tmp_path / "foreign.json").write_text(tokenizer("word").to_json().replace("⟨s⟩", "[CLS]"))
     with pytest.raises(UserError, match=r"use a tokenizer\.json that Anaphora made"):
         Tokenizer.load(tmp_path / "foreign.json")
+    document = json.loads(tokenizer("bpe").to_json())
+    document["model"]["vocab"]["Ġnew"] = 100_000
+    (tmp_path / "gap.json").write_text(json.dumps(document))
+    with pytest.raises(
+        UserError, match=r"gap\.json: its tokens are not numbered from 0 without a gap; use a tokenizer"
+    ):
+        Tokenizer.load(tmp_path / "gap.json")
+
+
+def test_the_vocabulary_fingerprint_is_of_tokens_and_their_order() -> None:
+    one = tokenizer("bpe")
+    assert Tokenizer.from_json(one.to_json()).vocabulary_fingerprint() == one.vocabulary_fingerprint()
+    document = json.loads(one.to_json())
+    vocabulary = document["model"]["vocab"]
+    first, second = (token for token, id in vocabulary.items() if id in (100, 101))
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    assert Tokenizer.from_json(json.dumps(document)).vocabulary_fingerprint() != one.vocabulary_fingerprint()
+    assert tokenizer("word").vocabulary_fingerprint() != one.vocabulary_fingerprint()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from anaphora.errors import UserError
+from anaphora.cli.output import Output
+from anaphora.errors import RIGHTS, UserError, refused_by_system
 
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting.")]
 OutputFile = Annotated[Path | None, typer.Option(help="Write the translations here.")]
@@ -31,39 +34,77 @@ def count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def check_new_file(path: Path | None, *, force: bool) -> None:
-    """Before any work: is there room for the output, and nothing in its place?"""
+def check_new_file(path: Path | None, *, force: bool, inputs: Iterable[str] = ()) -> None:
+    """Before any work: may the output be written there, and is nothing in its place? Never over the input itself."""
+    from anaphora.folder import is_device
+    from anaphora.text.formats import place
+
     if path is None:
         return
-    if path.exists() and not force:
-        raise UserError("exists already", file=path, cure="choose another file or add --force")
-    if not path.absolute().parent.is_dir():
-        raise UserError("there is no such folder", file=path.parent, cure="make it first")
+    try:
+        if is_device(path):
+            return
+        if path.is_dir():
+            raise UserError("is a folder, not a file", file=path, cure="name a file to write, in it for example")
+        for name in inputs:
+            read = Path(name) if name == "-" else place(name, "source").path
+            if path.exists() and read.exists() and path.samefile(read):
+                raise UserError("is the input itself", file=path, cure="choose another file for the output")
+        if path.exists() and not force:
+            raise UserError("exists already", file=path, cure="choose another file or add --force")
+        folder = path.resolve().parent
+        if not folder.is_dir():
+            raise UserError("there is no such folder", file=path.parent, cure="make it first")
+        if not os.access(folder, os.W_OK):
+            raise UserError("no file can be made in this folder", file=path.parent, cure=RIGHTS)
+    except OSError as error:
+        raise refused_by_system(error, "cannot be written", file=path) from None
+    except RuntimeError:  # what Python 3.11 and 3.12 make of links that point at one another
+        raise UserError("is a link that leads nowhere", file=path, cure="name a file to write") from None
 
 
-def read_stdin() -> Iterator[str]:
-    """Lines of stdin as they come, split on \\n only."""
+def read_stdin(notes: Counter[str] | None = None) -> Iterator[str]:
+    """Lines of stdin as they come, split on \\n only; `notes` counts what was tidied."""
+    from anaphora.text.formats import tidy
+
+    notes = Counter() if notes is None else notes
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
             text = line.removesuffix(b"\n").decode("utf-8")
-            yield text.removeprefix("\ufeff") if number == 1 else text  # a byte-order mark, as in files
         except UnicodeDecodeError as error:
             raise UserError(
                 f"is not UTF-8 (byte {error.start + 1} of the line)",
                 file="stdin",
                 line=number,
-                cure="convert it: iconv",
+                cure="convert it: iconv -f LATIN1 -t UTF-8 (with the encoding it has)",
             ) from None
+        if number == 1 and text.startswith("\ufeff"):  # a byte-order mark, as in files
+            text = text[1:]
+            notes["bom"] += 1
+        if text.endswith("\r"):
+            text = text[:-1]
+            notes["crlf"] += 1
+        yield text if text.isprintable() else tidy(text, notes, "stdin", number, strict=False)
 
 
-def read_side(files: list[str], side: str) -> list[str]:
-    """All lines of one side of a corpus."""
+def read_side(files: list[str], side: str, notes: Counter[str] | None = None) -> list[str]:
+    """All lines of a text to translate: N lines in, N lines out, so what can be read is read."""
     from anaphora.text.formats import read_rows
 
-    return [row[0] for row in read_rows({side: files})]
+    return [row[0] for row in read_rows({side: files}, notes, strict=False)]
 
 
-def read_pairs(source: list[str] | None, target: list[str] | None) -> tuple[list[str], list[str]]:
+def warn_of_notes(out: Output, notes: Mapping[str, int]) -> None:
+    """One line that counts all that was odd about the text."""
+    from anaphora.text.formats import describe_notes
+
+    if said := describe_notes(notes):
+        out.say(f"warning: {said}")
+
+
+def read_pairs(
+    source: list[str] | None, target: list[str] | None, notes: Counter[str] | None = None
+) -> tuple[list[str], list[str]]:
     """Both sides, line for line; a table (.tsv, .jsonl, .parquet) may hold the two."""
     from anaphora.text.formats import read_rows, same_table
 
@@ -72,5 +113,7 @@ def read_pairs(source: list[str] | None, target: list[str] | None) -> tuple[list
     target = target or same_table(source)
     if not target:
         raise UserError("no target text given", cure="give --target FILE")
-    rows = list(read_rows({"source": source, "target": target}))
+    rows = list(read_rows({"source": source, "target": target}, notes))
+    if not rows:
+        raise UserError("there are no lines in this file", file=source[0], cure="give files with at least one line")
     return [row[0] for row in rows], [row[1] for row in rows]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from anaphora.cli.arguments import Force, OutputFile, Set, check_new_file, count, decoding_settings, read_pairs
+from anaphora.cli.arguments import (
+    Force,
+    OutputFile,
+    Set,
+    check_new_file,
+    count,
+    decoding_settings,
+    read_pairs,
+    warn_of_notes,
+)
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -32,9 +42,11 @@ def evaluate(
     from anaphora.folder import write_text
 
     out = Output(as_json=json, quiet=quiet)
-    check_new_file(output, force=force)
+    check_new_file(output, force=force, inputs=[*(source or ()), *(target or ())])
     bleu([""], [""], tokenize=tokenize)  # an unknown tokeniser is named before the work is done
-    sources, targets = read_pairs(source, target)
+    notes: Counter[str] = Counter()
+    sources, targets = read_pairs(source, target, notes)
+    warn_of_notes(out, notes)
     decoding = decoding_settings(set_, beam=beam)
     loaded = api.load(model, device)
     with out.bar("translating", len(sources)) as bar:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ def info(
 ) -> None:
     """Say what a model is, what it learned from, what it cost and how good it was found."""
     from anaphora import api
-    from anaphora.training.reporting import describe, duration, short
+    from anaphora.training.reporting import short
 
     out = Output(as_json=json, quiet=quiet)
     found = api.load(model, device).info()
@@ -39,6 +39,20 @@ def info(
         ("forward pass", f"{short(found['flops_per_pair'])}FLOP ({found['flops_note']})"),
         ("decoding cache", f"{found['cache_bytes_per_token']:,} bytes a token and hypothesis"),
     ]
+    try:
+        rows += _learned(metrics)
+    except (KeyError, TypeError, ValueError, AttributeError):  # the model works without it
+        rows.append(("metrics", "metrics.json is damaged: nothing is known of training"))
+    for name, text in rows:
+        out.result(f"{name:>14}  {text}")
+    out.finish(found)
+
+
+def _learned(metrics: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the folder's metrics.json says of training."""
+    from anaphora.training.reporting import describe, duration, short
+
+    rows: list[tuple[str, str]] = []
     if trained := metrics.get("trained_on"):
         rows.append(("learned from", f"{trained['pairs']:,} pairs of {' '.join(trained['source'])}"))
     if cost := metrics.get("cost"):
@@ -55,6 +69,4 @@ def info(
             rows.append(("", metrics["validation"]["bleu_signature"]))
     if metrics.get("weights"):
         rows.append(("weights", metrics["weights"]))
-    for name, text in rows:
-        out.result(f"{name:>14}  {text}")
-    out.finish(found)
+    return rows

@@ -85,7 +85,7 @@ class Output:
     def finish(self, document: dict[str, Any]) -> None:
         """The command's JSON object, where asked for."""
         if self.as_json:
-            print(json.dumps(_finite(document), ensure_ascii=False), flush=True)
+            print(json_line(document), flush=True)
 
     @contextmanager
     def bar(self, what: str, total: int | None = None) -> Iterator[Callable[[int], None] | None]:
@@ -100,6 +100,16 @@ class Output:
         with Progress(*columns, console=console, transient=True) as progress:
             task = progress.add_task(what, total=total)
             yield lambda lines: progress.update(task, advance=lines)
+
+
+def json_line(document: dict[str, Any]) -> str:
+    """One line of JSON; names of files that are no UTF-8 are escaped, so that any reader takes the line."""
+    line = json.dumps(_finite(document), ensure_ascii=False)
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(_finite(document))
+    return line
 
 
 def _finite(value: Any) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from anaphora.cli.arguments import read_pairs
+from anaphora.cli.arguments import read_pairs, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -24,7 +25,9 @@ def score(
     from anaphora import api
 
     out = Output(as_json=json, quiet=quiet)
-    sources, targets = read_pairs(source, target)
+    notes: Counter[str] = Counter()
+    sources, targets = read_pairs(source, target, notes)
+    warn_of_notes(out, notes)
     loaded = api.load(model, device)
     documents, total, tokens, unscored = [], 0.0, 0, 0
     with out.bar("scoring", len(sources)) as bar:

@@ -35,4 +35,10 @@ def build(config: TransformerConfig, source_vocabulary: int, target_vocabulary: 
     try:
         return TransformerTranslator(config, source_vocabulary, target_vocabulary)
     except ValueError as error:
-        raise UserError(str(error)) from None
+        raise UserError(str(error), cure="change that setting of the model") from None
+    except (RuntimeError, MemoryError, OverflowError) as error:
+        why = (str(error).splitlines() or ["memory"])[0]
+        raise UserError(
+            f"a model {config.dim:,} wide with {config.layers:,} layers cannot be made here ({why})",
+            cure="take a smaller model: model.dim, model.layers, model.feed_forward, model.max_length",
+        ) from None

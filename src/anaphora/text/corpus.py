@@ -43,6 +43,12 @@ class DataConfig:
     seed: int = 1
     """Another seed holds out other pairs."""
 
+    def __post_init__(self) -> None:
+        for name, least in (("max_length", 1), ("tokenizer_lines", 1), ("hold_out", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, not {value}")
+
     def sides(self) -> Sides:
         return {side: files for side, files in (("source", self.source), ("target", self.target)) if files}
 
@@ -70,10 +76,9 @@ class Corpus:
         for path in sorted(Path(folder).glob("*.arrow")):
             try:
                 shards.append(pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0))
-            except pa.ArrowException as error:
-                raise UserError(
-                    f"this shard is damaged ({error})", file=path, cure="prepare the corpus again"
-                ) from error
+            except (pa.ArrowException, OSError) as error:
+                cure = f"delete the folder {Path(folder).parent}; `anaphora train` prepares it anew"
+                raise UserError(f"this shard is damaged ({error})", file=path, cure=cure) from error
         if not shards:
             raise UserError("there is no prepared corpus here", file=folder, cure="prepare the corpus first")
         names = shards[0].schema.names

@@ -6,8 +6,10 @@ for files with columns which column: `pairs.tsv#2` (columns count from 1; there 
 any other side column 1 or the key of its own name.
 
 Everything streams. A line ends at "\\n" and nowhere else: U+2028, "\\x0b" or "\\x85" inside a line are text, and tools
-that split there shift one side against the other. Only what editors add is taken off, and counted: a byte-order mark at
-the start, "\\r" at line ends. A line break inside a JSON or Parquet string becomes a space, since a line is a line.
+that split there shift one side against the other; such lines are counted. Only what editors add is taken off, and
+counted: a byte-order mark at the start, "\\r" at line ends. A line break inside a JSON or Parquet string becomes a
+space, since a line is a line. A NUL is no text, it is what UTF-16 and binary files look like: it stops the reader, or,
+where `strict` is off (text to translate: N lines in, N lines out), becomes a space and is counted.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ import json
 import lzma
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
@@ -26,9 +28,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, refused_by_system
 
 BLOCK = 1 << 20  # bytes read at a time
+LONGEST_LINE = 1 << 28  # bytes: a file with a longer one is no text, and would fill the memory
 COMPRESSIONS = (".gz", ".xz", ".zst")
 
 
@@ -42,9 +45,14 @@ class Place(NamedTuple):
 
 def place(name: str, side: str) -> Place:
     """Read `path#column`, with the column the side has by default."""
+    if not name:
+        raise UserError("the name of a file is empty", cure=f"name the file of the {side}")
+    if name == "-" and not Path(name).exists():
+        raise UserError("- would be stdin, which cannot be read here", cure="write the text into a file first")
     path, _, column = name.rpartition("#")
-    if not path or Path(name).exists():  # a "#" may be part of the file's own name
-        path, column = name, ""
+    with suppress(OSError, ValueError):  # a name that no file can have is refused when it is opened
+        if not path or Path(name).exists():  # a "#" may be part of the file's own name
+            path, column = name, ""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
@@ -68,14 +76,33 @@ def same_table(source: list[str]) -> list[str]:
     return list(source) if tables else []
 
 
-def read_rows(sides: dict[str, list[str]], notes: Counter[str] | None = None) -> Iterator[tuple[str, ...]]:
-    """The rows of a corpus, one string a side; `notes` counts what was tidied (bom, crlf, newline).
+NOTES = {
+    "bom": ("byte-order mark taken off", "byte-order marks taken off"),
+    "crlf": (r"line end \r\n read as \n", r"line ends \r\n read as \n"),
+    "newline": ("line break inside a line became a space", "line breaks inside lines became spaces"),
+    "separator": ("line holds a separator such as U+2028", "lines hold separators such as U+2028"),
+    "nul": ("line holds NUL characters, read as spaces", "lines hold NUL characters, read as spaces"),
+}
+"""What reading counts, in words."""
+SEPARATORS = "\r\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e"  # where other tools, and Python's splitlines, begin a new line
+
+
+def describe_notes(notes: Mapping[str, int]) -> str:
+    """`{"bom": 1, "crlf": 20}` -> "1 byte-order mark taken off, 20 line ends \\r\\n read as \\n"."""
+    words = {name: NOTES.get(name, (name, name)) for name in notes}
+    return ", ".join(f"{number:,} {words[name][number > 1]}" for name, number in notes.items() if number)
+
+
+def read_rows(
+    sides: dict[str, list[str]], notes: Counter[str] | None = None, *, strict: bool = True
+) -> Iterator[tuple[str, ...]]:
+    """The rows of a corpus, one string a side; `notes` counts what was tidied and what is odd (see `NOTES`).
 
     >>> list(read_rows({"source": ["train.de"], "target": ["train.en"]}))  # doctest: +SKIP
     [("Zwei junge weiße Männer …", "Two young, White males …"), …]
     """
     notes = Counter() if notes is None else notes
-    columns = [read_column(places, side, notes) for side, places in sides.items()]
+    columns = [read_column(places, side, notes, strict=strict) for side, places in sides.items()]
     counts = [0] * len(columns)
     for number, row in enumerate(zip_longest(*columns), start=1):
         if None in row:  # a side has ended; count the others to the end, to name both numbers
@@ -84,20 +111,44 @@ def read_rows(sides: dict[str, list[str]], notes: Counter[str] | None = None) ->
                 counts[side] += sum(1 for _ in column)
             named = list(zip(sides, counts))
             (_, least), (_, most) = min(named, key=lambda s: s[1]), max(named, key=lambda s: s[1])
-            said = [f"{', '.join(sides[side])} has {count:,} lines" for side, count in named if count in (least, most)]
+            said = [
+                f"{', '.join(sides[side])} has {count:,} line{'s' * (count != 1)}"
+                for side, count in named
+                if count in (least, most)
+            ]
             raise UserError(
                 f"the sides do not match: {' but '.join(said)}", cure="line n of each side must translate line n"
             )
         yield row
 
 
-def read_column(places: list[str], side: str, notes: Counter[str]) -> Iterator[str]:
+def read_column(places: list[str], side: str, notes: Counter[str], *, strict: bool = True) -> Iterator[str]:
     """All lines of one side, file after file."""
     readers: dict[str, Callable[[Place, Counter[str]], Iterator[str]]]
     readers = {"text": _lines, "tsv": _tsv, "jsonl": _jsonl, "parquet": _parquet}
     for name in places:
         where = place(name, side)
-        yield from readers[where.format](where, notes)
+        for number, text in enumerate(readers[where.format](where, notes), start=1):
+            # characters that hardly any line has: one look each, and the usual line goes through
+            yield text if text.isprintable() else tidy(text, notes, where.path, number, strict=strict)
+
+
+def tidy(text: str, notes: Counter[str], file: Path | str, line: int, *, strict: bool) -> str:
+    """What control characters mean for a line: separators are counted; a NUL is refused, or counted and made a
+    space."""
+    if any(separator in text for separator in SEPARATORS):
+        notes["separator"] += 1
+    if "\0" not in text:
+        return text
+    if strict:
+        raise UserError(
+            f"character {text.index(chr(0)) + 1} of this line is NUL, as in UTF-16 or binary files",
+            file=file,
+            line=line,
+            cure=f"convert the file: iconv -f UTF-16 -t UTF-8 {Path(file).name}, or take the NULs out: tr -d '\\000'",
+        )
+    notes["nul"] += 1
+    return text.replace("\0", " ")
 
 
 # -- the four formats --------------------------------------------------------------------------------------------------
@@ -122,8 +173,11 @@ def _jsonl(where: Place, notes: Counter[str]) -> Iterator[str]:
     for number, line in enumerate(_lines(where, notes), start=1):
         try:
             document = json.loads(line)
-        except ValueError as error:
-            raise UserError(f"this line is not JSON ({error})", file=where.path, line=number) from error
+        except (ValueError, RecursionError) as error:
+            why = first_line(error) if line.strip() else "it is empty"
+            raise UserError(
+                f"this line is not JSON ({why})", file=where.path, line=number, cure="mend or delete the line"
+            ) from error
         if not isinstance(document, dict):
             raise UserError(
                 "this line is not a JSON object", file=where.path, line=number, cure='write {"key": "text"}'
@@ -138,7 +192,12 @@ def _jsonl(where: Place, notes: Counter[str]) -> Iterator[str]:
         text = document[where.column]
         if not isinstance(text, str):
             found = "null" if text is None else type(text).__name__
-            raise UserError(f"{where.column!r} holds {found}, not a string", file=where.path, line=number)
+            raise UserError(
+                f"{where.column!r} holds {found}, not a string",
+                file=where.path,
+                line=number,
+                cure="put the text in quotes, or leave the line out",
+            )
         if "\\u" in line:
             try:
                 text.encode()
@@ -155,13 +214,13 @@ def _jsonl(where: Place, notes: Counter[str]) -> Iterator[str]:
 def _parquet(where: Place, notes: Counter[str]) -> Iterator[str]:
     import pyarrow.parquet as parquet
 
-    with _reading(where.path):
+    with reading(where.path):
         if where.path.suffix.lower() in COMPRESSIONS:  # Parquet is read from its end, so it is unpacked in memory
-            with _open(where.path) as stream:
+            with opened(where.path) as stream:
                 file = parquet.ParquetFile(pa.BufferReader(b"".join(iter(lambda: stream.read(BLOCK), b""))))
         else:
             file = parquet.ParquetFile(where.path)
-    names = file.schema_arrow.names
+        names = file.schema_arrow.names
     if where.column not in names:
         raise UserError(
             f"there is no column {where.column!r}",
@@ -170,14 +229,21 @@ def _parquet(where: Place, notes: Counter[str]) -> Iterator[str]:
         )
     kind = file.schema_arrow.field(where.column).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise UserError(f"column {where.column!r} holds {kind}, not strings", file=where.path)
+        raise UserError(
+            f"column {where.column!r} holds {kind}, not strings", file=where.path, cure="name a column of text"
+        )
     number = 0
-    with _reading(where.path):
+    with reading(where.path):
         for batch in file.iter_batches(columns=[where.column]):
             for text in batch.column(0).to_pylist():
                 number += 1
                 if text is None:
-                    raise UserError(f"{where.column!r} holds null, not a string", file=where.path, line=number)
+                    raise UserError(
+                        f"{where.column!r} holds null, not a string",
+                        file=where.path,
+                        line=number,
+                        cure="leave out or fill the rows without text",
+                    )
                 yield _one_line(text, notes)
 
 
@@ -193,15 +259,25 @@ def _one_line(text: str, notes: Counter[str]) -> str:
 
 def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
     """Lines of UTF-8, parted at line feeds only; a last line without one counts like the others."""
-    number, rest, first = 0, b"", True
-    with _reading(where.path), _open(where.path) as stream:
+    number, first = 0, True
+    rest: list[bytes] = []  # the beginning of a line whose end has not been read yet
+    with reading(where.path), opened(where.path) as stream:
         while True:
             block = stream.read(BLOCK)
-            whole, feed, rest = (rest + block).rpartition(b"\n") if block else (rest, b"", b"")
+            if block and b"\n" not in block:
+                rest.append(block)
+                if len(rest) * BLOCK > LONGEST_LINE and sum(map(len, rest)) > LONGEST_LINE:
+                    raise UserError(
+                        f"this line has more than {LONGEST_LINE >> 20} MB; lines of text end at \\n",
+                        file=where.path,
+                        line=number + 1,
+                        cure="check that this is a text file, one sentence a line",
+                    )
+                continue
+            ended, _, begun = block.rpartition(b"\n")
+            whole, rest = b"".join((*rest, ended)), [begun] if begun else []
             if not block and not whole:
                 return
-            if block and not feed:  # no line ends here: `rpartition` left everything in `rest`
-                continue
             if first and whole.startswith(b"\xef\xbb\xbf"):
                 whole = whole[3:]
                 notes["bom"] += 1
@@ -229,7 +305,7 @@ def _decode(block: bytes, path: Path, before: int) -> str:
         ) from error
 
 
-def _open(path: Path) -> Any:
+def opened(path: Path) -> Any:
     """A stream of the file's bytes, unpacked."""
     suffix = path.suffix.lower()
     if suffix == ".gz":
@@ -239,23 +315,37 @@ def _open(path: Path) -> Any:
     return pa.input_stream(str(path), compression="zstd") if suffix == ".zst" else path.open("rb")
 
 
+def first_line(error: Exception) -> str:
+    """What a library says of a file, without the pages that some add."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
     """Turn what can be wrong with a file into one sentence."""
     try:
         if path.is_dir():
             raise UserError("this is a folder, not a file", file=path, cure="name the files inside it")
         yield
     except FileNotFoundError as error:
-        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        beside: list[str] = []
+        with suppress(OSError):  # there may be no such folder either
+            beside = [other.name for other in path.parent.iterdir() if other.name != path.name]
+        if path.is_symlink():
+            target = path.readlink()
+            raise UserError(f"is a link to {target}, which is not there", file=path, cure="mend the link") from error
         close = get_close_matches(path.name, beside, n=1)
         cure = f"did you mean {close[0]!r}?" if close else "check the path"
         raise UserError("there is no such file", file=path, cure=cure) from error
     except PermissionError as error:
         raise UserError("this file may not be read", file=path, cure=f"chmod +r {path.name}") from error
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
-        if path.suffix.lower() in (*COMPRESSIONS, ".parquet"):
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, UnicodeDecodeError, ValueError) as error:
+        if path.suffix.lower() in (*COMPRESSIONS, ".parquet") and getattr(error, "filename", None) is None:
             raise UserError(
-                f"this archive is damaged or cut short ({error})", file=path, cure="copy or download it again"
+                f"this archive is damaged or cut short ({first_line(error)})",
+                file=path,
+                cure="copy or download it again",
             ) from error
-        raise UserError(f"this file cannot be read ({error})", file=path) from error
+        if isinstance(error, OSError):
+            raise refused_by_system(error, "this file cannot be read", file=path) from error
+        raise UserError(f"this file cannot be read ({first_line(error)})", file=path, cure="check the path") from error

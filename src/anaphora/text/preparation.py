@@ -18,9 +18,10 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from heapq import heappush, heappushpop
-from itertools import chain, islice
+from itertools import chain, combinations, islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -30,13 +31,15 @@ import pyarrow as pa
 from anaphora.errors import UserError
 from anaphora.folder import atomic_folder
 from anaphora.text.corpus import Corpus, Sides
-from anaphora.text.formats import read_rows
+from anaphora.text.formats import place, read_rows
 from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
 
 VERSION = 1
 CHUNK = 8192  # rows encoded at a time
 SHARD_ROWS, SHARD_BYTES = 65_536, 1 << 28  # a shard ends at whichever comes first; Arrow's strings end at 2^31 bytes
 HOLD_OUT_LIMIT = 2_000
+FEWEST = 2  # lines: from one, nothing can be learned but that one
+LONGEST_LESSON = 10_000  # characters: a longer line teaches the tokeniser nothing, and takes it minutes
 
 T = TypeVar("T")
 Progress = Callable[[str, int, int | None], None]  # (stage, done, total if known)
@@ -109,10 +112,15 @@ def prepare(
             return open_prepared(folder)
         if on_change == "raise":
             raise CorpusChanged(changed, folder)
-    if survey.rows == 0:
-        raise UserError(
-            "there is no text in this corpus", file=next(iter(sides.values()))[0], cure="give it some lines"
-        )
+    first = next(iter(sides.values()))[0]
+    if survey.rows < FEWEST:
+        what = "there is no text in this corpus" if not survey.rows else f"this corpus has {survey.rows} line only"
+        raise UserError(what, file=first, cure="give it at least two lines; a useful model needs thousands")
+    for side, other in combinations(sides, 2):
+        if sides[side] == sides[other] and all(place(name, side).format == "text" for name in sides[side]):
+            raise UserError(
+                f"is given as {side} and as {other}", file=sides[side][0], cure=f"name the file of the {other} text"
+            )
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = train_tokenizers(tokenizer, survey.lines, survey.rows, progress)
     if folder.exists() and not there:
@@ -174,7 +182,7 @@ def _survey(sides: Sides, hold_out: int | None, keep: int, seed: int, progress: 
         for hash, texts in zip(hashes.values(), zip(*chunk)):
             hash.update("\n".join(texts).encode() + b"\n")
         if keep:
-            kept += chunk[-rows % every :: every]
+            kept += [row for row in chunk[-rows % every :: every] if max(map(len, row)) <= LONGEST_LESSON]
             while len(kept) > keep:  # too many: every second one of those, and of those to come
                 kept, every = kept[::2], every * 2
         lowest.see(chunk)
@@ -202,7 +210,11 @@ class _Lowest:
         for row in rows if self.number else ():
             digest = hashlib.blake2b("\n".join(row).encode(), digest_size=8, key=self.seed).digest()
             key = int.from_bytes(digest, "big")
-            if not all(row) or key in self.keys or (len(self.heap) == self.number and key >= -self.heap[0][0]):
+            if (
+                not all(map(str.strip, row))
+                or key in self.keys
+                or (len(self.heap) == self.number and key >= -self.heap[0][0])
+            ):
                 continue
             self.keys.add(key)
             if len(self.heap) < self.number:
@@ -250,9 +262,15 @@ def _write(
         valid.add(chunk)
     train.close()
     valid.close()
+    if valid_sides and not valid.rows:
+        raise UserError(
+            f"there is no text to validate on ({_left_out(valid) or 'the file is empty'})",
+            file=next(iter(valid_sides.values()))[0],
+            cure="give it some lines, or leave the validation files out: then a part of the corpus is held out",
+        )
     if not train.rows:
         raise UserError(
-            f"no pair is left to train on ({', '.join(f'{n:,} {why}' for why, n in train.left_out.items())})",
+            f"no pair is left to train on ({_left_out(train)})",
             file=next(iter(sides.values()))[0],
             cure="check that the sides hold text, raise data.max_length, or hold out fewer pairs",
         )
@@ -276,6 +294,10 @@ def _write(
         os.fsync(file.fileno())
 
 
+def _left_out(part: _Shards) -> str:
+    return ", ".join(f"{number:,} {why}" for why, number in part.left_out.items() if number)
+
+
 class _Shards:
     """Writes rows of one part (train, valid) as Arrow files of one record batch each, and counts what it leaves out."""
 
@@ -290,7 +312,7 @@ class _Shards:
     def add(self, numbered: Iterable[tuple[int, tuple[str, ...]]]) -> None:
         """Encode rows, each with its line number in the input."""
         numbered = list(numbered)
-        written = [(line, row) for line, row in numbered if all(row)]
+        written = [(line, row) for line, row in numbered if all(map(str.strip, row))]
         self.left_out["with an empty side"] += len(numbered) - len(written)
         if not written:
             return
@@ -345,9 +367,21 @@ def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise UserError("there is no prepared corpus here", file=folder, cure="prepare the corpus first") from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path) from error
+    kinds = {"settings": dict, "tokenizers": dict, "tokenizer_fingerprints": dict, "train": dict, "valid": dict}
+    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), kind) for key, kind in kinds.items()):
+        raise _damaged(path)
+    if not all({"rows", "tokens", "left_out"} <= manifest[part].keys() for part in ("train", "valid")):
+        raise _damaged(path)
     return manifest
+
+
+def _damaged(path: Path) -> UserError:
+    cure = f"delete the folder {path.parent}; `anaphora train` prepares it anew"
+    return UserError("this file is damaged", file=path, cure=cure)
 
 
 def _tokenizer_settings(tokenizer: TokenizerConfig | dict[str, Tokenizer], lines: int) -> dict[str, Any]:
@@ -379,6 +413,15 @@ def _check(sides: Sides, valid_sides: Sides | None, hold_out: int | None, max_le
     if valid_sides and set(valid_sides) != set(sides):
         missing = ", ".join(sorted(set(sides) ^ set(valid_sides)))
         raise UserError(f"validation files are given for some sides only, not for {missing}", cure="give both or none")
+    for name in chain.from_iterable(chain(sides.values(), (valid_sides or {}).values())):
+        path = place(name, "source").path
+        with suppress(OSError, ValueError):  # a name that no file can have is refused when it is opened
+            if path.exists() and not path.is_file() and not path.is_dir():
+                raise UserError(
+                    "is a pipe or a device, and training reads its text twice",
+                    file=path,
+                    cure="write it into a file first",
+                )
     if max_length < 1:
         raise UserError(f"data.max_length is {max_length}", cure="make it at least 1")
     if hold_out is not None and hold_out < 0:

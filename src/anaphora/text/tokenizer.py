@@ -61,6 +61,14 @@ class TokenizerConfig:
     minimum_count: int = 1
     """Words and characters seen less often than this are left out; merges always need two."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; make it a probability, 0.1 for example")
+        if self.vocabulary is not None and self.vocabulary < 1:
+            raise ValueError(f"vocabulary must be above 0, not {self.vocabulary}")
+        if self.minimum_count < 1:
+            raise ValueError(f"minimum_count must be at least 1, not {self.minimum_count}")
+
 
 def vocabulary_for(pairs: int) -> int:
     """A subword vocabulary sized to the corpus: 2,000 for a few thousand pairs, 32,000 for millions.
@@ -117,9 +125,11 @@ class Tokenizer:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
-            raise UserError(f"cannot read the tokeniser: {error.strerror}", file=path) from error
+            cure = "restore the file; each model has its own"
+            raise UserError(f"cannot read the tokeniser: {error.strerror}", file=path, cure=cure) from error
         except UnicodeDecodeError as error:
-            raise UserError("this is not a tokenizer.json: it is not text", file=path) from error
+            cure = "restore the file; each model has its own"
+            raise UserError("this is not a tokenizer.json: it is not text", file=path, cure=cure) from error
         return cls.from_json(text, file=path)
 
     @classmethod
@@ -127,15 +137,27 @@ class Tokenizer:
         """Rebuild a tokeniser from the text of a `tokenizer.json`."""
         try:
             rust = RustTokenizer.from_str(text)
-        except Exception as error:  # the library raises bare Exception
-            raise UserError(f"this is not a tokenizer.json: {error}", file=file) from error
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # the library raises bare Exception; where it panics, not even that
+            cure = "restore the file; each model has its own"
+            raise UserError(f"this is not a tokenizer.json: {error}", file=file, cure=cure) from error
+        made_here = "use a tokenizer.json that Anaphora made"
         if tuple(rust.id_to_token(i) for i in range(4)) != SPECIALS:
-            raise UserError(
-                f"the first four tokens are not {' '.join(SPECIALS)}",
-                file=file,
-                cure="use a tokenizer.json that Anaphora made",
-            )
-        return cls(rust)
+            raise UserError(f"the first four tokens are not {' '.join(SPECIALS)}", file=file, cure=made_here)
+        ids = rust.get_vocab().values()
+        if len(ids) != rust.get_vocab_size() or set(ids) != set(
+            range(len(ids))
+        ):  # two tokens share an id, or one has none
+            raise UserError("its tokens are not numbered from 0 without a gap", file=file, cure=made_here)
+        tokenizer = cls(rust)
+        try:
+            tokenizer.decode(tokenizer.encode(f"a ⟨s⟩ é {tokenizer.kind}"))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # it parses, and yet cannot cut a line
+            raise UserError(f"this tokeniser does not work ({error})", file=file, cure=made_here) from error
+        return tokenizer
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `tokenizer.json`, whole or not at all."""
@@ -153,6 +175,12 @@ class Tokenizer:
     def fingerprint(self) -> str:
         """Sixteen bytes, in hex, that change whenever the tokeniser does."""
         return hashlib.sha256(self.rust.to_str().encode()).hexdigest()[:32]
+
+    def vocabulary_fingerprint(self) -> str:
+        """Sixteen bytes, in hex, of the tokens in their order: what the rows of a model's tables mean."""
+        vocabulary = self.rust.get_vocab()
+        tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+        return hashlib.sha256(json.dumps(tokens).encode()).hexdigest()[:32]
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 

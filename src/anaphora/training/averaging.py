@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.folder import WEIGHTS
+from anaphora.models.weights import read_weights
 
 
 class MovingAverage:
@@ -45,12 +46,10 @@ class MovingAverage:
 
 def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
     """The mean of the weights of several checkpoints, summed in float64."""
-    from safetensors.torch import load_file
-
     total: dict[str, Tensor] = {}
     kinds: dict[str, torch.dtype] = {}
     for checkpoint in checkpoints:
-        for name, tensor in load_file(checkpoint / WEIGHTS).items():
+        for name, tensor in read_weights(checkpoint / WEIGHTS).items():
             kinds[name] = tensor.dtype
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
     return {name: (tensor / len(checkpoints)).to(kinds[name]) for name, tensor in total.items()}

@@ -21,6 +21,7 @@ def write_card(
     weights: str,
     scores: dict[str, Any],
     parameters: int,
+    vocabularies: dict[str, str],
     device: str,
     finished: bool,
 ) -> None:
@@ -48,6 +49,7 @@ def write_card(
             "step": progress.step,
             "finished_step": progress.step if finished else None,
             "parameters": parameters,
+            "vocabularies": vocabularies,
             "validation": scores,
             "trained_on": trained,
             "cost": cost,

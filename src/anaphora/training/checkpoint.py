@@ -23,8 +23,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from anaphora.errors import UserError
 from anaphora.folder import CHECKPOINTS, WEIGHTS, atomic_folder, discard, readable
-from anaphora.models.weights import load_weights, model_weights, read_weights
+from anaphora.models.weights import load_weights, model_weights, read_weights, store_tensors
 from anaphora.training.averaging import MovingAverage
 
 STATE, PROGRESS = "training.safetensors", "progress.json"
@@ -77,8 +78,6 @@ class Checkpoints:
     def save(
         self, model: nn.Module, optimiser: torch.optim.Optimizer, ema: MovingAverage | None, progress: Progress
     ) -> Path:
-        from safetensors.torch import save_file
-
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.path(progress.step)
         state = _optimiser_tensors(model, optimiser)
@@ -88,10 +87,9 @@ class Checkpoints:
         live = model_weights(model)
         if ema is not None:
             state |= {f"live.{name}": tensor for name, tensor in live.items()}
-        metadata = {"format": "pt"}  # one key: the file is then a function of the state, byte for byte
         with atomic_folder(path) as temporary:
-            save_file(live if ema is None else live | ema.mean, temporary / WEIGHTS, metadata)
-            save_file({name: tensor.contiguous() for name, tensor in state.items()}, temporary / STATE, metadata)
+            store_tensors(temporary / WEIGHTS, live if ema is None else live | ema.mean)
+            store_tensors(temporary / STATE, {name: tensor.contiguous() for name, tensor in state.items()})
             for name in (WEIGHTS, STATE):
                 readable(temporary / name)
             (temporary / PROGRESS).write_text(json.dumps(asdict(progress), indent=2), encoding="utf-8")
@@ -126,8 +124,12 @@ class Checkpoints:
     def read_progress(self, path: Path) -> Progress:
         """What another version wrote and this one does not know is left aside; what is missing has its default."""
         known = {entry.name for entry in fields(Progress)}
-        stored = json.loads((path / PROGRESS).read_text(encoding="utf-8"))
-        return Progress(**{name: value for name, value in stored.items() if name in known})
+        try:
+            stored = json.loads((path / PROGRESS).read_text(encoding="utf-8"))
+            return Progress(**{name: value for name, value in stored.items() if name in known})
+        except (OSError, ValueError, AttributeError) as error:
+            cure = f"delete the folder {path.name}: the run goes on from the checkpoint before it"
+            raise UserError(f"cannot be read ({error})", file=path / PROGRESS, cure=cure) from None
 
 
 def step_of(path: Path) -> int:
