@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from toy_translator import ToyTranslator
 
 from anaphora.decoding.scoring import score
-from anaphora.decoding.search import DecodingConfig, Hypothesis, evaluating, largest, length_penalty, search
+from anaphora.decoding.search import DecodingConfig, Hypothesis, best_continuations, evaluating, length_penalty, search
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
@@ -292,14 +292,18 @@ def test_finished_sentences_are_no_longer_computed():
     assert model.rows_stepped <= 16 * 4 + 50
 
 
-@pytest.mark.parametrize("vocabulary", [8, 700, 5000, 128 * 30])
-def test_largest_is_topk(vocabulary):
-    scores = torch.randn(6, vocabulary)
-    scores[:, :3] = -math.inf
-    values, places = largest(scores, 5)
-    truth = scores.topk(5)
-    assert torch.equal(values, truth.values)
-    assert torch.equal(places, truth.indices)
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("vocabulary", [3, 8, 700, 5000, 128 * 30])
+def test_best_continuations_are_the_best_of_all(vocabulary, rows):
+    scores = torch.randn(4 * rows, vocabulary)
+    scores[:, :1] = -math.inf
+    live = torch.randn(4, rows)
+    live[1, 1:] = -math.inf  # as at the first step: one row speaks for all
+    best, places = best_continuations(scores, live)
+    every = (live.view(-1, 1) + scores).view(4, rows * vocabulary)
+    assert torch.equal(best, every.topk(rows).values)
+    assert torch.equal(every.gather(1, places), best)
+    assert all(len(set(row)) == rows for row in places.tolist())
 
 
 @pytest.mark.parametrize(

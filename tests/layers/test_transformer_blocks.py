@@ -76,16 +76,18 @@ def test_decoder_step_is_the_parallel_pass(norm: str) -> None:
     x = vectors(2 * beam, length, DIM)
     whole = block(x, memory.repeat_interleave(beam, 0), mask.repeat_interleave(beam, 0))
     remembered = block.cross_attention.remember(memory)
-    cache = (torch.zeros(2 * beam, 2, length, DIM // 2).double(), torch.zeros(2 * beam, 2, length, DIM // 2).double())
+    cache = (torch.zeros(2, 2, length * beam, DIM // 2).double(), torch.zeros(2, 2, length * beam, DIM // 2).double())
     for t in range(length):
-        position = torch.full((2 * beam,), t)
-        out, weights = block.step(x[:, [t]], cache, remembered, mask, position=position, bound=t + 1, weights=True)
-        torch.testing.assert_close(out[:, 0], whole[:, t])
+        now = x[:, t].view(2, beam, DIM)
+        slot = torch.tensor([(head * length + t) * beam + k for head in range(2 * 2) for k in range(beam)])
+        seen = torch.eye(beam, dtype=torch.bool).repeat(1, t + 1).expand(2, 1, -1, -1)  # each row its own past
+        out, weights = block.step(now, cache, remembered, mask, slot=slot, seen=seen, weights=True)
+        torch.testing.assert_close(out.flatten(0, 1), whole[:, t])
         assert weights is not None
-        assert weights.shape == (2 * beam, 2, 5)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(2 * beam, 2).double())
-        assert (weights[:beam, :, 3:] == 0).all()  # the first sentence has three real tokens
-        again, none = block.step(x[:, [t]], cache, remembered, mask, position=position, bound=t + 1)
+        assert weights.shape == (2, 2, beam, 5)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, beam).double())
+        assert (weights[0, :, :, 3:] == 0).all()  # the first sentence has three real tokens
+        again, none = block.step(now, cache, remembered, mask, slot=slot, seen=seen)
         assert none is None
         assert torch.equal(again, out)  # asking for the weights changes nothing
 

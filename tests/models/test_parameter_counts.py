@@ -94,5 +94,5 @@ def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
 def test_bytes_per_token_are_those_of_a_state() -> None:
     model = micro(decoder_layers=3)
     state = model.start(torch.ones(1, 4, dtype=torch.long), torch.tensor([4]), 1, 10)
-    held = sum(state.past[name].numel() * state.past[name].element_size() for name in state.growing)
+    held = sum(state.memory[name].numel() * state.memory[name].element_size() for name in state.growing)
     assert model.cache_bytes_per_token() == held // 10

@@ -19,11 +19,9 @@ IMPOSSIBLE = -1e4
 """Stands for the log-probability of a forced token that the model gives no probability at all."""
 
 
-def forbidden_tokens(vocabulary: int, *, unknown: bool, device: torch.device) -> Tensor:
-    """(V,): 0, or -inf for what is never said: padding, the begin mark, and (unless asked for) the unknown token."""
-    mask = torch.zeros(vocabulary, device=device)
-    mask[[PAD, BOS] if unknown else [PAD, BOS, UNK]] = FORBIDDEN
-    return mask
+def forbidden_tokens(*, unknown: bool, device: torch.device) -> Tensor:
+    """What is never said: padding, the begin mark, and (unless asked for) the unknown token."""
+    return torch.tensor([PAD, BOS] if unknown else [PAD, BOS, UNK], device=device)
 
 
 def block_repeats(scores: Tensor, history: Tensor, n: int) -> None:

@@ -110,24 +110,24 @@ class DecoderBlock(nn.Module):
         memory: tuple[Tensor, Tensor],
         mask: Tensor | None,
         *,
-        position: Tensor,
-        bound: int,
+        slot: Tensor,
+        seen: Tensor,
         weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """One token a row: x (R, 1, dim), cache (R, H, L, D) twice, memory (B, H, S, D) twice -> (R, 1, dim), and where
-        asked what each row looked at, (R, H, S).
+        """One token a row: x (B, K, dim), K rows a sentence, memory (B, H, S, D) twice -> (B, K, dim), and where asked
+        what each row looked at, (B, H, K, S).
 
-        The rows of one sentence are the queries of one attention over its memory: (B, beam, dim). Nothing is copied.
+        The rows of one sentence are the queries of one attention over its memory, and of one over all that any of them
+        has said (cache, slot and seen: see MultiHeadAttention.step). Nothing is copied.
         """
         looked: list[Tensor] = []
 
         def cross(x: Tensor) -> Tensor:
-            grouped = x.view(memory[0].shape[0], -1, x.shape[-1])  # (B, beam, dim)
             if weights:
-                looked.append(self.cross_attention.weights(grouped, memory[0], mask=mask))  # (B, H, beam, S)
-            return self.cross_attention.look(grouped, *memory, mask=mask).view_as(x)
+                looked.append(self.cross_attention.weights(x, memory[0], mask=mask))
+            return self.cross_attention.look(x, *memory, mask=mask)
 
-        x = self.around_attention(x, lambda x: self.attention.step(x, *cache, position, bound))
+        x = self.around_attention(x, lambda x: self.attention.step(x, *cache, slot, seen))
         x = self.around_cross_attention(x, cross)
         x = self.around_feed_forward(x, self.feed_forward)
-        return x, looked[0].transpose(1, 2).flatten(0, 1) if looked else None
+        return x, looked[0] if looked else None

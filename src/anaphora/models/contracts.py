@@ -25,7 +25,8 @@ class DecoderState:
     beam: int
     """Rows per sentence."""
     memory: dict[str, Tensor]
-    """Per sentence: (B, ...). Written by `start`, read by every `step`; shared by the rows of a sentence."""
+    """Per sentence: (B, ...), shared by its rows: what `start` wrote of the source; a cache that keeps what all of them
+    have said as one tree may stand here too, so that reordering rows moves nothing in it."""
     past: dict[str, Tensor]
     """Per row: (R, ...). `past["position"]` (R,) counts the tokens each row has taken; a cache has its time axis at
     dimension 2: (R, H, max_length, D)."""
@@ -33,7 +34,8 @@ class DecoderState:
     """An upper bound, known on the host, of the positions in use: a plain engine may look at `cache[:, :, :bound]`
     alone. A captured step sets it to max_length once and leaves it."""
     growing: frozenset[str] = field(default_factory=frozenset)
-    """Names in `past` that have a time axis at dimension 2, of which only `bound` positions need to be moved."""
+    """Names of caches that have a time axis at dimension 2, of which only `bound` positions need to be moved; in
+    `memory`, where the rows of a sentence share the cache, `bound * beam`."""
 
     @property
     def sentences(self) -> int:
@@ -54,13 +56,23 @@ class DecoderState:
         return self
 
     def select(self, sentences: Tensor) -> DecoderState:
-        """Keep these sentences only, in this order: (B',). The others are finished."""
+        """Keep these sentences only, in this order: (B',), at most as many as there are. The others are finished; the
+        caches of the new state are the first places of the old one's."""
         offsets = torch.arange(self.beam, device=sentences.device)
         rows = (sentences[:, None] * self.beam + offsets).flatten()  # (B' * beam,)
+
+        def keep(name: str, tensor: Tensor, index: Tensor, used: int) -> Tensor:
+            if name not in self.growing:
+                return tensor.index_select(0, index)
+            kept = tensor[: len(index)]
+            kept[:, :, :used] = tensor[:, :, :used].index_select(0, index)
+            return kept
+
+        shared = self.bound * self.beam
         return DecoderState(
             beam=self.beam,
-            memory={name: tensor.index_select(0, sentences) for name, tensor in self.memory.items()},
-            past={name: tensor.index_select(0, rows) for name, tensor in self.past.items()},
+            memory={name: keep(name, tensor, sentences, shared) for name, tensor in self.memory.items()},
+            past={name: keep(name, tensor, rows, self.bound) for name, tensor in self.past.items()},
             bound=self.bound,
             growing=self.growing,
         )

@@ -20,6 +20,9 @@ from anaphora.layers.embedding import Embedding, Positions
 from anaphora.layers.transformer import Activation, DecoderBlock, EncoderBlock, FeedForward, Norm
 from anaphora.models.contracts import DecoderState, Translator
 
+SLICE = 512
+"""Tokens of the vocabulary that a decoding step scores in one product on a CPU."""
+
 
 @dataclass(kw_only=True)
 class TransformerConfig:
@@ -123,36 +126,54 @@ class TransformerDecoder(nn.Module):
         return self.norm(x)
 
     def start(self, memory: Tensor, lengths: Tensor, beam: int, max_length: int) -> DecoderState:
-        """Keys and values of the memory, once; empty caches for beam rows a sentence."""
-        rows = memory.shape[0] * beam
-        head = memory.shape[2] // self.heads
-        remembered: dict[str, Tensor] = {"lengths": lengths}
-        past: dict[str, Tensor] = {"position": torch.zeros(rows, dtype=torch.long, device=memory.device)}
+        """Keys and values of the memory, once; empty caches for what `beam` rows a sentence will say.
+
+        The rows of a sentence are branches of one tree, and the caches keep the tree: place `t * beam + k` holds what
+        row k said at position t, for good. Each row has a list of ancestors, the k of every position on its path from
+        the root. When rows are reordered the lists change hands and the caches, a hundred times as large, stay.
+        """
+        batch, _, dim = memory.shape
+        kept: dict[str, Tensor] = {"lengths": lengths}
         for number, block in enumerate(self.blocks):
             key, value = block.cross_attention.remember(memory)  # type: ignore[operator, union-attr]
-            remembered[f"key{number}"], remembered[f"value{number}"] = key, value
-            for name in (f"key{number}", f"value{number}"):
-                past[name] = memory.new_zeros(rows, self.heads, max_length, head)
-        growing = frozenset(past) - {"position"}
-        return DecoderState(beam=beam, memory=remembered, past=past, growing=growing)
+            # laid out as every step's products want them, once
+            kept[f"key{number}"], kept[f"value{number}"] = key.contiguous(), value.contiguous()
+            for name in (f"said_key{number}", f"said_value{number}"):
+                kept[name] = memory.new_zeros(batch, self.heads, max_length * beam, dim // self.heads)
+        past = {
+            "position": torch.zeros(batch * beam, dtype=torch.long, device=memory.device),
+            "ancestors": torch.full((batch * beam, max_length), -1, device=memory.device),  # -1: not there yet
+        }
+        growing = frozenset(name for name in kept if name.startswith("said"))
+        return DecoderState(beam=beam, memory=kept, past=past, growing=growing)
 
     def step(self, x: Tensor, state: DecoderState, *, attention: bool) -> tuple[Tensor, Tensor | None]:
-        """x (R, 1, dim) -> (R, 1, dim), and where asked the last block's cross-attention, mean over heads: (R, S)."""
-        state.bound = min(state.bound + 1, state.past["key0"].shape[2])
+        """x (R, dim) -> (R, dim), and where asked the last block's cross-attention, mean over heads: (R, S)."""
+        position, ancestors, beam = state.past["position"], state.past["ancestors"], state.beam
+        rows, longest = ancestors.shape
+        state.bound = min(state.bound + 1, longest)
         mask = padding_mask(state.memory["lengths"], state.memory["key0"].shape[2])  # (B, 1, 1, S)
-        position, weights = state.past["position"], None
-        for number, block in enumerate(self.blocks):
+        branch = torch.arange(beam, device=x.device)  # (K,)
+        ancestors.view(-1, beam, longest).scatter_(
+            2, position.view(-1, beam, 1), branch.view(1, -1, 1).expand(rows // beam, -1, 1)
+        )
+        head = torch.arange(rows // beam * self.heads, device=x.device).view(-1, self.heads, 1)  # (B, H, 1), all heads
+        slot = ((head * longest + position.view(-1, 1, beam)) * beam + branch).flatten()  # (B * H * K,)
+        seen = ancestors[:, : state.bound, None] == branch  # (R, bound, K)
+        seen = seen.view(-1, 1, beam, state.bound * beam)  # (B, 1, K, bound * K)
+        x, weights = x.view(-1, beam, x.shape[-1]), None  # (B, K, dim)
+        for layer, block in enumerate(self.blocks):
             x, weights = block.step(  # type: ignore[operator]
                 x,
-                (state.past[f"key{number}"], state.past[f"value{number}"]),
-                (state.memory[f"key{number}"], state.memory[f"value{number}"]),
+                (state.memory[f"said_key{layer}"], state.memory[f"said_value{layer}"]),
+                (state.memory[f"key{layer}"], state.memory[f"value{layer}"]),
                 mask,
-                position=position,
-                bound=state.bound,
-                weights=attention and number == len(self.blocks) - 1,
+                slot=slot,
+                seen=seen,
+                weights=attention and layer == len(self.blocks) - 1,
             )
         position.add_(1)  # in place: a captured step finds it where it was
-        return self.norm(x), None if weights is None else weights.mean(dim=1)
+        return self.norm(x).flatten(0, 1), None if weights is None else weights.mean(dim=1).flatten(0, 1)
 
 
 class TransformerTranslator(Translator):
@@ -195,8 +216,19 @@ class TransformerTranslator(Translator):
         self, tokens: Tensor, state: DecoderState, *, attention: bool = False
     ) -> tuple[Tensor, DecoderState, Tensor | None]:
         x = self.target_embedding(tokens[:, None], state.past["position"])  # (R, 1, dim)
-        x, looked = self.decoder.step(x, state, attention=attention)
-        return F.log_softmax(self.projection(x[:, 0]).float(), dim=-1), state, looked
+        x, looked = self.decoder.step(x[:, 0], state, attention=attention)
+        return F.log_softmax(self.logits(x).float(), dim=-1), state, looked
+
+    def logits(self, x: Tensor) -> Tensor:
+        """`projection` for the few rows of a step, (R, dim) -> (R, V). On a CPU the vocabulary is cut into slices: one
+        product as wide as the vocabulary, and of an odd width, takes half as long again."""
+        if x.device.type != "cpu" or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+            return self.projection(x)
+        weight = self.projection.weight
+        logits = x.new_empty(x.shape[0], weight.shape[0])
+        for part, out in zip(weight.split(SLICE), logits.split(SLICE, dim=1)):
+            torch.mm(x, part.t(), out=out)
+        return logits
 
     def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
         c = self.config
