@@ -1,0 +1,225 @@
+"""`anaphora check`: what is wrong with a corpus, before an hour is spent on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anaphora.cli.arguments import count
+from anaphora.cli.output import Device, Json, Output, Quiet, program
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anaphora.text.checking.findings import Finding, Report
+
+EXAMPLES = """Says what would spoil training, with file, line and cure, and what training would cost here.
+
+Examples:
+
+  anaphora check --source train.en --target train.de
+
+  anaphora check --source train.en.gz --target train.de.gz --valid-source val.en --valid-target val.de --no-estimate
+
+  anaphora check --source pairs.tsv --write-clean cleaned
+
+Exit code 2 means that training would refuse this corpus; warnings leave it at 0."""
+
+
+def check(
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]…", help="As for train: data.max_length=100, say.")
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="Text to translate from: .txt .tsv .jsonl .parquet, also .gz .xz .zst.")
+    ] = None,
+    target: Annotated[list[str] | None, typer.Option(help="The same lines in the other language.")] = None,
+    valid_source: Annotated[list[str] | None, typer.Option(help="Validation text.")] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(help="Its other side.")] = None,
+    test_source: Annotated[list[str] | None, typer.Option(help="Test text.")] = None,
+    test_target: Annotated[list[str] | None, typer.Option(help="Its other side.")] = None,
+    write_clean: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the corpus without what was found into this new folder.")
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="What would be trained; transformer: sized to the corpus.")] = (
+        "transformer"
+    ),
+    estimate: Annotated[
+        bool, typer.Option("--estimate/--no-estimate", help="Try some updates, for time and memory.")
+    ] = True,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    from anaphora import api
+    from anaphora.errors import UserError
+
+    output = Output(as_json=json, quiet=quiet)
+    if not source:
+        raise UserError("no text to check", cure="give --source FILE --target FILE")
+    with _stages(output) as progress:
+        report = api.check(
+            source=source,
+            target=target or (),
+            valid_source=valid_source or (),
+            valid_target=valid_target or (),
+            test_source=test_source or (),
+            test_target=test_target or (),
+            recipe=recipe,
+            settings=settings or (),
+            write_clean=write_clean,
+            estimate=estimate,
+            device=device,
+            progress=progress,
+        )
+    if not json:
+        from rich.console import Console
+
+        width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
+        _print(report, Console(highlight=False, width=width), source, target or source)
+    output.finish({**report.document(), "exit_code": report.exit_code})
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)
+
+
+check.__doc__ = EXAMPLES
+
+
+@contextmanager
+def _stages(output: Output) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """One line on stderr that says what is being looked at."""
+    console = output.console
+    if console is None or not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda stage, done, total: bar.update(task, description=stage, completed=done, total=total)
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+def _print(report: Report, console: Console, source: list[str], target: list[str]) -> None:
+    from rich.text import Text
+
+    sizes = {name: part["pairs"] for name, part in report.corpus.items()}
+    counts = [count(sizes["train"], "pair to learn from", "pairs to learn from")]
+    counts += [
+        f"{sizes[name]:,} {what}"
+        for name, what in (("valid", "to validate on"), ("test", "to test on"))
+        if name in sizes
+    ]
+    console.print(Text(f"{', '.join(counts)} ({' '.join(source)} | {' '.join(target)})"), soft_wrap=False)
+    kinds = dict.fromkeys(finding.kind for finding in report.findings)
+    for kind in kinds:
+        console.print()
+        console.print(Text(kind, style="bold"))
+        for found in report.of_kind(kind):
+            _print_finding(found, console)
+    console.print()
+    if not report.findings:
+        console.print(Text("Nothing found to complain of.", style="green"))
+    elif report.stops:
+        console.print(Text("Training would refuse this corpus: mend what is marked ✗ first.", style="bold red"))
+    else:
+        console.print(Text("Nothing here stops training; these are warnings.", style="yellow"))
+    _print_words(report, console)
+    if report.proposal is not None:
+        _print_proposal(report.proposal, console)
+    if report.cleaned is not None:
+        _print_cleaned(report.cleaned, console)
+
+
+def _print_finding(found: Finding, console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    mark, style = ("✗", "bold red") if found.stops else ("!", "yellow")
+    where = found.file if found.line is None else f"{found.file}:{found.line}"
+    text = Text.assemble((where, "cyan"), "  ", found.message)
+    detail = found.details.get(found.line or 0, "")
+    if detail and detail != found.message:
+        text.append(f" (the first: {detail})")
+    if len(found.lines) > 1:
+        shown = ", ".join(map(str, found.lines[:8]))
+        text.append(f"; lines {shown}" + (" …" if found.count > 8 else ""), style="dim")
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    grid.add_row(Text(f"  {mark}", style=style), text)
+    grid.add_row("", Text(f"→ {found.cure}", style="green"))
+    console.print(grid)
+
+
+def _print_words(report: Report, console: Console) -> None:
+    from rich.table import Table
+
+    rows = []
+    for name, spoken in (("train", "held out of training"), ("valid", "validation"), ("test", "test")):
+        for side, found in report.corpus.get(name, {}).get("unknown_words", {}).items():
+            rows.append((f"{side}, {spoken}", f"{found['unknown_tokens']:.1%}", f"{found['unknown_types']:.1%}"))
+    if not rows:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), title="Words that training never shows", title_justify="left")
+    table.title_style = "bold"
+    table.add_column("")
+    table.add_column("of the text", justify="right")
+    table.add_column("of its distinct words", justify="right")
+    for row in rows:
+        table.add_row(*row)
+    console.print()
+    console.print(table)
+
+
+def _print_proposal(proposal: dict[str, Any], console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from anaphora.training.reporting import duration, short
+
+    console.print()
+    if "error" in proposal:
+        console.print(Text("Training here would not begin: ", style="bold red") + Text(proposal["error"]))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, title=f"Training here ({proposal['device']})")
+    table.title_style, table.title_justify = "bold", "left"
+    layers = f"{proposal['layers']}+{proposal['decoder_layers']} layers"
+    size = f"{proposal['dim']} wide, {layers}, {short(proposal['parameters'])} parameters"
+    vocabulary = "/".join(f"{size:,}" for size in proposal["vocabulary"])
+    table.add_row("model", f"{proposal['recipe']}: {size}, vocabulary {vocabulary}")
+    update = f"{proposal['seconds_per_update']:.3g} s an update of at most {proposal['batch_tokens']:,} tokens"
+    table.add_row("speed", f"{update}, {short(proposal['tokens_per_second'])} target tokens/s")
+    if proposal["steps"] is not None:
+        table.add_row("time", f"{duration(proposal['total_seconds'])} for {proposal['steps']:,} updates, at most")
+    table.add_row("memory", f"{proposal['peak_memory'] / 2**30:.2f} GiB at its peak")
+    for note in proposal["notes"]:
+        table.add_row("", note)
+    console.print(table)
+
+
+def _print_cleaned(cleaned: dict[str, Any], console: Console) -> None:
+    from rich.text import Text
+
+    console.print()
+    for name, files in cleaned["files"].items():
+        dropped = cleaned["dropped"][name]
+        why = ", ".join(f"{number:,} {problem}" for problem, number in dropped.items() if number) or "nothing"
+        console.print(
+            Text.assemble(
+                (f"{name}: ", "bold"),
+                f"{cleaned['pairs'][name]:,} pairs written, {cleaned['mended'][name]:,} lines mended, dropped: {why}",
+            )
+        )
+        console.print(Text(f"  {files[0]}\n  {files[1]}", style="cyan"))
+    first = cleaned["files"]["train"]
+    console.print(Text(f"Now: {program()} train RUN --source {first[0]} --target {first[1]}"))

@@ -1,0 +1,223 @@
+"""The whole check: planted mistakes are all found where they are, clean text is left in peace, cleaned text passes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anaphora.errors import UserError
+from anaphora.text.checking.check import Check, check_corpus, quick_findings
+from anaphora.text.checking.cleaning import write_clean
+from anaphora.text.checking.findings import KINDS, Report
+from anaphora.text.checking.reading import read_side
+from anaphora.text.pocket.splits import generate
+
+Rows = list[tuple[bytes, bytes]]
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return [(pair.source.encode(), pair.target.encode()) for pair in generate("train", 1500, 1)]
+
+
+@pytest.fixture(scope="module")
+def held() -> Rows:
+    return [(pair.source.encode(), pair.target.encode()) for pair in generate("test", 250, 1)]
+
+
+def write(folder: Path, name: str, source: list[bytes], target: list[bytes]) -> dict[str, list[str]]:
+    files = {"source": folder / f"{name}.en", "target": folder / f"{name}.de"}
+    for file, lines in zip(files.values(), (source, target)):
+        file.write_bytes(b"".join(line + b"\n" for line in lines))
+    return {side: [str(file)] for side, file in files.items()}
+
+
+def run(folder: Path, train: Rows | tuple[list[bytes], list[bytes]], **others: Rows) -> tuple[Report, Check, Any]:
+    def columns(rows: Any) -> Any:
+        return rows if isinstance(rows, tuple) else ([a for a, _ in rows], [b for _, b in rows])
+
+    files = {"train": write(folder, "train", *columns(train))}
+    files |= {name: write(folder, name, *columns(rows)) for name, rows in others.items()}
+    return *check_corpus(files), files
+
+
+def found(report: Report, problem: str) -> list[tuple[str, int]]:
+    """(file name, line) of every entry with that problem in the JSON document."""
+    entries = json.loads(json.dumps(report.document()))["findings"]
+    return [(Path(entry["file"]).name, entry["line"]) for entry in entries if entry["problem"] == problem]
+
+
+def test_clean_text_is_left_in_peace(tmp_path: Path, rows: Rows, held: Rows) -> None:
+    report, _, files = run(tmp_path, rows, test=held)
+    assert report.findings == []
+    assert report.exit_code == 0
+    assert report.corpus["train"]["pairs"] == 1500
+    assert report.corpus["train"]["distinct_sources"] <= 1500
+    assert 0 < report.corpus["test"]["unknown_words"]["target"]["unknown_tokens"] < 0.5
+    assert quick_findings(files) == []
+
+
+PLANTS: dict[str, tuple[int, bytes, bytes]] = {
+    # problem: the side that is told (0 source, 1 target), and the pair
+    "utf8": (0, b"caf\xe9 is closed today.", "Das Café ist heute zu.".encode()),
+    "nul": (1, b"The dog sleeps here.", b"Der Hund \0 schl\xc3\xa4ft."),
+    "mojibake": (1, b"The street is long.", "Die StraÃŸe ist für alle lang.".encode()),
+    "replacement": (0, "The m\ufffdn is old.".encode(), b"Der Mann ist alt."),
+    "control": (0, b"The man \x07 is old now.", b"Der Mann ist jetzt alt."),
+    "separator": (1, b"The man is young.", "Der Mann\u2028ist jung.".encode()),
+    "crlf": (1, b"The man is here now.", b"Der Mann ist jetzt da.\r"),
+    "empty": (0, b"", b"Nichts steht gegenueber."),
+    "identical": (1, b"This was never translated.", b"This was never translated."),
+    "script": (0, "Старик спит в саду.".encode(), b"Der Alte schl\xc3\xa4ft im Garten."),
+    "language": (1, b"The farmer sells apples to the teacher.", b"The old woman sees the young man in the garden."),
+    "ratio": (0, b"Yes.", b"Der alte Mann ging gestern mit seinem Hund durch den langen, dunklen Wald nach Hause."),
+    "long": (0, b"old " * 300, b"alt " * 300),
+    "huge": (1, b"The end of it.", b"Ende " * 250_000),
+}
+
+
+def test_everything_planted_is_found_where_it_is(tmp_path: Path, rows: Rows, held: Rows) -> None:
+    draw = random.Random(3)
+    train = list(rows)
+    places = {problem: draw.sample(range(10, 1400), 1)[0] for problem in PLANTS}
+    while len(set(places.values())) < len(places):
+        places = {problem: draw.sample(range(10, 1400), 1)[0] for problem in PLANTS}
+    for problem, line in places.items():
+        train[line - 1] = PLANTS[problem][1:]
+    train += [
+        rows[5],
+        rows[5],
+        held[7],
+        (held[8][0], b"Etwas anderes steht hier."),
+        (b"Something else here.", held[9][1]),
+    ]
+    report, check, files = run(tmp_path, train, test=held)
+    for problem, line in places.items():
+        side = "train.en" if PLANTS[problem][0] == 0 else "train.de"
+        assert (side, line) in found(report, problem), problem
+    assert found(report, "duplicate") == [("train.en", 1501), ("train.en", 1502)]
+    assert found(report, "leak") == [("train.en", 1503)]
+    assert found(report, "leak-source") == [("train.en", 1504)]
+    assert found(report, "leak-target") == [("train.de", 1505)]
+    assert {finding.kind for finding in report.findings} == set(KINDS) - {"shift"}
+    assert all(finding.cure and finding.message for finding in report.findings)
+    assert report.exit_code == 2
+    assert {finding.problem for finding in report.findings if finding.stops} == {"utf8", "nul"}
+    repeats = next(f for f in report.findings if f.problem == "duplicate")
+    assert repeats.details[1501] == "this pair repeats line 6"
+
+    cleaned = write_clean(check, files, tmp_path / "clean")
+    written = {part: {"source": [both[0]], "target": [both[1]]} for part, both in cleaned["files"].items()}
+    again, _ = check_corpus(written)
+    assert again.findings == []
+    assert cleaned["left"] == 0
+    lines = [Path(file).read_text(encoding="utf-8").splitlines() for file in cleaned["files"]["train"]]
+    assert len(lines[0]) == len(lines[1]) == cleaned["pairs"]["train"]
+    assert "Die Straße ist für alle lang." in lines[1]
+    assert "Der Mann ist jung." in lines[1]
+    assert "Der Mann ist jetzt da." in lines[1]
+    assert cleaned["dropped"]["train"]["utf8"] == cleaned["dropped"]["train"]["leak"] == 1
+    assert cleaned["dropped"]["train"]["duplicate"] >= 2
+
+
+def test_a_byte_order_mark(tmp_path: Path, rows: Rows) -> None:
+    train = [(b"\xef\xbb\xbf" + rows[0][0], rows[0][1]), *rows[1:]]
+    report, _, _ = run(tmp_path, train)
+    assert found(report, "bom") == [("train.en", 1)]
+    assert report.exit_code == 0
+
+
+def test_a_shift_is_told_and_mended(tmp_path: Path, rows: Rows) -> None:
+    source, target = [a for a, _ in rows], [b for _, b in rows]
+    report, check, files = run(tmp_path, (source, target[:700] + target[701:]))
+    uneven, shift = report.findings
+    assert (uneven.kind, uneven.problem, uneven.stops) == ("shift", "uneven", True)
+    assert "train.en has 1,500 lines, 1 more than" in uneven.message
+    assert shift.line == shift.extra["first"]
+    assert (shift.kind, shift.extra["offset"]) == ("shift", -1)
+    assert abs(shift.extra["first"] - 701) <= 5
+    assert report.exit_code == 2
+    cleaned = write_clean(check, files, tmp_path / "clean")
+    lines = [Path(file).read_bytes().split(b"\n") for file in cleaned["files"]["train"]]
+    assert cleaned["pairs"]["train"] >= 1480
+    assert set(zip(*lines)) - {(b"", b"")} <= set(rows)
+
+
+def test_sides_too_small_to_tell_where_they_go_apart(tmp_path: Path, rows: Rows) -> None:
+    report, check, files = run(tmp_path, ([a for a, _ in rows[:20]], [b for _, b in rows[:19]]))
+    assert [finding.problem for finding in report.findings] == ["uneven"]
+    with pytest.raises(UserError, match="cannot be told"):
+        write_clean(check, files, tmp_path / "clean")
+    assert not (tmp_path / "clean").exists()
+
+
+@pytest.mark.parametrize(
+    ("train", "problem"),
+    [([], "no-text"), ([(b"one line", b"eine Zeile")], "one-line"), ([(b"", b"x"), (b"y", b"")], "empty")],
+)
+def test_too_little_text_stops(tmp_path: Path, train: Rows, problem: str) -> None:
+    report, _, _ = run(tmp_path, train)
+    assert {finding.problem for finding in report.findings} == {problem}
+    assert {finding.kind for finding in report.findings} == {"empty"}
+    assert report.exit_code == 2
+
+
+def test_nothing_is_overwritten_and_something_must_be_left(tmp_path: Path, rows: Rows) -> None:
+    _, check, files = run(tmp_path, rows[:30])
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UserError, match="exists already"):
+        write_clean(check, files, tmp_path / "there")
+    _, check, _ = run(tmp_path, [(b"", b"x")] * 4)
+    with pytest.raises(UserError, match="nothing would be left"):
+        write_clean(check, files, tmp_path / "clean")
+
+
+@pytest.mark.parametrize("format", ["text", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("compression", ["", ".gz", ".xz", ".zst"])
+def test_every_format(
+    tmp_path: Path, rows: Rows, write_corpus: Callable[..., dict[str, list[str]]], format: str, compression: str
+) -> None:
+    texts = [(a.decode(), b.decode()) for a, b in [*rows[:40], rows[3]]]
+    files = write_corpus(tmp_path, texts, format, compression)
+    report, check = check_corpus({"train": files})
+    assert [(finding.problem, finding.line) for finding in report.findings] == [("duplicate", 41)]
+    cleaned = write_clean(check, {"train": files}, tmp_path / "clean")
+    assert cleaned["pairs"] == {"train": 40}
+    assert len(set(cleaned["files"]["train"])) == 2
+
+
+def test_lines_are_counted_in_their_own_file(tmp_path: Path, rows: Rows) -> None:
+    one = write(tmp_path, "one", [a for a, _ in rows[:30]], [b for _, b in rows[:30]])
+    two = write(tmp_path, "two", [a for a, _ in rows[28:40]], [b for _, b in rows[28:40]])
+    report, _ = check_corpus({"train": {side: one[side] + two[side] for side in one}})
+    assert found(report, "duplicate") == [("two.en", 1), ("two.en", 2)]
+    assert report.findings[0].details[1].startswith("this pair repeats line 29 of ")
+
+
+def test_a_missing_side_is_named(tmp_path: Path, rows: Rows) -> None:
+    with pytest.raises(UserError, match="no target text to learn from; give --target FILE"):
+        check_corpus({"train": {"source": ["x"]}})
+
+
+@settings(max_examples=50)
+@given(lines=st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=8), last=st.booleans())
+def test_any_bytes_are_read_line_by_line(tmp_path_factory: Any, lines: list[bytes], last: bool) -> None:
+    path = tmp_path_factory.mktemp("bytes") / "side.txt"
+    path.write_bytes(b"\n".join(lines) + (b"\n" if last and lines else b""))
+    side = read_side([str(path)], "source")
+    content = path.read_bytes()
+    expected = content.split(b"\n")
+    if expected and not expected[-1]:
+        expected.pop()
+    assert len(side.lines) == len(expected)
+    for number, (text, raw) in enumerate(zip(side.lines, expected)):
+        raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 0 else raw
+        assert text.encode("utf-8", "surrogateescape") == raw.removesuffix(b"\r")
+    assert list(side.lines) == [side.lines[i] for i in range(len(side.lines))]

@@ -1,0 +1,62 @@
+"""The proposal comes from the run's own trainer, says what it tried, and fails with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anaphora.config import overrides
+from anaphora.errors import UserError
+from anaphora.text.tokenizer import vocabulary_for
+from anaphora.training.proposal import Proposal, attempt, propose, steps_of
+from anaphora.training.recipes import SECTIONS, complete
+from micro_runs import MICRO, arguments, pairs
+
+OWN = overrides(arguments({k: v for k, v in MICRO.items() if k != "tokenizer.vocabulary"}), SECTIONS)
+
+
+def ask(folder: Path, **changes: Any) -> dict[str, Any]:
+    for side, number in (("source", 0), ("target", 1)):
+        (folder / side).write_text("".join(pair[number] + "\n" for pair in pairs(200)), encoding="utf-8")
+    request = {"recipe": "transformer", "own": OWN, "pairs": 100_000, "text_bytes": 5_000_000, "device": "cpu"}
+    return {**request, "seconds": 0.3, **changes}
+
+
+def test_it_tries_the_model_that_the_whole_corpus_calls_for(tmp_path: Path) -> None:
+    found = attempt(tmp_path, ask(tmp_path))
+    assert (found.dim, found.layers) == (16, 1)  # said by the user
+    whole = complete("transformer", OWN, pairs=100_000).training
+    assert found.steps == whole.max_steps
+    assert found.batch_tokens == 256
+    assert found.updates_timed >= 3
+    assert found.total_seconds == pytest.approx(found.steps * found.seconds_per_update)
+    assert 0 < found.seconds_per_update < 5
+    assert found.peak_memory > 50_000_000
+    assert found.parameters > 1000
+    assert not (tmp_path / "run").exists()  # nothing is saved
+
+
+def test_the_size_follows_the_corpus_not_the_sample(tmp_path: Path) -> None:
+    own = overrides(["model.dim=16", "model.heads=2", "model.feed_forward=16", "training.batch_tokens=200"], SECTIONS)
+    found = attempt(tmp_path, ask(tmp_path, own=own, pairs=100_000, seconds=0.1))
+    assert found.layers == complete("transformer", {}, pairs=100_000).model.layers
+    assert max(found.vocabulary) <= vocabulary_for(100_000)
+
+
+def test_epochs_become_updates() -> None:
+    own = overrides(["training.epochs=3", "training.accumulate=2"], SECTIONS)
+    assert steps_of(complete("tiny", own, pairs=1000), 100.0) == 150
+    assert steps_of(complete("tiny", overrides(["training.max_minutes=3"], SECTIONS), pairs=1000), 10.0) is None
+
+
+def test_in_a_process_of_its_own() -> None:
+    sample = [a for a, _ in pairs(100)], [b for _, b in pairs(100)]
+    found = propose("transformer", OWN, 20_000, sample, text_bytes=10_000, device="cpu", seconds=0.2)
+    assert isinstance(found, Proposal)
+    assert found.updates_timed >= 1
+    with pytest.raises(UserError, match=r"training\.nothing"):
+        propose("tiny", {"training": {"nothing": 1}}, 10, sample, text_bytes=10)
+    with pytest.raises(UserError, match=r"vocabulary"):  # found by the child, told by the parent
+        propose("tiny", overrides(["tokenizer.vocabulary=10"], SECTIONS), 10, sample, text_bytes=10, device="cpu")
