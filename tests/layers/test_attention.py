@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anaphora.layers.attention import MultiHeadAttention, attend, attention_weights, causal_mask, padding_mask
+from anaphora.layers.attention import FEW, MultiHeadAttention, attend, attention_weights, causal_mask, padding_mask
 
 A, B = [1.0, 0.0], [0.0, 1.0]
 
@@ -128,6 +128,19 @@ def test_dropout_drops_weights_and_keeps_their_mean() -> None:
     torch.testing.assert_close(many.mean(0), attend(query, key, value), atol=0.1, rtol=0)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("queries", [1, FEW, FEW + 1])
+def test_auto_agrees_with_both_backends_for_few_and_many_queries(queries: int) -> None:
+    query, key, value = (torch.randn(2, 3, length, 4) for length in (queries, 6, 6))
+    key[:, :, 5] = value[:, :, 5] = 0.0  # a place of a cache where nothing was written yet
+    mask = (torch.rand(2, 1, queries, 6) > 0.4) & (torch.arange(6) < 5)
+    mask[0, 0, 0] = False  # a query that may look at nothing
+    auto = attend(query, key, value, mask=mask)
+    assert (auto[0, :, 0] == 0).all()
+    for backend in ("reference", "sdpa"):
+        torch.testing.assert_close(auto, attend(query, key, value, mask=mask, backend=backend))  # type: ignore[arg-type]
+
+
 # Heads --------------------------------------------------------------------------------------------------------------
 
 
@@ -147,16 +160,45 @@ def test_heads_are_attentions_side_by_side(attention: MultiHeadAttention) -> Non
     torch.testing.assert_close(attention(x), attention.out(torch.cat(heads, dim=-1)))
 
 
+def seen_by(ancestors: list[list[list[int]]], beam: int, places: int) -> torch.Tensor:
+    """For each sentence and row the branch of each position on its path -> (B, 1, K, places), True at those places."""
+    seen = torch.zeros(len(ancestors), 1, beam, places, dtype=torch.bool)
+    for sentence, rows in enumerate(ancestors):
+        for row, path in enumerate(rows):
+            for t, branch in enumerate(path):
+                seen[sentence, 0, row, t * beam + branch] = True
+    return seen
+
+
 @torch.no_grad()
 def test_steps_with_a_cache_are_the_parallel_pass(attention: MultiHeadAttention) -> None:
-    rows, length, room = 3, 6, 9
-    x = torch.randn(rows, length, 12, dtype=torch.float64)
-    keys, values = torch.randn(2, rows, 3, room, 4, dtype=torch.float64).unbind()  # rubbish where nothing was written
-    steps = [
-        attention.step(x[:, [t]], keys, values, torch.full((rows,), t), bound=min(t + 1 + t % 3, room))
-        for t in range(length)
-    ]
-    torch.testing.assert_close(torch.cat(steps, dim=1), attention(x, causal=True))
+    sentences, beam, length, room = 2, 3, 6, 9
+    x = torch.randn(sentences * beam, length, 12, dtype=torch.float64)
+    caches = torch.randn(
+        2, sentences, 3, room * beam, 4, dtype=torch.float64
+    ).unbind()  # rubbish where none was written
+    steps = []
+    for t in range(length):
+        paths = [[[k] * (t + 1) for k in range(beam)] for _ in range(sentences)]  # every row goes its own way
+        slot = torch.tensor([(head * room + t) * beam + k for head in range(sentences * 3) for k in range(beam)])
+        seen = seen_by(paths, beam, min(t + 1 + t % 3, room) * beam)
+        steps.append(attention.step(x[:, t].view(sentences, beam, 12), *caches, slot, seen).flatten(0, 1))
+    torch.testing.assert_close(torch.stack(steps, dim=1), attention(x, causal=True))
+
+
+@torch.no_grad()
+def test_rows_that_branch_look_at_their_own_ancestors(attention: MultiHeadAttention) -> None:
+    """Step 0: a b; step 1: both go on from b; step 2: from the second and the first of those. Nothing in the cache
+    moves."""
+    x = torch.randn(3, 2, 12, dtype=torch.float64)  # (step, row, dim)
+    caches = torch.zeros(2, 1, 3, 10, 4, dtype=torch.float64).unbind()
+    paths = [[[0], [1]], [[1, 0], [1, 1]], [[1, 1, 0], [1, 0, 1]]]
+    for t in range(3):
+        slot = torch.tensor([head * 10 + 2 * t + k for head in range(3) for k in range(2)])
+        out = attention.step(x[t][None], *caches, slot, seen_by([paths[t]], 2, 2 * (t + 1)))
+        for row, path in enumerate(paths[t]):
+            said = torch.stack([x[step, branch] for step, branch in enumerate(path)])
+            torch.testing.assert_close(out[0, row], attention(said[None], causal=True)[0, -1])
 
 
 @torch.no_grad()
@@ -167,7 +209,9 @@ def test_rows_of_one_step_may_stand_at_different_positions(attention: MultiHeadA
     _, key, value = (attention.split(part) for part in attention.query_key_value(x).chunk(3, dim=-1))
     keys[0, :, :4], values[0, :, :4] = key[0, :, :4], value[0, :, :4]
     keys[1, :, :1], values[1, :, :1] = key[1, :, :1], value[1, :, :1]
-    out = attention.step(torch.stack([x[0, 4:5], x[1, 1:2]]), keys, values, torch.tensor([4, 1]), bound=5)
+    slot = torch.tensor([head * 8 + (4 if head < 3 else 1) for head in range(6)])
+    step = torch.stack([x[0, 4:5], x[1, 1:2]])
+    out = attention.step(step, keys, values, slot, seen_by([[[0] * 5], [[0] * 2]], 1, 5))
     torch.testing.assert_close(out[:, 0], torch.stack([whole[0, 4], whole[1, 1]]))
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from anaphora.decoding.scoring import score
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
+from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import DecoderState, Translator
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
 from anaphora.text.tokenizer import BOS, EOS, PAD
@@ -225,6 +226,41 @@ def test_attends(model: Any, pairs: list[tuple[list[int], list[int]]], beam: int
         assert (looked >= 0).all()
         assert (looked[~real] == 0).all()
         close(looked.sum(-1), torch.ones(len(real), dtype=looked.dtype))
+
+
+@few
+@given(pairs=sentences, beam=st.integers(1, 3))
+def test_captured_weights_multiply_back_to_the_output(
+    model: Any, pairs: list[tuple[list[int], list[int]]], beam: int
+) -> None:
+    """Of every attention layer, in a whole pass and in steps; and looking changes no answer."""
+    source, lengths, target, _ = batch(pairs)
+    layers = attention_layers(model)
+    outputs: dict[str, list[Tensor]] = {path: [] for path in layers}
+    hooks = [
+        layer.out.register_forward_hook(lambda module, inputs, output, path=path: outputs[path].append(output))
+        for path, layer in layers.items()
+    ]
+    try:
+        with capture(model) as seen:
+            watched = model(source, lengths, target)
+            state = model.start(source, lengths, beam, LONGEST)
+            for column in target.repeat_interleave(beam, 0).unbind(1):
+                stepped, state, _ = model.step(column, state)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    close(watched, model(source, lengths, target))
+    state = model.start(source, lengths, beam, LONGEST)
+    for column in target.repeat_interleave(beam, 0).unbind(1):
+        out, state, _ = model.step(column, state)
+    close(stepped, out)
+    for path, layer in layers.items():
+        assert len(seen[path]) == len(outputs[path]) > 0
+        for call, output in zip(seen[path], outputs[path]):
+            close(layer.merge(call.weights @ call.value), output)
+            sums = call.weights.sum(dim=-1)
+            close(sums, sums.round())  # one, or zero for a query that may look at nothing
 
 
 def test_attention_is_what_the_last_block_used() -> None:

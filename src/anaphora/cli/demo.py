@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anaphora.cli.output import Device, Json, Output, Quiet, program
+
+if TYPE_CHECKING:
+    from anaphora.demo import DemoReport
 
 SHOWN = ("bank", "bat", "crane", "letter", "sick", "spring")
 """Ambiguous words whose examples are printed; --json has all of them."""
@@ -56,10 +59,7 @@ def demo(
     out.finish(dataclasses.asdict(report))
 
 
-def _show(out: Output, report: object) -> None:
-    from anaphora.demo import DemoReport
-
-    assert isinstance(report, DemoReport)
+def _show(out: Output, report: DemoReport) -> None:
     out.result("")
     out.result("The same English word, two meanings; these sentences were not in its training text:")
     out.result("")
@@ -77,14 +77,34 @@ def _show(out: Output, report: object) -> None:
     unseen = "with word combinations or numbers that training never showed"
     out.result(f"  {report.exact_withheld:6.1%} of the {report.withheld_lines} among them {unseen}")
     out.result(f"  {report.ambiguous:6.1%} of {report.ambiguous_words} ambiguous words in the right sense")
+    form = f"IBM-1 taught by the same text: {report.aer_ibm1:.1%}, {report.ibm1_form}"
+    out.result(f"  {report.aer:6.1%} alignment error against gold links ({form})")
     out.result(f"  {report.seconds:5.0f} s of training")
+    _show_alignment(out, report)
     command = program()
     out.result("")
     out.result("Next, type:")
     out.result(f"  echo 'The bank was flooded by the river.' | {command} translate {report.model}")
     test = f"--source {report.corpus}/test.en --target {report.corpus}/test.de"
     out.result(f"  {command} evaluate {report.model} {test}")
+    out.result(f"  {command} align {report.model} {test} --line 1")
     out.result(f"  {command} info {report.model}")
     out.result("and with two files of your own that translate each other line by line:")
     out.result(f"  {command} train runs/mine --source my.en --target my.de")
     out.result(f"  {command} translate runs/mine input.txt")
+
+
+def _show_alignment(out: Output, report: DemoReport) -> None:
+    if out.as_json:
+        return
+    from rich.console import Console
+
+    from anaphora.decoding.alignment import Alignment
+    from anaphora.inspect.terminal import heat_map
+
+    console = Console(highlight=False)
+    colours = console.color_system is not None and not console.no_color
+    out.result("")
+    out.result("Which English word each German word came from (the darker, the more the model looked there):")
+    drawn = heat_map(Alignment.from_document(report.alignment), width=console.width, colours=colours)
+    console.print(drawn, end="")

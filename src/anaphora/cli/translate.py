@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from anaphora.cli.arguments import (
     decoding_settings,
     read_side,
     read_stdin,
+    warn_of_notes,
 )
 from anaphora.cli.output import Device, Json, Output, Quiet
 
@@ -33,6 +35,9 @@ def translate(
     top_p: Annotated[float | None, typer.Option(help="Sampling: only among the most probable mass p.")] = None,
     seed: Annotated[int | None, typer.Option(help="Sampling: the same seed, the same text.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Every translation begins with this text.")] = None,
+    alignments: Annotated[
+        str | None, typer.Option(help="pharaoh: text ||| 0-0 1-2 (source-target words); json: a trace a line.")
+    ] = None,
     set_: Set = None,
     output: OutputFile = None,
     force: Force = False,
@@ -48,7 +53,11 @@ def translate(
     from anaphora.folder import write_text
 
     out = Output(as_json=json, quiet=quiet)
-    check_new_file(output, force=force)
+    check_new_file(output, force=force, inputs=[file])
+    if model.is_file() and Path(file).is_dir():
+        raise UserError(
+            f"{file} is a folder and {model} a file", cure=f"the model comes first: translate {file} {model}"
+        )
     decoding = decoding_settings(
         set_,
         beam=beam,
@@ -59,32 +68,43 @@ def translate(
         top_p=top_p,
         seed=seed,
     )
-    lines = None if file == "-" else read_side([file], "source")
+    notes: Counter[str] = Counter()
+    lines = None if file == "-" else read_side([file], "source", notes)
     loaded = api.load(model, device)
     settings = loaded.decoding(**decoding)  # mistakes in settings are named before anything is read
     idle = [name for name in ("temperature", "top_k", "top_p", "seed") if name in decoding and not settings.sample]
     if idle:
         raise UserError(f"--{idle[0].replace('_', '-')} is about sampling, and nothing is sampled", cure="add --sample")
+    if alignments not in (None, "pharaoh", "json"):
+        raise UserError(f"--alignments {alignments} is no way to write them", cure="use pharaoh or json")
+    if alignments and settings.n_best > 1:
+        raise UserError("only the best translation of a line is aligned", cure="leave out --n-best or --alignments")
     interactive = lines is None and sys.stdin.isatty()
     with nullcontext(None) if interactive else out.bar("translating", None if lines is None else len(lines)) as bar:
         stream = loaded.stream(
-            read_stdin() if lines is None else lines,
+            read_stdin(notes) if lines is None else lines,
             prefixes=None if prefix is None else repeat(prefix),
             progress=bar,
             window=1 if interactive else 4096,
+            align=alignments is not None,
             **decoding,
         )
         documents, written, split, unfinished = [], [], 0, 0
         for index, translation in enumerate(stream):
             split += translation.pieces > 1
             unfinished += not translation.finished
-            for line in _lines(index, translation, settings.n_best):
+            for line in _lines(index, translation, settings.n_best, alignments):
                 if output is not None:
                     written.append(line)
                 elif not json:
                     print(line, flush=interactive)
             if json:
                 documents.append(_document(translation))
+    warn_of_notes(out, notes)
+    if alignments:
+        out.say(f"alignments: {'; '.join(loaded.alignment_choice.method.explain())}; words count from 0")
+    if lines is not None and not lines:
+        out.say(f"warning: {file} is empty: there is nothing to translate")
     if split:
         out.say(f"{count(split, 'line was', 'lines were')} too long for the model and translated in pieces")
     if unfinished:
@@ -94,7 +114,13 @@ def translate(
     out.finish({"model": str(model), "lines": len(documents), "split_lines": split, "translations": documents})
 
 
-def _lines(index: int, translation: Any, n_best: int) -> list[str]:
+def _lines(index: int, translation: Any, n_best: int, alignments: str | None = None) -> list[str]:
+    if alignments == "pharaoh":
+        return [f"{translation.text} ||| {translation.alignment.pharaoh()}"]
+    if alignments == "json":
+        import json
+
+        return [json.dumps(translation.alignment.document(), ensure_ascii=False)]
     if n_best == 1:
         return [translation.text]
     return [f"{index}\t{rank}\t{c.score:.4f}\t{c.text}" for rank, c in enumerate(translation.n_best, start=1)]
@@ -110,4 +136,5 @@ def _document(translation: Any) -> dict[str, Any]:
         "finished": translation.finished,
         "pieces": translation.pieces,
         "n_best": [{"text": c.text, "score": c.score} for c in translation.n_best],
+        **({} if translation.alignment is None else {"alignment": translation.alignment.document()}),
     }

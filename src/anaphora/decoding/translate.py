@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -26,6 +27,9 @@ from anaphora.decoding.splitting import split_line
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
 from anaphora.text.tokenizer import EOS, PAD, Tokenizer
+
+if TYPE_CHECKING:
+    from anaphora.decoding.alignment import Alignment
 
 WINDOW = 4096
 """Lines read before any is translated: enough to fill batches with lines of like length."""
@@ -68,8 +72,8 @@ class Translation:
     """In how many pieces the line was translated: more than one if it was too long for the model."""
     token_ids: list[tuple[list[int], list[int]]] = field(default_factory=list)
     """For each piece, what the model read and what it said in the best candidate, without marks; none if not asked."""
-    alignment: None = None
-    """Not filled yet."""
+    alignment: Alignment | None = None
+    """Which source words each word came from, where asked for (`align=True`)."""
 
 
 @dataclass

@@ -24,7 +24,12 @@ def bleu(
     if tokenize not in BLEU.TOKENIZERS:
         raise UserError(f"sacreBLEU has no tokeniser {tokenize!r}", cure=nearest(tokenize, BLEU.TOKENIZERS))
     try:
-        metric = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=False)
+        metric = BLEU(
+            tokenize=tokenize,
+            lowercase=lowercase,
+            effective_order=False,
+            force=tokenize == "none",  # whoever says so knows that the text is tokenised
+        )
     except (RuntimeError, ImportError) as error:  # some tokenisers need a package of their own
         raise UserError(f"sacreBLEU's tokeniser {tokenize!r} cannot be used ({error})", cure="install it") from None
     score = metric.corpus_score(list(hypotheses), [list(references)])

@@ -10,13 +10,15 @@ zeros.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 Backend = Literal["auto", "reference", "sdpa"]
+FEW = 16
+"""Queries a head and sentence: a decoding step has as many as its beam is wide."""
 
 
 def padding_mask(lengths: Tensor, size: int) -> Tensor:
@@ -31,7 +33,7 @@ def causal_mask(queries: int, keys: int, device: torch.device) -> Tensor:
 
 def attention_weights(query: Tensor, key: Tensor, *, mask: Tensor | None = None, causal: bool = False) -> Tensor:
     """softmax(Q Kᵀ / √d) over the keys that each query may see: (B, H, T, S)."""
-    scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5  # (B, H, T, S)
+    scores = query * query.shape[-1] ** -0.5 @ key.transpose(-2, -1)  # (B, H, T, S)
     allowed = causal_mask(scores.shape[-2], scores.shape[-1], scores.device) if causal else None
     if mask is not None:
         allowed = mask if allowed is None else allowed & mask
@@ -55,9 +57,12 @@ def attend(
     """Weighted sum of values: (B, H, T, D).
 
     `mask` is boolean, broadcastable to (B, H, T, S), True where a query may look; `causal` forbids later keys;
-    `dropout` is applied to the weights (give 0 outside training). `auto` is sdpa; the reference is for reading,
-    testing and tracing.
+    `dropout` is applied to the weights (give 0 outside training). The reference is for reading, testing and tracing;
+    `auto` is sdpa, but for the few queries of a decoding step on a CPU, where plain products are twice as fast.
     """
+    few = query.shape[-2] <= FEW and query.device.type == "cpu" and not torch.is_grad_enabled()
+    if backend == "auto" and few and not causal and not dropout:
+        return _attend_few(query, key, value, mask)
     if backend == "reference":
         weights = attention_weights(query, key, mask=mask, causal=causal)
         return F.dropout(weights, dropout) @ value
@@ -72,12 +77,37 @@ def attend(
     return out
 
 
+def _attend_few(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """The reference, writing over its own tensors, and clearing the rows that may look at nothing when they are short
+    already."""
+    scores = query * query.shape[-1] ** -0.5 @ key.transpose(-2, -1)  # (B, H, T, S)
+    if mask is None:
+        return scores.softmax(dim=-1) @ value
+    scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+    return (scores.softmax(dim=-1) @ value).masked_fill_(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+class Watcher(Protocol):
+    """Who wants to see what an attention looks at (layers/capture.py has one)."""
+
+    def wants(self) -> bool:
+        """Whether it is asking now, in this thread."""
+        ...
+
+    def see(self, weights: Tensor, dropped: Tensor, value: Tensor, context: Tensor) -> None:
+        """weights (B, H, T, S) before dropout, after it, value (B, H, S, D), their product (B, H, T, D)."""
+        ...
+
+
 class MultiHeadAttention(nn.Module):
     """H attentions side by side, each in its own D/H-dimensional projection, then mixed by one more projection.
 
     Self-attention (`memory_dim` None) projects its input to queries, keys and values in one product; cross-attention
     takes its queries from the input and its keys and values from a memory of width `memory_dim`.
     """
+
+    watchers: tuple[Watcher, ...] = ()
+    """None, and then nothing is computed for them; `capture` puts itself here for as long as it lasts."""
 
     def __init__(
         self, dim: int, heads: int, *, memory_dim: int | None = None, dropout: float = 0.0, backend: Backend = "auto"
@@ -108,22 +138,35 @@ class MultiHeadAttention(nn.Module):
         """(B, H, T, D) -> (B, T, H * D), mixed by the output projection."""
         return self.out(x.transpose(1, 2).flatten(2))
 
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """`attend` with this layer's dropout and backend; in front of a watcher by the reference, weights in hand."""
+        dropout = self.dropout if self.training else 0.0
+        watching = [watcher for watcher in self.watchers if watcher.wants()] if self.watchers else ()
+        if not watching:
+            return attend(query, key, value, mask=mask, causal=causal, dropout=dropout, backend=self.backend)
+        weights = attention_weights(query, key, mask=mask, causal=causal)  # (B, H, T, S)
+        dropped = F.dropout(weights, dropout) if dropout else weights
+        context = dropped @ value  # (B, H, T, D)
+        for watcher in watching:
+            watcher.see(weights, dropped, value, context)
+        return context
+
     def forward(self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         """Self-attention over x (B, T, dim)."""
         query, key, value = (self.split(part) for part in self.query_key_value(x).chunk(3, dim=-1))
-        dropout = self.dropout if self.training else 0.0
-        return self.merge(attend(query, key, value, mask=mask, causal=causal, dropout=dropout, backend=self.backend))
+        return self.merge(self.attend(query, key, value, mask=mask, causal=causal))
 
-    def step(self, x: Tensor, keys: Tensor, values: Tensor, position: Tensor, bound: int) -> Tensor:
-        """One token a row, x (R, 1, dim): write its key and value into the caches (R, H, L, D) at `position` (R,), then
-        look at the first `bound` places up to it."""
-        query, key, value = (self.split(part) for part in self.query_key_value(x).chunk(3, dim=-1))
-        index = position.view(-1, 1, 1, 1).expand(-1, self.heads, 1, key.shape[-1])  # (R, H, 1, D)
-        keys.scatter_(2, index, key.to(keys.dtype))
-        values.scatter_(2, index, value.to(values.dtype))
-        seen = (torch.arange(bound, device=x.device) <= position[:, None])[:, None, None, :]  # (R, 1, 1, bound)
-        out = attend(query, keys[:, :, :bound], values[:, :, :bound], mask=seen, backend=self.backend)
-        return self.merge(out)
+    def step(self, x: Tensor, keys: Tensor, values: Tensor, slot: Tensor, seen: Tensor) -> Tensor:
+        """One more token for each of the K rows of a sentence, x (B, K, dim): write its key and value into the caches
+        (B, H, L * K, D), `slot` (B * H * K,) saying where in the B * H * L * K places, then look at those that `seen`
+        (B, 1, K, places) allows, `places` being as many of the cache's first ones as are in use."""
+        query, key, value = (self.split(part) for part in self.query_key_value(x).chunk(3, dim=-1))  # (B, H, K, D)
+        for cache, new in ((keys, key), (values, value)):
+            cache.view(-1, cache.shape[-1]).index_copy_(0, slot, new.reshape(-1, cache.shape[-1]).to(cache.dtype))
+        places = seen.shape[-1]
+        return self.merge(self.attend(query, keys[:, :, :places], values[:, :, :places], mask=seen))
 
     def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (B, H, S, D) of a memory (B, S, memory_dim): computed once, looked at by every query."""
@@ -132,9 +175,7 @@ class MultiHeadAttention(nn.Module):
 
     def look(self, x: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None) -> Tensor:
         """Cross-attention of x (B, T, dim) over what was remembered."""
-        dropout = self.dropout if self.training else 0.0
-        out = attend(self.split(self.query(x)), key, value, mask=mask, dropout=dropout, backend=self.backend)
-        return self.merge(out)
+        return self.merge(self.attend(self.split(self.query(x)), key, value, mask=mask))
 
     def weights(self, x: Tensor, key: Tensor, *, mask: Tensor | None) -> Tensor:
         """What `look` would look at: (B, H, T, S)."""

@@ -1,0 +1,176 @@
+"""`anaphora align`: which source words did each target word come from?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anaphora.cli.arguments import Force, check_new_file, count, read_pairs, warn_of_notes
+from anaphora.cli.output import Device, Json, Output, Quiet
+
+if TYPE_CHECKING:
+    from anaphora.api import TranslationModel
+    from anaphora.decoding.alignment import Alignment
+    from anaphora.decoding.alignment_method import Rival
+    from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment
+
+
+def align(
+    model: Annotated[Path, typer.Argument(help="Model or run folder.")],
+    source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
+    gold: Annotated[Path | None, typer.Option(help="Gold links, i-j sure and i?j possible: prints the AER.")] = None,
+    base: Annotated[int, typer.Option(help="What the first word is called in --gold and in links: 0 or 1.")] = 0,
+    split: Annotated[str, typer.Option(help="What a word is: punctuation stands apart, or only whitespace parts.")] = (
+        "punctuation"
+    ),
+    method: Annotated[
+        str, typer.Option(help="auto, LAYER.HEAD, LAYER.mean, mean or occlusion, then :reads, then :RULE.")
+    ] = "auto",
+    line: Annotated[int | None, typer.Option(help="Draw the pair of this line, from 1, here in the terminal.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw that pair (line 1 unless said) as .svg or .png.")] = None,
+    ibm1: Annotated[bool, typer.Option("--ibm1", help="With --gold: IBM-1's AER beside it.")] = False,
+    force: Force = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """See which source words each target word came from: Pharaoh links, a heat map, a picture, or the error rate.
+
+    Without --line, --picture or --gold, one line of links a pair ("0-0 1-2": source word 0 with target word 0, …).
+
+    anaphora align demo/model --source a.en --target a.de > links.txt
+
+    anaphora align demo/model --source a.en --target a.de --line 3
+
+    anaphora align demo/model --source a.en --target a.de --picture a.svg
+
+    anaphora align demo/model --source a.en --target a.de --gold a.align --ibm1
+    """
+    from anaphora import api
+    from anaphora.decoding.alignment import Method
+    from anaphora.errors import UserError
+    from anaphora.text.words import SPLITS
+
+    out = Output(as_json=json, quiet=quiet)
+    if base not in (0, 1):
+        raise UserError(f"--base is {base}", cure="words are counted from 0 or from 1")
+    if split not in SPLITS:
+        raise UserError(f"--split {split} is unknown", cure="use punctuation or whitespace")
+    if ibm1 and gold is None:
+        raise UserError("--ibm1 compares error rates", cure="add --gold FILE")
+    if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
+        raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
+    named = None if method == "auto" else Method.parse(method)
+    check_new_file(picture, force=force, inputs=[*(source or ()), *(target or ())])
+    notes: Counter[str] = Counter()
+    sources, targets = read_pairs(source, target, notes)
+    drawn = None if line is None and picture is None else (1 if line is None else line) - 1
+    if drawn is not None and not 0 <= drawn < len(sources):
+        raise UserError(f"there is no line {drawn + 1}", cure=f"choose one of 1 to {len(sources):,}")
+    references = None if gold is None else _read_gold(gold, sources, targets, base, split)
+    loaded = api.load(model, device)
+    if named is None:
+        choice = loaded.alignment_choice
+        named, reason = choice.method, choice.reason
+    else:
+        named.check(loaded.model)
+        reason = "you asked for it"
+    wanted = slice(drawn, drawn + 1) if drawn is not None and references is None and not json else slice(None)
+    aligned = list(loaded.align(sources[wanted], targets[wanted], method=named, split=split))
+    warn_of_notes(out, notes)
+    long = sum(one.problem is not None for one in aligned)
+    if long:
+        out.say(f"warning: {count(long, 'pair is', 'pairs are')} not aligned: {_first(aligned)}")
+    document: dict[str, Any] = {"model": str(model), "base": base, "reason": reason}
+    if drawn is not None:
+        one = aligned[drawn if len(aligned) == len(sources) else 0]
+        _show(out, one, picture, base)
+        document["picture"] = None if picture is None else str(picture)
+    if references is not None:
+        document |= _compare(out, loaded, aligned, references, ibm1=ibm1, base=base)
+    elif drawn is None:
+        for one in aligned:
+            out.result(one.pharaoh(base=base))
+    out.say(f"{'; '.join(named.explain())}; words count from {base} ({split}); chosen because {reason}")
+    out.finish({**document, "alignments": [one.document() for one in aligned]})
+
+
+def _first(aligned: list[Alignment]) -> str:
+    """The first reason, with its line."""
+    return next(f"line {n}: {one.problem}" for n, one in enumerate(aligned, start=1) if one.problem is not None)
+
+
+def _read_gold(file: Path, sources: list[str], targets: list[str], base: int, split: str) -> list[GoldAlignment]:
+    from anaphora.evaluation.alignment import check_range, read_pharaoh
+    from anaphora.text.words import split_words
+
+    gold = read_pharaoh(file, base=base)
+    sizes = [tuple(len(split_words(text, split)) for text in pair) for pair in zip(sources, targets)]  # type: ignore[arg-type]
+    check_range(gold, sizes, base=base, file=file)  # type: ignore[arg-type]
+    return gold
+
+
+def _show(out: Output, alignment: Alignment, picture: Path | None, base: int) -> None:
+    """The heat map on stdout, or the picture in its file."""
+    if picture is None:
+        if not out.as_json:
+            from rich.console import Console
+
+            from anaphora.inspect.terminal import heat_map
+
+            console = Console(highlight=False)
+            colours = console.color_system is not None and not console.no_color
+            console.print(heat_map(alignment, width=console.width, colours=colours), end="")
+            out.result(alignment.pharaoh(base=base))
+        return
+    from anaphora.folder import write_bytes
+
+    if picture.suffix.lower() == ".svg":
+        from anaphora.inspect.svg import svg
+
+        write_bytes(picture, svg(alignment).encode("utf-8"))
+    else:
+        from anaphora.inspect.png import png
+
+        content, notes = png(alignment)
+        write_bytes(picture, content)
+        for note in notes:
+            out.say(f"warning: {note}")
+    out.result(f"{picture} shows {alignment.source_text} / {alignment.target_text}")
+
+
+def _compare(
+    out: Output,
+    loaded: TranslationModel,
+    aligned: list[Alignment],
+    gold: list[GoldAlignment],
+    *,
+    ibm1: bool,
+    base: int,
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from anaphora.evaluation.alignment import alignment_error_rate
+
+    score = alignment_error_rate([one.links for one in aligned], gold)
+    out.result(f"AER {_percent(score)}")
+    out.result(
+        f"{score.sentences:,} pairs; gold has {score.sure:,} sure and {score.possible - score.sure:,} more possible "
+        f"links, said were {score.links:,}; words count from {base}"
+    )
+    if not ibm1:
+        return {"score": asdict(score)}
+    rival: Rival = loaded.ibm1_beside(aligned, gold)
+    out.result(f"IBM-1 {_percent(rival.scores[rival.best])}  ({rival.best}, taught by {rival.pairs:,} pairs)")
+    for form, of_form in rival.scores.items():
+        out.result(f"  {form:<17} {_percent(of_form)}")
+    beside = {"best": rival.best, "pairs": rival.pairs, "scores": {f: asdict(s) for f, s in rival.scores.items()}}
+    return {"score": asdict(score), "ibm1": beside}
+
+
+def _percent(score: AlignmentScore) -> str:
+    return f"{100 * score.aer:.1f} %  precision {100 * score.precision:.1f} %  recall {100 * score.recall:.1f} %"

@@ -1,0 +1,499 @@
+"""Which source words did each target word come from? Word alignments of what was said, or of any given pair.
+
+One teacher-forced pass over the finished target, whatever search found it: the model reads the source and the target
+once more, the attention of its decoder over the source is captured (layers/capture.py), and the weights of subword
+tokens become weights of words:
+
+    pieces of a source word are summed · pieces of a target word are averaged · the end mark's column is left out
+    (its share is kept in `end_mark`) and each row is divided by what remains
+
+What row t means is part of the method. *predicts*: the step that chooses target word t, having read only the words
+before it. *reads*: the step whose input is word t (Chen et al. 2020 found it better in some models). So is the rule
+that turns weights into links. Which layer, head, row and rule a model uses is chosen on held-out text without gold
+(alignment_method.py).
+
+Models without attention are aligned by *occlusion*: without source word s, how much less probable is target word t?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from anaphora.decoding.scoring import score
+from anaphora.decoding.search import evaluating
+from anaphora.decoding.translate import Translation, clean, one_line, pad, token_batches
+from anaphora.errors import UserError
+from anaphora.layers.capture import attention_layers, capture
+from anaphora.models.contracts import Translator
+from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+from anaphora.text.words import Split, TokenWords, Word, split_words
+
+Kind = Literal["attention", "occlusion"]
+Row = Literal["predicts", "reads"]
+Rule = Literal["target", "source", "intersection", "union", "grow"]
+KINDS: tuple[Kind, ...] = ("attention", "occlusion")
+ROWS: tuple[Row, ...] = ("predicts", "reads")
+RULES: tuple[Rule, ...] = ("target", "source", "intersection", "union", "grow")
+Link = tuple[int, int]
+Ids = Sequence[int]
+
+BATCH_TOKENS, BATCH_PAIRS, WINDOW = 2048, 64, 1024
+MOST_CELLS = 4_000_000
+"""Source words × target words of a pair, 2,000 of each: a book on one line has no alignment rather than no memory."""
+TRACE_VERSION = 1
+"""Of the JSON document that `Alignment.document` makes."""
+
+ROW_MEANING = {
+    "predicts": "row = the step that predicts the target word",
+    "reads": "row = the step that reads the target word",
+}
+RULE_MEANING = {
+    "target": "links: each target word to its best source word",
+    "source": "links: each source word to its best target word",
+    "intersection": "links: where the best of each row and of each column agree",
+    "union": "links: the best of each row and of each column",
+    "grow": "links: where rows and columns agree, grown to their neighbours",
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a model's words are aligned. The default is for models of which nothing is known."""
+
+    kind: Kind = "attention"
+    layer: int | None = None
+    """Decoder layer, from 0; None: the mean of all."""
+    head: int | None = None
+    """Head, from 0; None: the mean of all."""
+    row: Row = "predicts"
+    rule: Rule = "source"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS or self.row not in ROWS or self.rule not in RULES:
+            raise ValueError(f"no such method: {self}")
+        if self.head is not None and self.layer is None:
+            raise ValueError("a head needs a layer")
+
+    @property
+    def name(self) -> str:
+        """As `parse` reads it: 2.0:predicts:grow, 3.mean:reads:target, mean:predicts:source, occlusion:target."""
+        if self.kind == "occlusion":
+            return f"occlusion:{self.rule}"
+        where = "mean" if self.layer is None else f"{self.layer}.{'mean' if self.head is None else self.head}"
+        return f"{where}:{self.row}:{self.rule}"
+
+    @classmethod
+    def parse(cls, text: str) -> Method:
+        """LAYER.HEAD, LAYER.mean, mean or occlusion, then optionally :predicts or :reads, and a rule."""
+        where, *rest = text.split(":")
+        layer, _, head = where.partition(".")
+        found: dict[str, Any] = {"row": "predicts", "rule": "target"}
+        for item in rest:
+            if item not in (*ROWS, *RULES):
+                raise _unknown_method(text)
+            found["row" if item in ROWS else "rule"] = item
+        if where == "occlusion":
+            return cls(kind="occlusion", rule=found["rule"])
+        if where == "mean":
+            return cls(**found)
+        if not layer.isdecimal() or not (head == "mean" or head.isdecimal()) or not where.isascii():
+            raise _unknown_method(text)
+        return cls(layer=int(layer), head=None if head == "mean" else int(head), **found)
+
+    @property
+    def source_of_weights(self) -> str:
+        """Where the weights come from, in words."""
+        if self.kind == "occlusion":
+            return "occlusion: how much less probable without the source word"
+        if self.layer is None:
+            return "attention, mean of all decoder layers and heads"
+        return f"attention, decoder layer {self.layer}, {'mean of heads' if self.head is None else f'head {self.head}'}"
+
+    def explain(self) -> list[str]:
+        """What a person must know to read the numbers, one sentence each; layers and heads count from 0."""
+        row = ROW_MEANING[self.row] if self.kind == "attention" else "row = what the target word loses"
+        return [self.source_of_weights, f"columns = source words; {row}", RULE_MEANING[self.rule]]
+
+    def check(self, model: Translator) -> None:
+        """Does the model have this layer and head?"""
+        if self.kind == "occlusion":
+            return
+        layers = cross_attentions(model)
+        if not layers:
+            raise UserError("this model has no attention over the source", cure="use --method occlusion")
+        if self.layer is not None and self.layer >= len(layers):
+            raise UserError(
+                f"there is no decoder layer {self.layer}", cure=f"choose one of 0 to {len(layers) - 1}, or mean"
+            )
+        heads = attention_layers(model)[layers[self.layer or 0]].heads
+        if self.head is not None and self.head >= heads:
+            raise UserError(f"there is no head {self.head}", cure=f"choose one of 0 to {heads - 1}, or mean")
+
+
+def _unknown_method(text: str) -> UserError:
+    return UserError(
+        f"there is no alignment method {text!r}",
+        cure="write LAYER.HEAD, LAYER.mean, mean or occlusion, then :predicts or :reads, then one of :"
+        + " :".join(RULES),
+    )
+
+
+@dataclass
+class Alignment:
+    """The words of a pair, how much each target word looked at each source word, and the links drawn from that."""
+
+    source_text: str
+    target_text: str
+    source: list[Word]
+    target: list[Word]
+    weights: np.ndarray
+    """(T, S): each row sums to one over the real words of the source, or is zero if all it had was on the end mark."""
+    end_mark: np.ndarray
+    """(T,): the share of each row that lay on the source's end mark."""
+    links: list[Link]
+    """(source word, target word), from 0, sorted."""
+    method: Method
+    split: Split = "punctuation"
+    """What counts as a word."""
+    problem: str | None = None
+    """Why there is no alignment: a side longer than the model can take, or too many words."""
+
+    def pharaoh(self, *, base: int = 0) -> str:
+        """Links on one line: "0-0 1-2"."""
+        return " ".join(f"{i + base}-{j + base}" for i, j in self.links)
+
+    def document(self) -> dict[str, Any]:
+        """The trace: all there is to draw, as plain data."""
+
+        def side(words: list[Word]) -> list[dict[str, Any]]:
+            return [{"word": word.text, "start": word.start, "end": word.end} for word in words]
+
+        return {
+            "anaphora_trace": TRACE_VERSION,
+            "kind": "alignment",
+            "source": {"text": self.source_text, "words": side(self.source)},
+            "target": {"text": self.target_text, "words": side(self.target)},
+            "split": self.split,
+            "method": {**asdict(self.method), "name": self.method.name, "meaning": self.method.explain()},
+            "weights": [[round(value, 5) for value in row] for row in self.weights.tolist()],
+            "end_mark": [round(value, 5) for value in self.end_mark.tolist()],
+            "links": [list(link) for link in self.links],
+            "base": 0,
+            "problem": self.problem,
+        }
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Alignment:
+        """A trace read back; one of a newer version is refused."""
+        version = document.get("anaphora_trace")
+        if document.get("kind") != "alignment" or not isinstance(version, int) or version > TRACE_VERSION:
+            cure = "make it with `anaphora align --json`"
+            raise UserError(f"is no alignment trace of version {TRACE_VERSION} or older", cure=cure)
+
+        def side(name: str) -> list[Word]:
+            return [Word(word["word"], word["start"], word["end"]) for word in document[name]["words"]]
+
+        source, target = side("source"), side("target")
+        method = {key: value for key, value in document["method"].items() if key not in ("name", "meaning")}
+        return cls(
+            source_text=document["source"]["text"],
+            target_text=document["target"]["text"],
+            source=source,
+            target=target,
+            weights=np.array(document["weights"], dtype=np.float32).reshape(len(target), len(source)),
+            end_mark=np.array(document["end_mark"], dtype=np.float32),
+            links=[(i, j) for i, j in document["links"]],
+            method=Method(**method),
+            split=document["split"],
+            problem=document.get("problem"),
+        )
+
+
+# -- from weights to links ---------------------------------------------------------------------------------------------
+
+
+def links_of(weights: np.ndarray, rule: Rule) -> list[Link]:
+    """(T, S) -> (source word, target word), sorted. Of equals the first wins; a word of weight zero has no link."""
+    weights = np.round(weights.astype(np.float64), 5)  # differences below that are rounding, and ties go by order
+    if not weights.size:
+        return []
+    rows = [(s, t) for t, s in enumerate(weights.argmax(axis=1).tolist()) if weights[t, s] > 0]
+    columns = [(s, t) for s, t in enumerate(weights.argmax(axis=0).tolist()) if weights[t, s] > 0]
+    return sorted(by_rule(set(rows), set(columns), weights, rule))
+
+
+def by_rule(rows: set[Link], columns: set[Link], weights: np.ndarray, rule: Rule) -> set[Link]:
+    """The links of a rule, from the best of each row and the best of each column."""
+    if rule == "target":
+        return rows
+    if rule == "source":
+        return columns
+    if rule == "union":
+        return rows | columns
+    links = rows & columns
+    if rule == "grow":
+        _grow(links, (rows | columns) - links, weights)
+    return links
+
+
+def _grow(links: set[Link], candidates: set[Link], weights: np.ndarray) -> None:
+    """Koehn's grow-diag: add what touches a link, also at a corner, as long as it gives a word its first one."""
+    order = sorted(candidates, key=lambda link: (-weights[link[1], link[0]], link))
+    sources, targets = {s for s, _ in links}, {t for _, t in links}
+    grown = True
+    while grown:
+        grown = False
+        for s, t in order:
+            if (s, t) in links or (s in sources and t in targets):
+                continue
+            if any((s + a, t + b) in links for a in (-1, 0, 1) for b in (-1, 0, 1)):
+                links.add((s, t))
+                sources.add(s)
+                targets.add(t)
+                grown = True
+
+
+# -- from tokens to words ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Pair:
+    """A pair to be aligned: its texts, its words, and for each piece that the model read the ids and the words they
+    spell."""
+
+    source_text: str
+    target_text: str
+    source: list[Word]
+    target: list[Word]
+    pieces: list[tuple[Ids, Ids]]
+    source_spans: np.ndarray  # (source tokens of all pieces, 2)
+    target_spans: np.ndarray
+    problem: str | None = None
+
+    def empty(self) -> np.ndarray:
+        """(T, S + 1): the last column is the end mark's."""
+        return np.zeros((len(self.target), len(self.source) + 1))
+
+    def spans(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Of each piece: (its source tokens, 2), (its target tokens, 2)."""
+        s = t = 0
+        for source, target in self.pieces:
+            yield self.source_spans[s : s + len(source)], self.target_spans[t : t + len(target)]
+            s, t = s + len(source), t + len(target)
+
+    def target_share(self) -> np.ndarray:
+        """(T,): what one token adds to the mean over the tokens of its target word."""
+        count = np.zeros(len(self.target))
+        for first, stop in self.target_spans.tolist():
+            count[first:stop] += 1
+        return 1 / np.maximum(count, 1)
+
+
+class Pairs:
+    """Makes `Pair`s with one model's tokenisers."""
+
+    def __init__(self, source: Tokenizer, target: Tokenizer, split: Split = "punctuation") -> None:
+        self.source, self.target, self.split = source, target, split
+        self.source_words = TokenWords(source)
+        self.target_words = self.source_words if target is source else TokenWords(target)
+
+    def of(self, source_text: str, target_text: str, pieces: list[tuple[Ids, Ids]]) -> Pair:
+        source, target = split_words(source_text, self.split), split_words(target_text, self.split)
+        if len(source) * len(target) > MOST_CELLS:
+            problem = f"{len(source):,} × {len(target):,} words are too many to align"
+            none = np.zeros((0, 2), dtype=np.int64)
+            return Pair(source_text, target_text, [], [], [], none, none, problem)
+        read = [id for ids, _ in pieces for id in ids]
+        said = [id for _, ids in pieces for id in ids]
+        return Pair(
+            source_text,
+            target_text,
+            source,
+            target,
+            pieces,
+            self.source_words(read, source, source_text),
+            self.target_words(said, target, target_text),
+        )
+
+    def texts(self, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
+        """Given pairs, each in one piece."""
+        sources = self.source.encode_batch([one_line(source) for source, _ in pairs])
+        targets = self.target.encode_batch([one_line(target) for _, target in pairs])
+        return [self.of(*texts, [ids]) for texts, ids in zip(pairs, zip(sources, targets))]
+
+
+def to_words(weights: np.ndarray, source: np.ndarray, target: np.ndarray, share: np.ndarray, words: int) -> np.ndarray:
+    """(..., target tokens, source tokens + 1) -> (..., target words, source words + 1), the end mark last."""
+    across = np.zeros((len(source) + 1, words + 1))
+    for token, (first, stop) in enumerate(source.tolist()):
+        if stop > first:  # a token that spells two words is shared between them
+            across[token, first:stop] = 1 / (stop - first)
+    across[-1, -1] = 1
+    down = np.zeros((len(share), len(target)))
+    for token, (first, stop) in enumerate(target.tolist()):
+        down[first:stop, token] = share[first:stop]
+    return down @ (weights @ across)
+
+
+def cross_attentions(model: Translator) -> list[str]:
+    """Paths of the attentions over the source, from the first decoder layer to the last."""
+    return [path for path, layer in attention_layers(model).items() if layer.cross]
+
+
+def attention_maps(
+    model: Translator,
+    pairs: Sequence[Pair],
+    layers: Sequence[str],
+    heads: Sequence[int] | None,
+    *,
+    mean: bool,
+    batch_tokens: int = BATCH_TOKENS,
+) -> Iterator[tuple[int, int, np.ndarray]]:
+    """(pair, piece, weights) for each piece, in the order of their lengths.
+
+    Weights are (layers, heads, target tokens + 1, source tokens + 1), or without the first two if only their `mean` is
+    wanted: row r is the step that predicts target token r and reads token r - 1. A target as long as the model allows
+    has no last row: it is zero.
+    """
+    device = next(model.parameters()).device
+    pieces = [(p, k, *ids) for p, pair in enumerate(pairs) for k, ids in enumerate(pair.pieces) if all(ids)]
+    sizes = [max(len(source), len(target)) + 1 for _, _, source, target in pieces]
+    with evaluating(model), torch.inference_mode(), capture(model, list(layers), heads) as seen:
+        for places in token_batches(sizes, min(batch_tokens, BATCH_TOKENS), BATCH_PAIRS):
+            batch = [pieces[place] for place in places]
+            source, lengths = pad([[*ids, EOS] for _, _, ids, _ in batch], device)
+            target, _ = pad([[BOS, *ids][: model.max_target_length] for *_, ids in batch], device)
+            seen.clear()
+            model(source, lengths, target)
+            maps = torch.stack([seen.weights(path) for path in layers], dim=1).float()  # (B, L, H, T, S)
+            if mean:
+                maps = maps.mean(dim=(1, 2))  # (B, T, S)
+            for weights, (pair, piece, read, said) in zip(maps.cpu().numpy(), batch):
+                weights = weights[..., : len(said) + 1, : len(read) + 1]
+                missing = len(said) + 1 - weights.shape[-2]
+                if missing:
+                    weights = np.pad(weights, [(0, 0)] * (weights.ndim - 2) + [(0, missing), (0, 0)])
+                yield pair, piece, weights
+
+
+def occlusion_maps(model: Translator, pairs: Sequence[Pair]) -> Iterator[tuple[int, np.ndarray]]:
+    """(pair, weights (T, S + 1)): how many nats each target word loses when the tokens of a source word are left out.
+
+    A word whose absence helps counts nothing. One pass for each source word: the price of asking a model without
+    attention.
+    """
+    device = next(model.parameters()).device
+    with evaluating(model), torch.inference_mode():
+        for number, pair in enumerate(pairs):
+            lost = pair.empty()
+            for (read, said), (source_spans, target_spans) in zip(pair.pieces, pair.spans()):
+                words = sorted({w for first, stop in source_spans.tolist() for w in range(first, stop)})
+                if not words or not len(said):
+                    continue
+                keep = [(source_spans[:, 0] > w) | (source_spans[:, 1] <= w) for w in words]
+                rows = [list(read), *([id for id, kept in zip(read, mask) if kept] for mask in keep)]
+                source, lengths = pad([[*row, EOS] for row in rows], device)
+                target, sizes = pad([[*said, EOS]] * len(rows), device)
+                said_so = score(model, source, lengths, target, sizes).log_probabilities  # (1 + words, T)
+                drop = (said_so[0] - said_so[1:]).clamp(min=0)[:, : len(said)].T.cpu().numpy()  # (tokens, words)
+                for token, (first, stop) in enumerate(target_spans.tolist()):
+                    lost[first:stop, words] += drop[token]
+            yield number, lost
+
+
+# -- alignments --------------------------------------------------------------------------------------------------------
+
+
+def word_weights(model: Translator, pairs: Sequence[Pair], method: Method) -> list[np.ndarray]:
+    """For each pair (T, S + 1), not yet divided: what each target word looked at, the end mark last."""
+    found = [pair.empty() for pair in pairs]
+    if method.kind == "occlusion":
+        for number, lost in occlusion_maps(model, pairs):
+            found[number] = lost
+        return found
+    paths = cross_attentions(model)
+    layers = paths if method.layer is None else [paths[method.layer]]
+    heads = None if method.head is None else [method.head]
+    shares = [pair.target_share() for pair in pairs]
+    spans = [list(pair.spans()) for pair in pairs]
+    later = int(method.row == "reads")
+    for number, piece, weights in attention_maps(model, pairs, layers, heads, mean=True):
+        rows = weights[later : len(weights) - 1 + later]
+        source, target = spans[number][piece]
+        found[number] += to_words(rows, source, target, shares[number], len(pairs[number].source))
+    return found
+
+
+def normalise(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(..., T, S + 1) -> rows that sum to one over the words (..., T, S), and the end mark's share (..., T)."""
+    words, total = weights[..., :-1].sum(axis=-1, keepdims=True), weights.sum(axis=-1)
+    real = weights[..., :-1] / np.where(words > 0, words, 1)
+    return real.astype(np.float32), (weights[..., -1] / np.where(total > 0, total, 1)).astype(np.float32)
+
+
+def align(model: Translator, pairs: Sequence[Pair], method: Method, split: Split) -> list[Alignment]:
+    """One alignment for each pair; one without links for those that have a problem."""
+    method.check(model)
+    able = [place for place, pair in enumerate(pairs) if pair.problem is None]
+    found = [pair.empty() for pair in pairs]
+    for place, weights in zip(able, word_weights(model, [pairs[place] for place in able], method)):
+        found[place] = weights
+    alignments = []
+    for pair, weights in zip(pairs, found):
+        real, end_mark = normalise(weights)
+        links = links_of(real, method.rule)
+        texts, words = (pair.source_text, pair.target_text), (pair.source, pair.target)
+        alignments.append(Alignment(*texts, *words, real, end_mark, links, method, split, pair.problem))
+    return alignments
+
+
+def align_pairs(
+    model: Translator,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    pairs: Iterable[tuple[str, str]],
+    method: Method,
+    *,
+    split: Split = "punctuation",
+) -> Iterator[Alignment]:
+    """Align given pairs of text, lazily and in order."""
+    maker, pairs = Pairs(source_tokenizer, target_tokenizer, split), iter(pairs)
+    while block := [(clean(source), clean(target)) for source, target in islice(pairs, WINDOW)]:
+        made = maker.texts(block)
+        for pair in made:
+            pair.problem = pair.problem or _too_long(model, pair)
+        yield from align(model, made, method, split)
+
+
+def align_translations(
+    model: Translator,
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    translations: Iterable[Translation],
+    method: Method,
+    *,
+    split: Split = "punctuation",
+    window: int = WINDOW,
+) -> Iterator[Translation]:
+    """The same translations, lazily and in order, each with its `alignment`: from the ids the model read and said."""
+    maker, translations = Pairs(source_tokenizer, target_tokenizer, split), iter(translations)
+    while block := list(islice(translations, window)):
+        pairs = [maker.of(t.source, t.text, list(t.token_ids)) for t in block]
+        for translation, alignment in zip(block, align(model, pairs, method, split)):
+            translation.alignment = alignment
+            yield translation
+
+
+def _too_long(model: Translator, pair: Pair) -> str | None:
+    source, target = len(pair.source_spans) + 1, len(pair.target_spans) + 1
+    if source > model.max_source_length:
+        return f"the source has {source} tokens; the model can read {model.max_source_length}"
+    if target > model.max_target_length:
+        return f"the target has {target} tokens; the model can say {model.max_target_length}"
+    return None

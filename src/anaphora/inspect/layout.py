@@ -1,0 +1,59 @@
+"""Where everything stands in the picture of an alignment: the same numbers for SVG and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from anaphora.decoding.alignment import Alignment
+
+LONGEST = 28
+"""Characters of a label; longer words are cut and shown whole in the SVG's hints."""
+NUMBERS_UP_TO = 12
+"""Words of the longer side up to which cells hold their percentage."""
+SLANT = 60.0
+"""Degrees by which the source words lean."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """In pixels of an unscaled picture."""
+
+    cell: float
+    font: float
+    left: float
+    """Where the first column begins: the longest target word fits before it."""
+    top: float
+    """Where the first row begins: heading, then the leaning source words."""
+    heading: tuple[str, ...]
+    width: float
+    height: float
+    numbers: bool
+
+
+def lay_out(alignment: Alignment, measure: Callable[[str, float], float]) -> Layout:
+    """Sizes from the number of words; `measure(text, font)` says how wide a text is."""
+    longest = max(len(alignment.source), len(alignment.target), 1)
+    cell = 34.0 if longest <= NUMBERS_UP_TO else 26.0 if longest <= 24 else 20.0
+    font = 14.0 if longest <= 24 else 12.0
+    heading = tuple(alignment.method.explain())
+    left = 24 + max([measure(shown(word.text), font) for word in alignment.target], default=0)
+    left = max(left, 60)
+    names = max([measure(shown(word.text), font) for word in alignment.source], default=0)
+    top = 26 + 18 * len(heading) + 0.87 * names + 14  # sin 60°
+    over = max(
+        [
+            (place + 1) * cell + 0.5 * measure(shown(word.text), font)
+            for place, word in enumerate(alignment.source)  # cos 60°
+        ],
+        default=0,
+    )
+    legend = 210
+    width = left + max(over, len(alignment.source) * cell, legend) + 24
+    width = max(width, 24 + max(measure(line, 12.5) for line in heading) + 12)
+    height = top + len(alignment.target) * cell + 58
+    return Layout(cell, font, left, top, heading, width, height, longest <= NUMBERS_UP_TO)
+
+
+def shown(word: str) -> str:
+    return word if len(word) <= LONGEST else word[: LONGEST - 1] + "…"

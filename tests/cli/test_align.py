@@ -1,0 +1,138 @@
+"""`anaphora align` and `translate --alignments`: links, pictures, error rates, and mistakes with their cures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anaphora.decoding.alignment import Alignment
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    made = {"source": tmp_path / "a.en", "target": tmp_path / "a.de", "gold": tmp_path / "a.align"}
+    made["source"].write_text("the old dog\na cat, here\n", encoding="utf-8")
+    made["target"].write_text("der alte Hund\nein Kater\n", encoding="utf-8")
+    made["gold"].write_text("0-0 1-1 2-2\n0-0 1?1\n", encoding="utf-8")
+    return made
+
+
+def sides(files: dict[str, Path]) -> list[Any]:
+    return ["--source", files["source"], "--target", files["target"], "--device", "cpu"]
+
+
+def test_links_a_line_a_pair(say: Any, micro: Path, files: dict[str, Path]) -> None:
+    answer = say("align", micro, *sides(files))
+    assert answer.code == 0
+    assert len(answer.out.splitlines()) == 2
+    assert "row = the step that " in answer.err
+    assert "words count from 0 (punctuation)" in answer.err
+    later = say("align", micro, *sides(files), "--base", 1)
+    for line, shifted in zip(answer.out.splitlines(), later.out.splitlines()):
+        links = [tuple(map(int, link.split("-"))) for link in line.split()]
+        assert shifted.split() == [f"{i + 1}-{j + 1}" for i, j in links]
+
+
+def test_json_is_a_trace_for_each_pair(say: Any, micro: Path, files: dict[str, Path]) -> None:
+    document = json.loads(say("align", micro, *sides(files), "--json", "--method", "0.1:union").last)
+    first, second = (Alignment.from_document(trace) for trace in document["alignments"])
+    assert [word.text for word in first.target] == ["der", "alte", "Hund"]
+    assert [word.text for word in second.source] == ["a", "cat", ",", "here"]
+    assert first.method.name == "0.1:predicts:union"
+    assert document["reason"] == "you asked for it"
+
+
+def test_error_rates_beside_ibm1(say: Any, micro: Path, files: dict[str, Path]) -> None:
+    answer = say("align", micro, *sides(files), "--gold", files["gold"], "--ibm1")
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("AER ")
+    assert "4 sure and 1 more possible links" in answer.out
+    assert "IBM-1 " in answer.out
+    document = json.loads(say("align", micro, *sides(files), "--gold", files["gold"], "--ibm1", "--json").last)
+    assert document["ibm1"]["scores"].keys() >= {"intersection", "union"}
+    said = [Alignment.from_document(trace).links for trace in document["alignments"]]
+    assert document["score"]["links"] == sum(map(len, said))
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_pictures(say: Any, micro: Path, files: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    picture = tmp_path / f"second.{kind}"
+    answer = say("align", micro, *sides(files), "--line", 2, "--picture", picture)
+    assert answer.code == 0
+    assert "a cat, here / ein Kater" in answer.out
+    content = picture.read_bytes()
+    assert content.startswith(b"<svg " if kind == "svg" else b"\x89PNG")
+    again = say("align", micro, *sides(files), "--picture", picture)
+    assert (again.code, picture.read_bytes()) == (2, content)
+    assert "exists already" in again.err
+    assert say("align", micro, *sides(files), "--picture", picture, "--force").code == 0
+    assert picture.read_bytes() != content
+
+
+def test_a_heat_map_in_the_terminal(
+    say: Any, micro: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    answer = say("align", micro, *sides(files), "--line", 1)
+    assert answer.code == 0
+    assert "●" in answer.out
+    assert all(len(line) <= 60 for line in answer.out.splitlines()[:-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--base", 2], "--base is 2; words are counted from 0 or from 1"),
+        (["--split", "letters"], "--split letters is unknown; use punctuation or whitespace"),
+        (["--method", "nose"], "there is no alignment method 'nose'; write LAYER.HEAD"),
+        (["--method", "5.0"], "there is no decoder layer 5; choose one of 0 to 0"),
+        (["--line", 3], "there is no line 3; choose one of 1 to 2"),
+        (["--line", 0], "there is no line 0"),
+        (["--picture", "x.gif"], "x.gif: is no kind of picture; name it .svg or .png"),
+        (["--ibm1"], "--ibm1 compares error rates; add --gold FILE"),
+        (["--gold", "none.align"], "none.align: cannot be read"),
+    ],
+)
+def test_mistakes(say: Any, micro: Path, files: dict[str, Path], words: list[Any], message: str) -> None:
+    answer = say("align", micro, *sides(files), *words)
+    assert answer.code == 2
+    assert message in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_gold_that_does_not_fit_names_its_line(say: Any, micro: Path, files: dict[str, Path]) -> None:
+    files["gold"].write_text("0-0\n4-0\n", encoding="utf-8")
+    answer = say("align", micro, *sides(files), "--gold", files["gold"])
+    assert answer.code == 2
+    assert "a.align:2: the link 4-0 names a word that is not there: the source has 4 words" in answer.err
+    assert "--base 1" in answer.err
+    assert say("align", micro, *sides(files), "--gold", files["gold"], "--base", 1).code == 2  # 0-0: words from 1
+
+
+def test_translations_with_links(say: Any, micro: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    plain = say("translate", micro, files["source"], "--device", "cpu")
+    answer = say("translate", micro, files["source"], "--device", "cpu", "--alignments", "pharaoh")
+    assert answer.code == 0
+    assert [line.split(" ||| ")[0] for line in answer.out.splitlines()] == plain.out.splitlines()
+    traces = say("translate", micro, files["source"], "--device", "cpu", "--alignments", "json").out.splitlines()
+    links = [Alignment.from_document(json.loads(trace)).pharaoh() for trace in traces]
+    assert [line.split(" ||| ")[1] for line in answer.out.splitlines()] == links
+    words = ["--alignments", "pharaoh", "--json"]
+    document = json.loads(say("translate", micro, files["source"], "--device", "cpu", *words).last)
+    assert [Alignment.from_document(t["alignment"]).pharaoh() for t in document["translations"]] == links
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--alignments", "giza"], "--alignments giza is no way to write them; use pharaoh or json"),
+        (["--alignments", "pharaoh", "--n-best", 2], "only the best translation of a line is aligned"),
+    ],
+)
+def test_mistakes_of_translate(say: Any, micro: Path, files: dict[str, Path], words: list[Any], message: str) -> None:
+    answer = say("translate", micro, files["source"], "--device", "cpu", *words)
+    assert answer.code == 2
+    assert message in answer.err
