@@ -65,6 +65,10 @@ TRAINED: list[dict[str, Any]] = [
     {"training.clip_norm": 0},
     {"training.label_smoothing": 0},
     {"training.ema": 0.9},
+    {"training.consistency": 5.0, "model.dropout": 0.1},
+    {"training.cuda_graphs": "off"},
+    {"training.guided_alignment": 0.1, "training.guided_layer": 0, "training.guided_head": 1},
+    {"training.guided_alignment": 0.1, "tokenizer.dropout": 0.1, "training.consistency": 1.0, "model.dropout": 0.1},
     {"training.metric": "bleu"},
     {"training.metric": "chrf", "training.validation_beam": 2},
     {"training.patience": 1},
@@ -99,6 +103,9 @@ def exercise(run: Path, *, average: bool = True) -> None:
     for translation in translations:
         assert len(translation.text.splitlines()) <= 1
         assert math.isfinite(translation.score)
+    for translation, aligned in zip(translations, model.translate(lines, align=True)):
+        assert aligned.text == translation.text
+        assert len(aligned.alignment.target) == len(aligned.alignment.weights)
     sources, targets = zip(*pairs(3))
     for scored in model.score(sources, targets):
         assert scored.problem is None

@@ -58,6 +58,31 @@ def test_every_row_once_and_batches_bounded(lengths: list, batch_tokens: int, se
     assert batches.largest().cells >= max(batch.cells for batch in batches.fixed())
 
 
+@settings(deadline=None, max_examples=80)
+@given(lengths=LENGTHS, multiple=st.sampled_from([2, 4, 8]), limit=st.sampled_from([None, 42, 43, 64]))
+def test_few_shapes(lengths: list, multiple: int, limit: int | None) -> None:
+    """Widths are multiples, rows follow from the widest side, nothing real is lost and the bound holds."""
+    corpus, batch_tokens = toy(np.array(lengths)), 200
+    batches = Batches(corpus, batch_tokens, multiple=multiple, max_length=limit)
+    seen: list[int] = []
+    for index in range(batches.count(3)):
+        batch = batches.batch(3, index)
+        widths = [tokens.shape[1] for tokens in batch.tokens.values()]
+        assert all(width % multiple == 0 or width == limit for width in widths)
+        heights = {len(tokens) for tokens in batch.tokens.values()}
+        assert heights == {max(len(batch), batch_tokens // max(widths))}
+        for side, tokens in batch.tokens.items():
+            begin = [] if side == "source" else [BOS]
+            for row, cells in zip(batch.rows, tokens.tolist()):
+                ids = corpus.ids(side, [row])[0].tolist()
+                assert cells == [*begin, *ids, EOS] + [PAD] * (len(cells) - len(begin) - len(ids) - 1)
+            for cells in tokens[len(batch) :].tolist():
+                assert cells == [(begin or [EOS])[0]] + [PAD] * (len(cells) - 1)
+            assert (batch.lengths[side][len(batch) :] == 1).all()
+        seen += batch.rows.tolist()
+    assert sorted(seen) == list(range(len(corpus)))
+
+
 @settings(deadline=None, max_examples=50)
 @given(lengths=LENGTHS)
 def test_cells_are_ids_between_special_tokens(lengths: list) -> None:

@@ -55,6 +55,56 @@ def test_smoothed_cross_entropy_by_hand() -> None:
         assert TranslationObjective(smoothing)(forward, made).item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_consistency_by_hand() -> None:
+    """½ (CE(P) + CE(Q)) + α/4 (KL(P‖Q) + KL(Q‖P)) over the real labels, P and Q being the halves of one pass."""
+    made = TranslationBatch.of(batch([([7], [3, 1]), ([7], [])]), CPU)
+    logits = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0))
+
+    def forward(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+        assert source.tolist() == made.source.tolist() * 2
+        assert lengths.tolist() == made.source_lengths.tolist() * 2
+        assert target.tolist() == made.target.tolist() * 2
+        return logits
+
+    chances, expected = logits.softmax(-1).tolist(), 0.0
+    for row, labels in enumerate(([3, 1, 2], [2])):
+        for place, label in enumerate(labels):
+            p, q = chances[row][place], chances[row + 2][place]
+            expected -= (math.log(p[label]) + math.log(q[label])) / 2
+            both_ways = sum(a * math.log(a / b) + b * math.log(b / a) for a, b in zip(p, q))
+            expected += 3.0 / 4 * both_ways
+    assert TranslationObjective(0.0, 3.0)(forward, made).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_consistency_without_dropout_is_cross_entropy() -> None:
+    net = model()
+    made = TranslationBatch.of(batch(PAIRS), CPU)
+    plain, consistent = TranslationObjective(0.1), TranslationObjective(0.1, 5.0)
+    assert consistent(net, made).item() == pytest.approx(plain(net, made).item(), rel=1e-6)
+    assert consistent.flops(net, made) == 2 * plain.flops(net, made)
+
+
+def test_rows_that_fill_up_a_batch_change_nothing() -> None:
+    """A batch padded to a larger shape: the same loss, tokens and gradient."""
+    narrow = batch(PAIRS)
+    wide = batch(PAIRS)
+    for side, begin in (("source", 0), ("target", 1)):
+        ids = np.concatenate([np.array(pair[begin]) for pair in PAIRS])
+        size = np.array([len(pair[begin]) for pair in PAIRS])
+        wide.tokens[side], wide.lengths[side] = pad(ids, size, begin, height=7, width=12)
+        assert wide.tokens[side].shape == (7, 12)
+    results = []
+    for one in (narrow, wide):
+        net, made = model(), TranslationBatch.of(one, CPU)
+        assert (made.tokens, made.source_tokens) == (15, 14)
+        loss = TranslationObjective(0.1)(net, made)
+        loss.backward()
+        results.append((loss, {name: p.grad for name, p in net.named_parameters()}))
+    torch.testing.assert_close(results[0][0], results[1][0])
+    for name, gradient in results[0][1].items():
+        torch.testing.assert_close(results[1][1][name], gradient, atol=1e-6, rtol=1e-5)
+
+
 def model() -> TransformerTranslator:
     torch.manual_seed(3)
     config = TransformerConfig(dim=16, layers=1, heads=2, feed_forward=24, max_length=16, dropout=0.0)

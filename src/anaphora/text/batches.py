@@ -56,6 +56,10 @@ class Batches:
     With a sampler for a side, its text is cut anew into subwords at every visit (subword dropout). Its rows then grow,
     some far more than others, and one long row would widen all of its batch. So a batch is cut with room to grow by
     half, and the few rows that outgrow it are drawn again with less dropout: the bound holds all the same.
+
+    With `multiple` above 1 batches have few shapes: widths are multiples of it, and a batch has as many rows as its
+    width allows, the missing ones filled up with rows that say nothing (one mark on the source side, no label).
+    Neither this nor subword dropout makes a row wider than `max_length`, the most that the model takes.
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class Batches:
         *,
         samplers: Mapping[str, SubwordSampler] | None = None,
         dropout: float = 0.0,
+        multiple: int = 1,
+        max_length: int | None = None,
     ) -> None:
         if batch_tokens < 1:
             raise UserError(f"training.batch_tokens is {batch_tokens}", cure="make it a few thousand")
@@ -77,7 +83,9 @@ class Batches:
         self.growth = GROWTH if self.samplers else 1.0
         self.begins = {side: int(side != "source") for side in corpus.sides}  # BOS in front?
         specials = np.array([1 + self.begins[side] for side in corpus.sides], dtype=np.int32)
-        self._lengths: np.ndarray = corpus.lengths + specials  # (n, sides)
+        self.multiple = multiple
+        self.max_length = max_length or 1 << 30
+        self._lengths: np.ndarray = self._rounded_up(corpus.lengths + specials)  # (n, sides)
         self._longest: np.ndarray = self._lengths.max(axis=1)  # (n,)
         self.order = lru_cache(maxsize=2)(self._order)  # an epoch and the next, for the prefetcher
 
@@ -102,7 +110,8 @@ class Batches:
         longest, lengths = self._longest[rows], self._lengths[rows]
         # Among rows of the same longest side, neighbours should agree on the other one as well. Every second group runs
         # backwards, so that the end of one group is like the start of the next.
-        skew = (lengths[:, 0] - lengths[:, -1]) * (1.0 - 2.0 * (longest % 2))  # (n,) which side is longer, by how much
+        backwards = longest // self.multiple % 2
+        skew = (lengths[:, 0] - lengths[:, -1]) * (1.0 - 2.0 * backwards)  # (n,) which side is longer, by how much
         if random is not None:
             skew += random.random(len(rows)) * JITTER
         rows = rows[np.lexsort((skew, longest))]  # stable: without `random`, equals stay in the order of the corpus
@@ -164,7 +173,7 @@ class Batches:
         Epochs cut a little differently, so one of theirs may have a row more; `batch_tokens` bounds them all.
         """
         cuts = self._cut(np.arange(len(self.corpus)), None)
-        cells = [len(rows) * int(self._lengths[rows].max(axis=0).sum()) for rows in cuts]
+        cells = [self._height(rows) * int(self._lengths[rows].max(axis=0).sum()) for rows in cuts]
         most = max(range(len(cuts)), key=lambda i: (cells[i], int(self._longest[cuts[i]].max())))
         batch = self._make(cuts[most], None)
         for side, tokens in batch.tokens.items():
@@ -173,7 +182,16 @@ class Batches:
         return batch
 
     def _widest(self, width: int) -> int:
-        return int(width * self.growth)
+        return min(int(width * self.growth), max(width, self.max_length))
+
+    def _height(self, rows: np.ndarray) -> int:
+        """How many rows a batch of these has, with those that fill it up."""
+        most = int(self.batch_tokens / self.growth) // int(self._longest[rows].max())
+        return max(len(rows), most) if self.multiple > 1 else len(rows)
+
+    def _rounded_up(self, lengths: np.ndarray) -> np.ndarray:
+        """To the next multiple, but not beyond what the model takes."""
+        return np.maximum(lengths, np.minimum(-(-lengths // self.multiple) * self.multiple, self.max_length))
 
     def _make(self, rows: np.ndarray, seed: tuple[int, ...] | None) -> Batch:
         """Rows as arrays, subwords drawn with this seed if there is one."""
@@ -186,7 +204,8 @@ class Batches:
             else:
                 values, offsets = self.corpus.ids(side, rows)
                 size = np.diff(offsets)
-            tokens[side], lengths[side] = pad(values, size, self.begins[side])
+            width = int(self._rounded_up(size.max() + self.begins[side] + 1))
+            tokens[side], lengths[side] = pad(values, size, self.begins[side], self._height(rows), width)
         return Batch(rows, tokens, lengths)
 
     def _draw(self, side: str, texts: list[str], room: int, seed: tuple[int, ...]) -> list[np.ndarray]:
@@ -202,13 +221,21 @@ class Batches:
         return ids
 
 
-def pad(values: np.ndarray, size: np.ndarray, begin: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows laid end to end -> (B, T) with EOS, PAD after it, and with `begin` BOS in front; and lengths (B,)."""
-    lengths = size + begin + 1
-    column = np.arange(lengths.max())  # (T,)
-    tokens = np.full((len(size), len(column)), PAD, dtype=np.int64)
-    tokens[(column >= begin) & (column < (size + begin)[:, None])] = values
-    tokens[np.arange(len(size)), size + begin] = EOS
+def pad(
+    values: np.ndarray, size: np.ndarray, begin: int, height: int | None = None, width: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows laid end to end -> (B, T) with EOS, PAD after it, and with `begin` BOS in front; and lengths (B,).
+
+    B and T are as small as can be, or `height` and `width`; rows beyond those given hold one mark alone.
+    """
+    rows = len(size)
+    lengths = np.ones(height or rows, dtype=np.int64)
+    lengths[:rows] = size + begin + 1
+    column = np.arange(width or lengths.max())  # (T,)
+    tokens = np.full((len(lengths), len(column)), PAD, dtype=np.int64)
+    tokens[:rows][(column >= begin) & (column < (size + begin)[:, None])] = values
+    tokens[np.arange(rows), size + begin] = EOS
+    tokens[rows:, 0] = EOS
     if begin:
         tokens[:, 0] = BOS
     return tokens, lengths

@@ -27,6 +27,7 @@ from anaphora.errors import UserError
 from anaphora.text.batches import Batch, Batches
 from anaphora.training.averaging import MovingAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
+from anaphora.training.graphs import GraphedLearning, graphs_pay
 from anaphora.training.memory import try_largest
 from anaphora.training.objective import Forward, Objective
 from anaphora.training.optimiser import build_optimiser, learning_rate
@@ -120,6 +121,7 @@ class Trainer:
                 cure="set training.max_steps, training.epochs, training.max_tokens or training.max_minutes",
             )
         self.forward: Forward = self.maybe_compile()
+        self.graphs: GraphedLearning | None = None
 
     # What a run does -------------------------------------------------------------------------------------------------
 
@@ -128,6 +130,8 @@ class Trainer:
         self.resume()
         if self.over() is None:
             self.probe()
+            if graphs_pay(self.config, self.device):
+                self.graphs = GraphedLearning(self.learn_by_kernels, self.model.parameters(), self.device)
         self.reporter.start(self.progress, self.total)
         began, before = time.monotonic(), self.progress.seconds
         try:
@@ -168,7 +172,7 @@ class Trainer:
         losses = [self.learn(batch, tokens) for batch in on_device]
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
         self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.zero_grad(set_to_none=self.graphs is None)  # a graph adds to gradients where they are
         if self.ema is not None:
             self.ema.update(progress.step)
         progress.tokens += tokens
@@ -177,6 +181,11 @@ class Trainer:
 
     def learn(self, batch: Any, tokens: int) -> Tensor:
         """Forward and backward; the gradient is that of the mean over `tokens`."""
+        if self.graphs is not None:
+            return self.graphs(batch, tokens)
+        return self.learn_by_kernels(batch, tokens)
+
+    def learn_by_kernels(self, batch: Any, tokens: int | Tensor) -> Tensor:
         with self.autocast():
             loss = self.objective(self.forward, batch) / tokens
         loss.backward()
@@ -223,7 +232,7 @@ class Trainer:
     def validate(self) -> Validation:
         assert self.validator is not None
         averaged: AbstractContextManager[None] = self.ema.in_place() if self.ema is not None else nullcontext()
-        with averaged:
+        with averaged, torch.compiler.set_stance("force_eager"):  # what is compiled is compiled for learning
             return self.validator(self.model, autocast=self.autocast())
 
     def over(self) -> str | None:
@@ -262,11 +271,14 @@ class Trainer:
         return torch.autocast(kind, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
     def maybe_compile(self) -> Forward:
-        """Compiling takes over a minute and a half; only a long run on a GPU can win that back."""
+        """Compile each block of the model's stacks (torch.compile). Blocks of one kind share their code, so this takes
+        seconds where compiling the whole model takes minutes; still, only a long run on a GPU wins it back."""
         wanted = self.config.compile
         pays = self.device.type == "cuda" and (self.total or 0) >= COMPILE_PAYS_FROM
         if wanted == "on" or (wanted == "auto" and pays):
-            return torch.compile(self.model, dynamic=True)
+            for stack in (part for part in self.model.modules() if isinstance(part, nn.ModuleList)):
+                for block in stack:
+                    block.compile(dynamic=True)
         return self.model
 
     def probe(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anaphora.config import build, merge, read_yaml, to_mapping
+from anaphora.config import build, convert, merge, read_yaml, shown, to_mapping
 from anaphora.decoding.search import DecodingConfig
 from anaphora.errors import UserError, nearest
 from anaphora.models import settings as model_settings
@@ -47,15 +47,15 @@ class RunConfig:
         """The typed settings of a document; every key is checked."""
         for section, content in document.items():
             if section not in (*SECTIONS, "run"):
-                raise UserError(f"unknown section {section!r}", file=file, cure=nearest(section, SECTIONS))
+                raise UserError(f"unknown section {shown.repr(section)}", file=file, cure=nearest(section, SECTIONS))
             if content is not None and not isinstance(content, Mapping):
                 cure = f"write `{section}:` and below it `  key: value` lines"
                 raise UserError(f"section {section!r} holds no settings", file=file, cure=cure)
         run = document.get("run") or {}
         model = model_settings(document.get("model") or {}, file=file)
         return cls(
-            recipe=run.get("recipe", "transformer"),
-            start_from=run.get("start_from"),
+            recipe=convert(run.get("recipe", "transformer"), str, name="run.recipe", file=file),
+            start_from=convert(run.get("start_from"), str | None, name="run.start_from", file=file),
             data=build(DataConfig, document.get("data") or {}, section="data", file=file),
             tokenizer=build(TokenizerConfig, document.get("tokenizer") or {}, section="tokenizer", file=file),
             model=model,
@@ -94,12 +94,14 @@ def sized_to(pairs: int, recipe: Document) -> Document:
     Small corpora want small, strongly regularised models and many epochs; large ones the published sizes. Validation
     decides when to stop, so the number of updates is a ceiling.
     """
+    training: dict[str, Any]
     if pairs < 15_000:
         model = {"dim": 128, "layers": 4, "heads": 4, "feed_forward": 256, "dropout": 0.3}
         training = {"learning_rate": 2e-3, "warmup_steps": 500, "batch_tokens": 2048}
     elif pairs < 300_000:
         model = {"dim": 256, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.3}
-        training = {"learning_rate": 1e-3, "warmup_steps": 1000, "batch_tokens": 4096}
+        training = {"learning_rate": 2e-3, "warmup_steps": 1000, "batch_tokens": 4096, "schedule": "cosine"}
+        training |= {"consistency": 5.0, "metric": "bleu"}  # Multi30k: docs/lab-notes.md
     elif pairs < 2_000_000:
         model = {"dim": 512, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.2}
         training = {"learning_rate": 7e-4, "warmup_steps": 2000, "batch_tokens": 8192}
@@ -110,7 +112,7 @@ def sized_to(pairs: int, recipe: Document) -> Document:
     updates = 60 * 20 * pairs / (training["batch_tokens"] * training.get("accumulate", 1))
     training["max_steps"] = int(min(100_000, max(2_000, round(updates, -3))))
     training["checkpoint_every"] = max(100, min(2_000, training["max_steps"] // 20))
-    training["patience"] = 6
+    training["patience"] = 8
     if "model" in recipe and set(recipe["model"]) - {"kind"}:  # the recipe has a size of its own
         model = {}
     return {"model": model, "training": training}
@@ -146,6 +148,10 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
                 )
 
 
+def has_dropout(config: RunConfig) -> bool:
+    return any((config.model.dropout, config.model.attention_dropout, config.model.activation_dropout))
+
+
 def complete(
     recipe: str, own: Document, *, pairs: int, start_from: str | None = None, start: Mapping[str, Any] | None = None
 ) -> RunConfig:
@@ -160,7 +166,15 @@ def complete(
     if any(limit in said for limit in LIMITS[:-1]):
         sized["training"].pop("max_steps")  # whoever says how far to go is not stopped before
     document = merge(sized, chosen, own)
+    if "consistency" not in said and not has_dropout(RunConfig.read(document)):
+        document["training"]["consistency"] = 0.0  # two draws of no dropout are the same
     shared = document.get("tokenizer", {}).get("shared", True)
     if not shared and "tie" not in own.get("model", {}) and start is None:
         document.setdefault("model", {})["tie"] = "target"  # two vocabularies cannot share one table
-    return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **document})
+    config = RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **document})
+    if config.training.consistency and not has_dropout(config):
+        raise UserError(
+            "training.consistency compares two draws of dropout, but there is no dropout",
+            cure="set model.dropout=0.3, say, or training.consistency=0",
+        )
+    return config

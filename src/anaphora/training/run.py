@@ -2,22 +2,20 @@
 
     lock → settings (compared with the folder's own) → corpus → model → loop → average → card
 
-A run folder remembers its settings. The same ones continue it, higher limits continue it further, anything else is
-named and refused unless forced.
+What comes before the model is in settling.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from anaphora.config import differences, merge
+from anaphora.config import merge
 from anaphora.device import choose_device, describe_device, peak_flops
-from anaphora.errors import UserError
+from anaphora.errors import CURES, UserError, refused_by_system
 from anaphora.folder import (
     CONFIG,
     DATA,
@@ -30,41 +28,29 @@ from anaphora.folder import (
     read_metrics,
     sweep,
     weights_file,
-    write_config,
-    write_text,
 )
 from anaphora.models import build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights, write_weights
-from anaphora.text.batches import GROWTH, Batches
-from anaphora.text.preparation import Prepared, open_prepared, prepare
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.text.batches import Batches
+from anaphora.text.formats import describe_notes
+from anaphora.text.preparation import Prepared, open_prepared
 from anaphora.training.averaging import average_weights
 from anaphora.training.card import write_card
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
+from anaphora.training.graphs import MULTIPLE, graphs_pay
 from anaphora.training.loop import Trainer
 from anaphora.training.memory import first_line, is_out_of_memory
-from anaphora.training.objective import TranslationObjective
-from anaphora.training.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
+from anaphora.training.objective import Objective, TranslationObjective
+from anaphora.training.recipes import RunConfig, load_recipe
 from anaphora.training.reporting import RunReporter, describe, short
-from anaphora.training.settings import LIMITS, REPORTING
+from anaphora.training.settling import Request, settle
 from anaphora.training.validation import Validator, better
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-@dataclass
-class Request:
-    """What the user asks for: the arguments of `anaphora train`."""
-
-    run: Path
-    own: Document
-    """Settings said by the user, files included, by section."""
-    recipe: str = "transformer"
-    start_from: Path | None = None
-    device: str = "auto"
-    force: bool = False
+    from anaphora.training.guided import Guide
 
 
 @dataclass
@@ -86,7 +72,11 @@ def train(request: Request, console: Console | None = None) -> Outcome:
     """Make, continue or finish the run that `request` describes."""
     folder = request.run
     device = choose_device(request.device)
-    if folder.exists() and not folder.is_dir():
+    try:
+        there = folder.exists()
+    except OSError as error:
+        raise refused_by_system(error, "cannot be made", file=folder) from None
+    if there and not folder.is_dir():
         raise UserError("is a file, not a folder", file=folder, cure="choose another name for the run")
     if folder.is_dir() and any(folder.iterdir()) and not is_run(folder):
         raise UserError(
@@ -97,7 +87,7 @@ def train(request: Request, console: Console | None = None) -> Outcome:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot be made ({error.strerror})", file=folder, cure="choose another folder") from None
+        raise refused_by_system(error, "cannot be made", file=folder) from None
     reporter = RunReporter(folder, console, peak_flops=peak_flops(device))
     try:
         with RunLock(folder) as lock:
@@ -112,6 +102,12 @@ def train(request: Request, console: Console | None = None) -> Outcome:
         if fresh:
             discard_empty(folder)
         raise
+    except OSError as error:  # a log that a full disk refuses, say; what is written atomically has spoken already
+        if fresh:
+            discard_empty(folder)
+        if error.errno not in CURES:
+            raise
+        raise refused_by_system(error, "cannot be written", file=error.filename or folder) from None
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -122,115 +118,6 @@ def train(request: Request, console: Console | None = None) -> Outcome:
         ) from None
     finally:
         reporter.finish()
-
-
-def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
-    """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
-    folder = request.run
-    saved = None
-    if Checkpoints(folder, keep=1, every=1).newest() is not None:
-        saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
-    elif (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
-        raise UserError(
-            "holds a trained model but no checkpoint to continue from",
-            file=folder,
-            cure=f"choose another folder; to learn on from this model, add --from {folder}",
-        )
-    recipe, origin = load_recipe(request.recipe), None
-    if request.start_from is not None:
-        start_config = request.start_from / CONFIG
-        origin = saved or RunConfig.read(read_config(request.start_from), file=str(start_config)).document()
-        recipe = inherit(recipe, origin)
-        if saved is None:
-            weights_file(request.start_from)
-            check_inherited(merge(load_recipe(request.recipe), request.own), origin, folder=request.start_from)
-    asked = RunConfig.read(merge(recipe, request.own))  # sizes that follow the corpus are still open
-    for side in ("source", "target"):
-        if side not in asked.data.sides():
-            raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
-    if saved is not None:  # before the corpus is touched
-        text = differences(_text_settings(saved), _text_settings(asked.document()))
-        refuse(folder, text, force=request.force)
-    # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
-    keeper = folder if saved is not None else request.start_from
-    prepared = prepare(
-        folder / DATA,
-        asked.data.sides(),
-        valid_sides=asked.data.valid_sides() or None,
-        tokenizer=asked.tokenizer if keeper is None else load_tokenizers(keeper),
-        hold_out=asked.data.hold_out,
-        max_length=longest(asked),
-        tokenizer_lines=asked.data.tokenizer_lines,
-        seed=asked.data.seed,
-        on_change="raise" if saved is not None and not request.force else "rebuild",
-        progress=reporter.stage,
-    )
-    start = None if request.start_from is None else str(request.start_from)
-    if saved is not None and request.force:
-        run = {"recipe": request.recipe, "start_from": start}
-        config = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
-    else:
-        pairs = prepared.manifest["train"]["rows"]
-        config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start=origin)
-    if saved is not None:
-        changes = differences(saved, config.document())
-        refuse(folder, changes, force=request.force)
-        for name, (old, new) in changes.items():
-            reporter.message(f"changed {name}: {old} → {new}")
-    names = set(prepared.manifest["tokenizers"].values())
-    for name in sorted(names):
-        write_text(folder / name, (folder / DATA / name).read_text(encoding="utf-8"))
-    for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
-        if path.name not in names:
-            path.unlink()
-    if saved != config.document():
-        write_config(folder, config.document())
-    return config, prepared
-
-
-def longest(config: RunConfig) -> int:
-    """The most tokens of a sentence to learn from: with its marks, and grown by subword dropout, the model must hold
-    it."""
-    growth = GROWTH if config.tokenizer.dropout else 1.0
-    return min(config.data.max_length, int((config.model.max_length - 2) / growth))
-
-
-FILES = ("source", "target", "valid_source", "valid_target")
-"""Settings that name files: what counts is their content, and `prepare` looks at that."""
-
-
-def _text_settings(document: Mapping[str, Any]) -> Document:
-    """What decides how text becomes tokens, without the names of files and what is decided anew in every epoch."""
-    data = {key: value for key, value in document["data"].items() if key not in FILES}
-    tokenizer = {key: value for key, value in document["tokenizer"].items() if key != "dropout"}
-    return {"data": data, "tokenizer": tokenizer}
-
-
-def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool) -> None:
-    """Continue with the same settings or higher limits; name any other change.
-
-    What the saved weights mean, the shape of the model and its tokeniser, cannot change at all.
-    """
-    harmless = {f"training.{name}" for name in (*LIMITS, *REPORTING)} | {f"data.{name}" for name in FILES}
-    free = {f"{section}.{name}" for section, names in FREE.items() for name in names}
-    named = {name: both for name, both in changes.items() if name not in harmless}
-    fixed = {name: both for name, both in named.items() if name.partition(".")[0] in FREE and name not in free}
-    wrong = fixed if force else named
-    if wrong:
-        spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in wrong.items())
-        cure = "repeat the old command to continue it, choose another folder, or add --force to change it midway"
-        if fixed:
-            cure = "repeat the old command to continue it, or choose another folder"
-        raise UserError(f"holds a run with other settings: {spoken}", file=folder, cure=cure)
-
-
-def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
-    """By side: one joint tokenizer.json, or tokenizer.source.json and tokenizer.target.json."""
-    joint = folder / "tokenizer.json"
-    if joint.is_file():
-        tokenizer = Tokenizer.load(joint)
-        return {"source": tokenizer, "target": tokenizer}
-    return {side: Tokenizer.load(folder / f"tokenizer.{side}.json") for side in ("source", "target")}
 
 
 class Run:
@@ -244,6 +131,7 @@ class Run:
         self.tokenizers = prepared.tokenizers["source"], prepared.tokenizers["target"]
         torch.manual_seed(config.training.seed)
         self.model = self.new_model()
+        self.guide: Guide | None = None
         self.validator = None
         if prepared.valid is not None:
             self.validator = Validator(prepared.valid, *self.tokenizers, config.training, config.decoding, device)
@@ -260,17 +148,7 @@ class Run:
     def complete(self) -> Outcome:
         """Learn until it is over, then choose the weights that stay."""
         self.explain()
-        trainer = Trainer(
-            self.model,
-            TranslationObjective(self.config.training.label_smoothing),
-            self.batches(),
-            self.validator,
-            self.config.training,
-            self.folder,
-            self.reporter,
-            self.device,
-            publish=self.publish,
-        )
+        trainer = self.trainer()
         self.catch_up(trainer.checkpoints)
         progress = trainer.fit()
         reason = trainer.over() or "done"
@@ -289,6 +167,37 @@ class Run:
             validation=metrics.get("validation", {}),
         )
 
+    def objective(self) -> Objective:
+        config = self.config.training
+        objective = TranslationObjective(config.label_smoothing, config.consistency)
+        if not config.guided_alignment:
+            return objective
+        from anaphora.training.guided import Guide, GuidedObjective
+
+        self.guide = Guide(self.prepared.train, self.tokenizers, self.reporter.message)
+        return GuidedObjective(
+            objective,
+            self.model,
+            self.guide,
+            weight=config.guided_alignment,
+            layer=config.guided_layer,
+            head=config.guided_head,
+        )
+
+    def trainer(self) -> Trainer:
+        """The loop over this run's model, text and objective."""
+        return Trainer(
+            self.model,
+            self.objective(),
+            self.batches(),
+            self.validator,
+            self.config.training,
+            self.folder,
+            self.reporter,
+            self.device,
+            publish=self.publish,
+        )
+
     def batches(self) -> Batches:
         config, samplers = self.config, {}
         if config.tokenizer.dropout:
@@ -301,6 +210,8 @@ class Run:
             seed=config.training.seed,
             samplers=samplers,
             dropout=config.tokenizer.dropout,
+            multiple=MULTIPLE if graphs_pay(config.training, self.device) else 1,
+            max_length=config.model.max_length,
         )
 
     def publish(self, checkpoint: Path, progress: Progress) -> None:
@@ -342,7 +253,24 @@ class Run:
                 self.model, beam=self.config.decoding.beam, translate_all=True, autocast=trainer.autocast()
             ).scores
             self.reporter.message(f"final model, beam {self.config.decoding.beam}: {describe(scores)}")
+        self.choose_alignment()
         self.card(progress, weights, scores, finished=True)
+
+    def choose_alignment(self) -> None:
+        """Which layer and head align words best, on held-out text, without gold: `alignment.json`."""
+        from anaphora.decoding.alignment_method import choose_on, write_choice
+
+        teacher = None if self.guide is None else self.guide.teacher
+        choice = choose_on(
+            self.model,
+            self.tokenizers,
+            self.prepared.train,
+            self.prepared.valid,
+            teacher=teacher,
+            batch_tokens=self.config.training.batch_tokens,  # what is known to fit into memory
+        )
+        write_choice(self.folder, choice)
+        self.reporter.message(f"alignments: {choice.method.source_of_weights}")
 
     def card(self, progress: Progress, weights: str, scores: dict[str, Any], *, finished: bool) -> None:
         write_card(
@@ -353,6 +281,7 @@ class Run:
             weights=weights,
             scores=scores,
             parameters=self.model.parameter_count(),
+            vocabularies={side: one.vocabulary_fingerprint() for side, one in self.prepared.tokenizers.items()},
             device=describe_device(self.device),
             finished=finished,
         )
@@ -361,14 +290,17 @@ class Run:
         """What is about to happen, in three lines."""
         manifest, config = self.prepared.manifest, self.config
         train, valid = manifest["train"], manifest["valid"]
-        left = ", ".join(f"{number:,} {why}" for why, number in train["left_out"].items())
-        tidied = ", ".join(f"{number:,} {why}" for why, number in manifest["tidied"].items())
+        kept_apart = "shared with the held-out part"
+        apart = train["left_out"].get(kept_apart)
+        odd = [f"left out {number:,} {why}" for why, number in train["left_out"].items() if why != kept_apart]
+        odd += [described] if (described := describe_notes(manifest["tidied"])) else []
         say = self.reporter.message
         say(
             f"corpus: {train['rows']:,} pairs to learn from, {valid['rows']:,} to validate on"
-            + (f"; left out: {left}" if left else "")
-            + (f"; tidied: {tidied}" if tidied else "")
+            + (f"; left out: {apart:,} {kept_apart}" if apart else "")
         )
+        if odd:
+            say(f"warning: {', '.join(odd)}")
         size = "joint" if self.tokenizers[0] is self.tokenizers[1] else "source/target"
         vocabulary = "/".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(self.tokenizers))
         model = config.model
@@ -407,6 +339,8 @@ def average(folder: Path, last: int | None, *, device: str = "auto") -> dict[str
             load_weights(run.model, averaged, file=chosen[-1])
             after = run.validator(run.model, translate_all=True).scores
         write_weights(folder / WEIGHTS, averaged)
+        load_weights(run.model, averaged, file=chosen[-1])
+        run.choose_alignment()
         newest = checkpoints.newest()
         assert newest is not None
         progress = checkpoints.read_progress(newest)

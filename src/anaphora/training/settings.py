@@ -44,10 +44,22 @@ class TrainingConfig:
     """Longest allowed gradient (0: no limit)."""
     label_smoothing: float = 0.1
     """Share of the target probability spread over the whole vocabulary."""
+    consistency: float = 0.0
+    """R-Drop's α: each batch is read under two draws of dropout, whose predictions are pulled together; a step costs
+    twice as much (0: off)."""
+    guided_alignment: float = 0.0
+    """Weight of guided alignment: one attention head learns where IBM-1 would look (0: off; 0.1, say)."""
+    guided_layer: int | None = None
+    """The decoder layer, from 0, whose head is guided; the last but one unless given."""
+    guided_head: int = 0
+    """The head, from 0, that is guided."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Arithmetic of the matrix products; auto is bf16 on a GPU that has it, else fp32."""
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile; auto compiles on a GPU when the run is long enough to win the compilation time back."""
+    cuda_graphs: Literal["auto", "on", "off"] = "auto"
+    """Replay the kernels of a whole pass instead of launching each: a small model is then limited by the GPU, no more
+    by Python; auto is on where there is a GPU."""
     checkpoint_every: int = 500
     """Updates between two checkpoints; each is validated, then saved."""
     keep: int = 5
@@ -70,6 +82,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         least = {"batch_tokens": 1, "accumulate": 1, "warmup_steps": 0, "checkpoint_every": 1, "keep": 1, "average": 1}
         least |= {"patience": 0, "validation_beam": 1, "samples": 0, "log_every": 1, "clip_norm": 0, "seed": 0}
+        least |= {"consistency": 0, "guided_alignment": 0, "guided_head": 0}
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise ValueError(f"{name} must be at least {low}, not {getattr(self, name)}")

@@ -1,0 +1,189 @@
+"""What a run is about to do: its settings, compared with those its folder already has, and its corpus.
+
+A run folder remembers its settings. The same ones continue it, higher limits continue it further, anything else is
+named and refused unless forced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anaphora.config import differences, merge
+from anaphora.errors import UserError
+from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_config, write_text
+from anaphora.models import build
+from anaphora.models.contracts import Translator
+from anaphora.models.weights import load_weights, read_weights
+from anaphora.text.batches import GROWTH
+from anaphora.text.preparation import Prepared, prepare
+from anaphora.text.tokenizer import Tokenizer
+from anaphora.training.checkpoint import Checkpoints
+from anaphora.training.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
+from anaphora.training.reporting import RunReporter
+from anaphora.training.settings import LIMITS, REPORTING
+
+
+@dataclass
+class Request:
+    """What the user asks for: the arguments of `anaphora train`."""
+
+    run: Path
+    own: Document
+    """Settings said by the user, files included, by section."""
+    recipe: str = "transformer"
+    start_from: Path | None = None
+    device: str = "auto"
+    force: bool = False
+
+
+def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
+    """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
+    folder = request.run
+    saved = None
+    if Checkpoints(folder, keep=1, every=1).newest() is not None:
+        saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
+    elif (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
+        raise UserError(
+            "holds a trained model but no checkpoint to continue from",
+            file=folder,
+            cure=f"choose another folder; to learn on from this model, add --from {folder}",
+        )
+    recipe, origin = load_recipe(request.recipe), None
+    if request.start_from is not None:
+        start_config = request.start_from / CONFIG
+        origin = saved or RunConfig.read(read_config(request.start_from), file=str(start_config)).document()
+        recipe = inherit(recipe, origin)
+        if saved is None:
+            load_start(request.start_from, RunConfig.read(origin))  # is it whole? Before the corpus takes an hour
+            check_inherited(merge(load_recipe(request.recipe), request.own), origin, folder=request.start_from)
+    asked = RunConfig.read(merge(recipe, request.own))  # sizes that follow the corpus are still open
+    for side in ("source", "target"):
+        if side not in asked.data.sides():
+            raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
+    if saved is not None:  # before the corpus is touched
+        text = differences(_text_settings(saved), _text_settings(asked.document()))
+        refuse(folder, text, force=request.force)
+    if saved is None and not (folder / DATA).exists():
+        warn(asked, reporter)
+    # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
+    keeper = folder if saved is not None else request.start_from
+    prepared = prepare(
+        folder / DATA,
+        asked.data.sides(),
+        valid_sides=asked.data.valid_sides() or None,
+        tokenizer=asked.tokenizer if keeper is None else load_tokenizers(keeper),
+        hold_out=asked.data.hold_out,
+        max_length=longest(asked),
+        tokenizer_lines=asked.data.tokenizer_lines,
+        seed=asked.data.seed,
+        on_change="raise" if saved is not None and not request.force else "rebuild",
+        progress=reporter.stage,
+    )
+    start = None if request.start_from is None else str(request.start_from)
+    if saved is not None and request.force:
+        run = {"recipe": request.recipe, "start_from": start}
+        config = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
+    else:
+        pairs = prepared.manifest["train"]["rows"]
+        config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start=origin)
+    if saved is not None:
+        changes = differences(saved, config.document())
+        refuse(folder, changes, force=request.force)
+        for name, (old, new) in changes.items():
+            reporter.message(f"changed {name}: {old} → {new}")
+    names = set(prepared.manifest["tokenizers"].values())
+    for name in sorted(names):
+        write_text(folder / name, (folder / DATA / name).read_text(encoding="utf-8"))
+    for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
+        if path.name not in names:
+            path.unlink()
+    if saved != config.document():
+        write_config(folder, config.document())
+    return config, prepared
+
+
+def warn(config: RunConfig, reporter: RunReporter) -> None:
+    """The cheap part of `anaphora check`, one line a finding. What reading itself counts or refuses is left to it."""
+    from anaphora.text.checking.check import quick_findings
+
+    data = config.data
+    parts = {"train": data.sides()} | ({"valid": data.valid_sides()} if data.valid_sides() else {})
+    try:
+        findings = quick_findings(parts, max_length=longest(config))
+    except UserError:
+        return  # preparing the corpus says it, in its own words
+    told = [finding for finding in findings if finding.problem not in COUNTED and not finding.stops]
+    for finding in told:
+        reporter.message(f"warning: {finding}")
+    if told:
+        reporter.message("`anaphora check` tells more, and its --write-clean mends most of it")
+
+
+COUNTED = ("bom", "crlf", "separator", "empty", "long", "huge", "no-text")
+"""Problems that preparation counts anyway."""
+
+
+def longest(config: RunConfig) -> int:
+    """The most tokens of a sentence to learn from: with its marks, and grown by subword dropout, the model must hold
+    it."""
+    growth = GROWTH if config.tokenizer.dropout else 1.0
+    return min(config.data.max_length, int((config.model.max_length - 2) / growth))
+
+
+FILES = ("source", "target", "valid_source", "valid_target")
+"""Settings that name files: what counts is their content, and `prepare` looks at that."""
+
+
+def _text_settings(document: Mapping[str, Any]) -> Document:
+    """What decides how text becomes tokens, without the names of files and what is decided anew in every epoch."""
+    data = {key: value for key, value in document["data"].items() if key not in FILES}
+    tokenizer = {key: value for key, value in document["tokenizer"].items() if key != "dropout"}
+    return {"data": data, "tokenizer": tokenizer}
+
+
+def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool) -> None:
+    """Continue with the same settings or higher limits; name any other change.
+
+    What the saved weights mean, the shape of the model and its tokeniser, cannot change at all.
+    """
+    harmless = {f"training.{name}" for name in (*LIMITS, *REPORTING)} | {f"data.{name}" for name in FILES}
+    free = {f"{section}.{name}" for section, names in FREE.items() for name in names}
+    named = {name: both for name, both in changes.items() if name not in harmless}
+    fixed = {name: both for name, both in named.items() if name.partition(".")[0] in FREE and name not in free}
+    wrong = fixed if force else named
+    if wrong:
+        spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in wrong.items())
+        cure = "repeat the old command to continue it, choose another folder, or add --force to change it midway"
+        if fixed:
+            cure = "repeat the old command to continue it, or choose another folder"
+        raise UserError(f"holds a run with other settings: {spoken}", file=folder, cure=cure)
+
+
+def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
+    """By side: one joint tokenizer.json, or tokenizer.source.json and tokenizer.target.json."""
+    joint = folder / "tokenizer.json"
+    if joint.is_file() or not any(folder.glob("tokenizer.*.json")):
+        tokenizer = Tokenizer.load(joint)
+        tokenizers = {"source": tokenizer, "target": tokenizer}
+    else:
+        tokenizers = {side: Tokenizer.load(folder / f"tokenizer.{side}.json") for side in ("source", "target")}
+    learned = read_metrics(folder).get("vocabularies")
+    for side, tokenizer in tokenizers.items():
+        if isinstance(learned, dict) and learned.get(side, "") not in ("", tokenizer.vocabulary_fingerprint()):
+            raise UserError(
+                f"this is not the tokeniser that the model learned with: its {side} vocabulary is another one",
+                file=joint if joint.is_file() else folder / f"tokenizer.{side}.json",
+                cure="use the files of one and the same model",
+            )
+    return tokenizers
+
+
+def load_start(folder: Path, config: RunConfig) -> Translator:
+    """The model of a folder that a run is to start from."""
+    tokenizers, file = load_tokenizers(folder), weights_file(folder)
+    model = build(config.model, *(tokenizers[side].vocabulary_size for side in ("source", "target")))
+    load_weights(model, read_weights(file), file=file)
+    return model
