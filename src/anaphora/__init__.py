@@ -16,13 +16,13 @@ from anaphora.errors import UserError
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.api import TranslationModel, average, load, train
+    from anaphora.api import TranslationModel, average, check, load, train
 
-__all__ = ["TranslationModel", "UserError", "__version__", "average", "load", "train"]
+__all__ = ["TranslationModel", "UserError", "__version__", "average", "check", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("train", "load", "average", "TranslationModel"):
+    if name in ("train", "load", "average", "check", "TranslationModel"):
         import anaphora.api
 
         return getattr(anaphora.api, name)

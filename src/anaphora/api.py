@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -14,23 +15,32 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 
 from anaphora.config import build as build_settings
-from anaphora.config import overrides
+from anaphora.config import merge, overrides
+from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_translations
+from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
 from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.translate import ScoredPair, Translation, score_lines, translate_lines
 from anaphora.device import choose_device, describe_device
 from anaphora.errors import UserError
+from anaphora.evaluation.alignment import GoldAlignment
 from anaphora.evaluation.translation import bleu, chrf
-from anaphora.folder import CONFIG, read_config, read_metrics, weights_file
+from anaphora.folder import CONFIG, DATA, read_config, read_metrics, weights_file
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.formats import same_table
+from anaphora.text.preparation import open_prepared
 from anaphora.text.tokenizer import Tokenizer
+from anaphora.text.words import Split
 from anaphora.training import run as running
-from anaphora.training.recipes import SECTIONS, RunConfig
+from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
+from anaphora.training.settling import Request, load_tokenizers, longest
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from anaphora.text.checking.check import Part
+    from anaphora.text.checking.findings import Report
 
 Path_ = str | PathLike[str]
 Files = Path_ | Sequence[Path_]
@@ -62,7 +72,7 @@ def train(
     for side in ("", "valid_"):  # one table may hold both sides
         if f"{side}source" in named and f"{side}target" not in named:
             named[f"{side}target"] = same_table(named[f"{side}source"])
-    request = running.Request(
+    request = Request(
         run=Path(run),
         own={**own, "data": {**own.get("data", {}), **named}},
         recipe=recipe,
@@ -73,15 +83,61 @@ def train(
     return running.train(request, console)
 
 
+def check(
+    *,
+    source: Files,
+    target: Files = (),
+    valid_source: Files = (),
+    valid_target: Files = (),
+    test_source: Files = (),
+    test_target: Files = (),
+    recipe: str = "transformer",
+    settings: Mapping[str, Any] | Iterable[str] = (),
+    write_clean: Path_ | None = None,
+    estimate: bool = True,
+    device: str = "auto",
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> Report:
+    """Look for what would spoil training on a corpus: `report.findings` with kind, file, line, message and cure.
+
+    estimate: also try some updates and tell model size, time and memory (`report.proposal`). write_clean: a new folder
+    for the corpus without what was found. See docs/check.md.
+    """
+    from anaphora.text.checking.check import check_corpus
+    from anaphora.text.checking.cleaning import write_clean as write_clean_corpus
+
+    own = _settings(settings)
+    config = RunConfig.read(merge(load_recipe(recipe), own))
+    if write_clean is not None and Path(write_clean).exists():
+        raise UserError("exists already", file=write_clean, cure="choose a new folder; nothing was touched")
+    given = {"train": (source, target), "valid": (valid_source, valid_target), "test": (test_source, test_target)}
+    files: dict[str, dict[str, list[str]]] = {}
+    for part, (from_, into) in given.items():
+        sides = {"source": _files(from_), "target": _files(into) or same_table(_files(from_))}
+        if any(sides.values()):
+            files[part] = {side: names for side, names in sides.items() if names}
+    words = config.tokenizer.vocabulary or 50_000
+    report, found = check_corpus(files, max_length=longest(config), vocabulary=words, progress=progress)
+    train = found.parts["train"]
+    if estimate and not report.stops and len(train) >= 2:
+        if progress:
+            progress("trying some updates", 0, None)
+        report.proposal = _proposal(train, recipe, own, held_out="valid" not in files, device=device)
+    if write_clean is not None:
+        report.cleaned = write_clean_corpus(found, files, Path(write_clean))
+    return report
+
+
 def average(run: Path_, last: int | None = None, *, device: str = "auto") -> dict[str, Any]:
     """Make the mean of a run's last checkpoints (five, or all there are) its model; tells the validation scores before
     and after."""
     return running.average(Path(run), last, device=device)
 
 
-def load(folder: Path_, device: str = "auto") -> TranslationModel:
-    """A trained model, ready for raw text."""
-    return TranslationModel(Path(folder), choose_device(device))
+def load(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel:
+    """A trained model, ready for raw text. `verify=False` leaves out the checksum of the weights (a second for every
+    GB)."""
+    return TranslationModel(Path(folder), choose_device(device), verify=verify)
 
 
 @dataclass
@@ -107,13 +163,13 @@ class Evaluation:
 
 
 class TranslationModel:
-    """A model folder in memory: translate, score, evaluate, info."""
+    """A model folder in memory: translate, align, score, evaluate, info."""
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
+    def __init__(self, folder: Path, device: torch.device, *, verify: bool = True) -> None:
         self.folder = folder
         self.device = device
         self.config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
-        tokenizers = running.load_tokenizers(folder)
+        tokenizers = load_tokenizers(folder)
         self.source_tokenizer: Tokenizer = tokenizers["source"]
         self.target_tokenizer: Tokenizer = tokenizers["target"]
         file = weights_file(folder)
@@ -121,7 +177,7 @@ class TranslationModel:
             model = build_model(
                 self.config.model, self.source_tokenizer.vocabulary_size, self.target_tokenizer.vocabulary_size
             )
-        load_weights(model, read_weights(file), file=file)
+        load_weights(model, read_weights(file, verify=verify), file=file)
         self.model: Translator = model.to(device).eval()
 
     def decoding(self, **changes: Any) -> DecodingConfig:
@@ -139,7 +195,10 @@ class TranslationModel:
         self, text: Iterable[str], *, prefixes: Iterable[str] | None = None, **decoding: Any
     ) -> list[Translation]: ...
     def translate(self, text: Any, *, prefixes: Any = None, **decoding: Any) -> Any:
-        """Raw text in, objects out: one line, or many. `translate(lines, beam=1, n_best=3, sample=True, …)`."""
+        """Raw text in, objects out: one line, or many. `translate(lines, beam=1, n_best=3, sample=True, …)`.
+
+        `align=True` fills the `alignment` of each: which source words every word came from.
+        """
         prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         if isinstance(text, str):
             return next(self.stream([text], prefixes=prefixes, **decoding))
@@ -152,10 +211,15 @@ class TranslationModel:
         prefixes: Iterable[str] | None = None,
         progress: Callable[[int], None] | None = None,
         window: int = 4096,
+        align: bool | Method = False,
+        split: Split = "punctuation",
         **decoding: Any,
     ) -> Iterator[Translation]:
-        """`translate` for more lines than fit in memory: lazily, in order."""
-        return translate_lines(
+        """`translate` for more lines than fit in memory: lazily, in order.
+
+        align: True for the method that was chosen for this model, or another `Method`; split: what a word is.
+        """
+        said = translate_lines(
             self.model,
             self.source_tokenizer,
             self.target_tokenizer,
@@ -166,6 +230,44 @@ class TranslationModel:
             progress=progress,
             window=window,
         )
+        if align is False:
+            return said
+        method = self.alignment_choice.method if align is True else align
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        return align_translations(self.model, *tokenizers, said, method, split=split, window=min(window, 1024))
+
+    @cached_property
+    def alignment_choice(self) -> Choice:
+        """How this model's words are aligned, and why so: chosen on held-out text without gold."""
+        guided = self.config.training.guided_layer, self.config.training.guided_head
+        return choose_for_folder(
+            self.folder,
+            self.model,
+            (self.source_tokenizer, self.target_tokenizer),
+            guided=guided if self.config.training.guided_alignment else None,
+        )
+
+    def align(
+        self,
+        source: Iterable[str],
+        target: Iterable[str],
+        *,
+        method: Method | None = None,
+        split: Split = "punctuation",
+    ) -> Iterator[Alignment]:
+        """Which source words each word of a given translation came from: one `Alignment` a pair, lazily, in order."""
+        method = method or self.alignment_choice.method
+        pairs = zip(source, target, strict=True)
+        return align_pairs(self.model, self.source_tokenizer, self.target_tokenizer, pairs, method, split=split)
+
+    def ibm1_beside(self, aligned: Sequence[Alignment], gold: Sequence[GoldAlignment]) -> Rival:
+        """IBM-1 on the same pairs, taught by the model's own training text where the folder still has it, else by the
+        pairs themselves."""
+        pairs = [(alignment.source_text, alignment.target_text) for alignment in aligned]
+        lessons = list(pairs)
+        if (self.folder / DATA / "manifest.json").is_file():
+            lessons = corpus_pairs(open_prepared(self.folder / DATA).train, 200_000)
+        return ibm1_beside(lessons, pairs, gold, split=aligned[0].split if aligned else "punctuation")
 
     def score(
         self,
@@ -234,6 +336,15 @@ class TranslationModel:
             "settings": self.config.document(),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},
         }
+
+
+def _proposal(train: Part, recipe: str, own: Document, *, held_out: bool, device: str) -> dict[str, Any]:
+    from anaphora.training.proposal import propose_for
+
+    try:
+        return dataclasses.asdict(propose_for(train, recipe, own, held_out=held_out, device=device))
+    except UserError as error:
+        return {"error": str(error)}
 
 
 def _files(value: Files) -> list[str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import io
 import os
 import sys
+import threading
 from typing import Annotated, NoReturn
 
 import typer
 
-from anaphora.cli import average, demo, evaluate, info, score, train, translate
-from anaphora.errors import UserError
+from anaphora.cli import align, average, check, demo, evaluate, info, score, train, translate
+from anaphora.cli.output import json_line
+from anaphora.errors import CURES, UserError, refused_by_system
 from anaphora.version import __version__
 
 app = typer.Typer(
@@ -23,11 +26,13 @@ app = typer.Typer(
 )
 LEARN, USE, LOOK, DEMO = "Learn", "Use", "Look", "Begin here"
 app.command(rich_help_panel=DEMO)(demo.demo)
+app.command(rich_help_panel=LEARN)(check.check)
 app.command(rich_help_panel=LEARN)(train.train)
 app.command(rich_help_panel=LEARN)(average.average)
 app.command(rich_help_panel=USE)(translate.translate)
 app.command(rich_help_panel=USE)(score.score)
 app.command(rich_help_panel=USE)(evaluate.evaluate)
+app.command(rich_help_panel=LOOK)(align.align)
 app.command(rich_help_panel=LOOK)(info.info)
 
 
@@ -54,9 +59,14 @@ ClickException: type[Exception] = next(cls for cls in typer.BadParameter.__mro__
 
 INTERRUPTED = "interrupted; what was saved is safe, repeat the command to go on"
 
+SMALLER = "take a smaller --beam, smaller batches (--set batch_tokens=1024), or --device cpu"
+
 
 def main() -> NoReturn:
     """Run the command line and turn what went wrong into one sentence and an exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # text is UTF-8, in and out, whatever the locale
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+    threading.excepthook = _thread_ended
     try:
         code = app(standalone_mode=False, prog_name="anaphora")
         sys.stdout.flush()
@@ -72,21 +82,45 @@ def main() -> NoReturn:
         _complain(INTERRUPTED, 130)
     except BrokenPipeError:
         _reader_has_gone()
+    except OSError as error:  # a full disk behind stdout, a folder that vanished: the system's refusal, not our mistake
+        if error.errno not in CURES:
+            raise
+        if error.filename is None:  # what has no name and is written to is stdout
+            _close_stdout()
+        _complain(str(refused_by_system(error, "the system refused", file=error.filename or "stdout")), 2)
+    except (MemoryError, RuntimeError) as error:
+        from anaphora.training.memory import first_line, is_out_of_memory
+
+        if not is_out_of_memory(error):
+            raise
+        _complain(f"memory ran out ({first_line(error)}); {SMALLER}", 2)
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # typer would call that a failure
             _reader_has_gone()
         raise
 
 
+def _thread_ended(ended: threading.ExceptHookArgs) -> None:
+    """A thread that writes a log and finds the disk full hands its error to the main one, which says it."""
+    if not isinstance(ended.exc_value, OSError):
+        threading.__excepthook__(ended)
+
+
 def _reader_has_gone() -> NoReturn:
-    """`| head`: say nothing, and keep Python from trying to flush at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+    """`| head`: say nothing."""
+    _close_stdout()
     sys.exit(0)
+
+
+def _close_stdout() -> None:
+    """Keep Python from trying at exit to flush what could not be written."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
 
 
 def _complain(text: str | None, code: int, *, said: str | None = None) -> NoReturn:
     if text is not None:
         print(f"anaphora: {text}", file=sys.stderr, flush=True)
     if "--json" in sys.argv:
-        print(json.dumps({"error": text or said, "exit_code": code}, ensure_ascii=False), flush=True)
+        print(json_line({"error": text or said, "exit_code": code}), flush=True)
     sys.exit(code)
