@@ -17,8 +17,9 @@ from anaphora.version import __version__
 
 if TYPE_CHECKING:
     from anaphora.api import TranslationModel, average, check, load, train
+    from anaphora.layers.capture import capture
 
-__all__ = ["TranslationModel", "UserError", "__version__", "average", "check", "load", "train"]
+__all__ = ["TranslationModel", "UserError", "__version__", "average", "capture", "check", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,4 +27,8 @@ def __getattr__(name: str) -> Any:
         import anaphora.api
 
         return getattr(anaphora.api, name)
+    if name == "capture":
+        from anaphora.layers.capture import capture
+
+        return capture
     raise AttributeError(f"module 'anaphora' has no attribute {name!r}")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from anaphora.kernels.cross_entropy import cross_entropy
 from anaphora.models.contracts import Translator
 from anaphora.text.batches import Batch
 from anaphora.text.tokenizer import PAD
@@ -90,26 +90,11 @@ class TranslationObjective:
         return TranslationBatch.of(batch, device)
 
     def __call__(self, forward: Forward, batch: TranslationBatch) -> Tensor:
-        if not self.consistency:
-            return self.cross_entropy(forward(batch.source, batch.source_lengths, batch.target), batch.labels)
-        twice = (torch.cat([x, x]) for x in (batch.source, batch.source_lengths, batch.target))  # one pass, 2B rows
-        logits = forward(*twice)  # (2B, T, V)
-        loss = self.cross_entropy(logits, torch.cat([batch.labels, batch.labels])) / 2
-        real = (batch.labels != PAD).flatten()
-        p, q = (F.log_softmax(half.flatten(0, 1).float(), dim=-1) for half in logits.chunk(2))  # (B * T, V)
-        # KL(P‖Q) + KL(Q‖P) = Σ P (log P - log Q) + Σ Q (log Q - log P) = Σ (P - Q) (log P - log Q)
-        divergence = ((p.exp() - q.exp()) * (p - q)).sum(dim=-1)  # (B * T,)
-        return loss + self.consistency / 4 * (divergence * real).sum()
-
-    def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """(B, T, V), (B, T) -> the sum over real labels"""
-        return F.cross_entropy(
-            logits.flatten(0, 1).float(),
-            labels.flatten(),
-            ignore_index=PAD,
-            label_smoothing=self.smoothing,
-            reduction="sum",
-        )
+        given: tuple[Tensor, ...] = (batch.source, batch.source_lengths, batch.target)
+        if self.consistency:
+            given = tuple(torch.cat([x, x]) for x in given)  # one pass over 2B rows
+        logits = forward(*given)  # (B, T, V) or (2B, T, V)
+        return cross_entropy(logits, batch.labels, smoothing=self.smoothing, consistency=self.consistency, ignore=PAD)
 
     def flops(self, model: Translator, batch: TranslationBatch) -> float:
         rows = batch.source.shape[0]

@@ -1,0 +1,80 @@
+"""The fused loss is the plain one: values and gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anaphora.kernels import cross_entropy as module
+from anaphora.kernels.cross_entropy import cross_entropy, reference_cross_entropy
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 7), st.integers(2, 40)),
+    smoothing=st.sampled_from([0.0, 0.1, 0.5]),
+    consistency=st.sampled_from([0.0, 1.0, 5.0]),
+    rows=st.sampled_from([1, 3, 64]),
+    size=st.sampled_from([0.1, 1.0, 30.0]),
+    seed=st.integers(0, 1000),
+)
+def test_values_and_gradients_are_those_of_the_reference(
+    shape: tuple[int, int, int], smoothing: float, consistency: float, rows: int, size: float, seed: int
+) -> None:
+    batch, time, vocabulary = shape
+    torch.manual_seed(seed)
+    labels = torch.randint(0, vocabulary, (batch, time))  # 0 is padding
+    given = torch.randn(batch * (2 if consistency else 1), time, vocabulary) * size
+    results = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "ROWS_ON_CPU", rows)
+        for function in (reference_cross_entropy, cross_entropy):
+            logits = given.clone().requires_grad_()
+            loss = function(logits, labels, smoothing=smoothing, consistency=consistency)
+            (loss / 7).backward()
+            assert logits.grad is not None
+            results.append((loss.detach(), logits.grad))
+    torch.testing.assert_close(results[1][0], results[0][0], rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(results[1][1], results[0][1], rtol=1e-4, atol=1e-5 * max(1.0, size))
+
+
+@pytest.mark.parametrize("consistency", [0.0, 5.0])
+def test_bfloat16_logits(consistency: float) -> None:
+    torch.manual_seed(0)
+    given, labels = torch.randn(4, 6, 50, dtype=torch.bfloat16), torch.randint(0, 50, (2 if consistency else 4, 6))
+    results = []
+    for function in (reference_cross_entropy, cross_entropy):
+        logits = given.clone().requires_grad_()
+        loss = function(logits, labels, smoothing=0.1, consistency=consistency)
+        loss.backward()
+        assert logits.grad is not None
+        assert logits.grad.dtype == torch.bfloat16
+        results.append((loss.detach(), logits.grad.float()))
+    torch.testing.assert_close(*(loss for loss, _ in results))
+    torch.testing.assert_close(*(gradient for _, gradient in results), rtol=2e-2, atol=2e-2)
+
+
+def test_labels_outside_a_padded_batch_have_no_gradient() -> None:
+    logits = torch.randn(4, 3, 9).requires_grad_()
+    labels = torch.tensor([[4, 0, 0], [0, 0, 0]])
+    cross_entropy(logits, labels, smoothing=0.1, consistency=5.0).backward()
+    assert logits.grad is not None
+    moved = logits.grad.abs().sum(dim=-1) > 0
+    assert moved.tolist() == [[True, False, False], [False] * 3] * 2
+
+
+def test_it_needs_no_gradient_where_none_is_asked_for() -> None:
+    logits, labels = torch.randn(2, 3, 9), torch.randint(1, 9, (2, 3))
+    with torch.inference_mode():
+        loss = cross_entropy(logits, labels)
+    torch.testing.assert_close(loss, reference_cross_entropy(logits, labels))
+
+
+def test_a_second_backward_is_refused() -> None:
+    logits = torch.randn(1, 2, 5).requires_grad_()
+    loss = cross_entropy(logits, torch.ones(1, 2, dtype=torch.long))
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="once"):
+        loss.backward()
