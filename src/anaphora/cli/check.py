@@ -220,6 +220,6 @@ def _print_cleaned(cleaned: dict[str, Any], console: Console) -> None:
                 f"{cleaned['pairs'][name]:,} pairs written, {cleaned['mended'][name]:,} lines mended, dropped: {why}",
             )
         )
-        console.print(Text(f"  {files[0]}\n  {files[1]}", style="cyan"))
+        console.print(Text("\n".join(f"  {file}" for file in files), style="cyan"))
     first = cleaned["files"]["train"]
     console.print(Text(f"Now: {program()} train RUN --source {first[0]} --target {first[1]}"))

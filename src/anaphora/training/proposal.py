@@ -33,6 +33,7 @@ SAMPLE = 20_000  # pairs, at most
 SECONDS = 8.0  # of updates
 MOST = 400  # updates
 ENDLESS = 1_000_000_000
+LONG = 2 * 3600.0  # seconds; whoever must wait longer is told what is quicker
 
 
 @dataclass
@@ -167,6 +168,11 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
         peak = _peak_memory() + int((request["text_bytes"] + ids) * (1 - share))
     if config.training.patience:
         notes.append("training ends earlier if validation stops getting better")
+    if steps is not None and steps * update_seconds > LONG:
+        quicker = [] if config.recipe == "tiny" else ["--recipe tiny"]
+        quicker += ["training.consistency=0"] if config.training.consistency else []
+        if quicker:
+            notes.append(f"quicker, and less good: {', '.join(quicker)}, or a limit such as training.max_minutes=60")
     sizes = list(dict.fromkeys(t.vocabulary_size for t in run.tokenizers))
     return Proposal(
         recipe=config.recipe,
