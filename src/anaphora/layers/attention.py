@@ -1,47 +1,94 @@
 """Attention: a weighted sum of values, the weights being how well each key answers a query.
 
-    Attention(Q, K, V) = softmax(Q Kᵀ / √d) V
+    weights = softmax(score(Q, K) + bias)  where a query may look, 0 elsewhere        Attention(Q, K, V) = weights · V
 
-One signature, `attend`, with two backends behind it: *reference*, a few plain lines that any reader can check by hand,
-and *sdpa*, PyTorch's fused kernels. They agree in values and gradients (tests/layers/test_attention.py). Shapes,
-everywhere: query (B, H, T, D); key and value (B, H, S, D); weights (B, H, T, S). A query that may look at nothing gets
-zeros.
+One signature, `attend`, with named choices:
+
+    score        scaled-dot (the usual one), dot, bilinear, additive               layers/scores.py
+    normaliser   softmax, or none: the scores themselves weigh (linear attention)
+    mask         padding, causal, window, documents, any boolean tensor            layers/masks.py
+    bias         a number for each head and distance (ALiBi, relative), a tensor   layers/positions.py
+    heads        a key head for each query head, for a group of them, or for all
+
+`attention_weights` is the reference: a few plain lines that any reader can check by hand. Fast twins stand behind the
+same signature (layers/backends.py); `explain_backend` says which is taken and why. What makes no sense is refused by
+name.
+
+Shapes, everywhere: query (B, H, T, D); key (B, G, S, D) and value (B, G, S, D_v), where G divides H; weights
+(B, H, T, S). Keys and values may come from anywhere, from the place of the queries (self-attention) or from another
+(cross-attention), and from different places. A query that may look at nothing gets zeros.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Backend = Literal["auto", "reference", "sdpa"]
-FEW = 16
-"""Queries a head and sentence: a decoding step has as many as its beam is wide."""
+from anaphora.errors import nearest
+from anaphora.layers.backends import (
+    FAST,
+    FEW,
+    NORMALISERS,
+    Backend,
+    Choices,
+    Chosen,
+    Normaliser,
+    added,
+    allowed,
+    choose,
+)
+from anaphora.layers.masks import Causal, Mask, causal_mask, check_mask, padding_mask
+from anaphora.layers.positions import NOWHERE, PositionBias, Relation, rotate
+from anaphora.layers.scores import Score, check_score, scores, spread
+
+__all__ = [
+    "FEW",
+    "Backend",
+    "MultiHeadAttention",
+    "Watcher",
+    "attend",
+    "attention_weights",
+    "causal_mask",
+    "explain_backend",
+    "padding_mask",
+]
 
 
-def padding_mask(lengths: Tensor, size: int) -> Tensor:
-    """True where a key is a real token: lengths (B,) -> (B, 1, 1, S)."""
-    return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None, :]
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    *,
+    score: Score = "scaled-dot",
+    weight: Tensor | None = None,
+    normaliser: Normaliser = "softmax",
+    mask: Tensor | Mask | None = None,
+    causal: bool = False,
+    bias: Tensor | PositionBias | None = None,
+) -> Tensor:
+    """The reference: how much each query takes of each key's value, (B, H, T, S).
+
+    With softmax, each row is positive and sums to one over the keys that its query may see. Without, it holds the
+    scores themselves: of any sign and any sum.
+    """
+    choices = Choices(score, weight, normaliser, mask, causal, bias)
+    check(query, key, None, choices)
+    return _weights(query, key, choices)
 
 
-def causal_mask(queries: int, keys: int, device: torch.device) -> Tensor:
-    """True where key s is not later than query t, the last query standing at the last key: (T, S)."""
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(diagonal=keys - queries)
-
-
-def attention_weights(query: Tensor, key: Tensor, *, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-    """softmax(Q Kᵀ / √d) over the keys that each query may see: (B, H, T, S)."""
-    scores = query * query.shape[-1] ** -0.5 @ key.transpose(-2, -1)  # (B, H, T, S)
-    allowed = causal_mask(scores.shape[-2], scores.shape[-1], scores.device) if causal else None
-    if mask is not None:
-        allowed = mask if allowed is None else allowed & mask
-    if allowed is None:
-        return scores.softmax(dim=-1)
+def _weights(query: Tensor, key: Tensor, choices: Choices) -> Tensor:
+    weights = scores(query, key, choices.score, choices.weight)  # (B, H, T, S)
+    bias = added(choices, weights, key.shape[-2])
+    if bias is not None:
+        weights = weights + bias
+    where = allowed(choices, query.shape[-2], key.shape[-2], query.device)
+    if choices.normaliser == "softmax":
+        weights = weights if where is None else weights.masked_fill(~where, float("-inf"))
+        weights = weights.softmax(dim=-1)
     # softmax over nothing is 0/0: the fully masked row is set to zero, which is the empty weighted sum
-    weights = scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)
-    return weights.masked_fill(~allowed, 0.0)
+    return weights if where is None else weights.masked_fill(~where, 0.0)
 
 
 def attend(
@@ -49,42 +96,94 @@ def attend(
     key: Tensor,
     value: Tensor,
     *,
-    mask: Tensor | None = None,
+    score: Score = "scaled-dot",
+    weight: Tensor | None = None,
+    normaliser: Normaliser = "softmax",
+    mask: Tensor | Mask | None = None,
     causal: bool = False,
+    bias: Tensor | PositionBias | None = None,
     dropout: float = 0.0,
     backend: Backend = "auto",
 ) -> Tensor:
-    """Weighted sum of values: (B, H, T, D).
+    """Weighted sum of values: (B, H, T, D_v).
 
-    `mask` is boolean, broadcastable to (B, H, T, S), True where a query may look; `causal` forbids later keys;
-    `dropout` is applied to the weights (give 0 outside training). The reference is for reading, testing and tracing;
-    `auto` is sdpa, but for the few queries of a decoding step on a CPU, where plain products are twice as fast.
+    `weight` is what the score has learned: v (D,) or (H, D) of additive, W (D_q, D_k) or (H, D_q, D_k) of bilinear.
+    `mask` is a Mask or a boolean tensor that broadcasts to (B, H, T, S), True where a query may look; `causal` forbids
+    later keys, the last query standing at the last key. `bias` is added to the scores. `dropout` is applied to the
+    weights (give 0 outside training). `backend` forces one; `auto` takes the fastest that can do it.
     """
-    few = query.shape[-2] <= FEW and query.device.type == "cpu" and not torch.is_grad_enabled()
-    if backend == "auto" and few and not causal and not dropout:
-        return _attend_few(query, key, value, mask)
-    if backend == "reference":
-        weights = attention_weights(query, key, mask=mask, causal=causal)
-        return F.dropout(weights, dropout) @ value
-    if causal and (mask is not None or query.shape[-2] != key.shape[-2]):
-        # the fused kernels take either their own causal mask (aligned to the first key) or ours
-        allowed = causal_mask(query.shape[-2], key.shape[-2], query.device)
-        mask, causal = (allowed if mask is None else allowed & mask), False
-    out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal, dropout_p=dropout)
-    if mask is not None and query.is_cuda:
-        # some fused kernels leave a fully masked row undefined
-        out = out.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-    return out
+    if isinstance(mask, Causal):
+        mask, causal = None, True
+    choices = Choices(score, weight, normaliser, mask, causal, bias, dropout)
+    check(query, key, value, choices)
+    name = choose(query, key, value, choices, backend).name
+    if name != "reference":
+        return FAST[name](query, key, value, choices)
+    weights = _weights(query, key, choices)
+    return F.dropout(weights, dropout) @ spread(value, query.shape[1])
 
 
-def _attend_few(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """The reference, writing over its own tensors, and clearing the rows that may look at nothing when they are short
-    already."""
-    scores = query * query.shape[-1] ** -0.5 @ key.transpose(-2, -1)  # (B, H, T, S)
-    if mask is None:
-        return scores.softmax(dim=-1) @ value
-    scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
-    return (scores.softmax(dim=-1) @ value).masked_fill_(~mask.any(dim=-1, keepdim=True), 0.0)
+def explain_backend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    score: Score = "scaled-dot",
+    weight: Tensor | None = None,
+    normaliser: Normaliser = "softmax",
+    mask: Tensor | Mask | None = None,
+    causal: bool = False,
+    bias: Tensor | PositionBias | None = None,
+    dropout: float = 0.0,
+    backend: Backend = "auto",
+) -> Chosen:
+    """Which backend `attend` takes for the same arguments, and why: (name, reason). It computes nothing."""
+    if isinstance(mask, Causal):
+        mask, causal = None, True
+    choices = Choices(score, weight, normaliser, mask, causal, bias, dropout)
+    check(query, key, value, choices)
+    return choose(query, key, value, choices, backend)
+
+
+def check(query: Tensor, key: Tensor, value: Tensor | None, choices: Choices) -> None:
+    """A one-line ValueError that names what was expected, where shapes do not fit or choices make no sense together."""
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor is not None and tensor.dim() != 4:
+            raise ValueError(f"{name} must be (B, H, length, size); it has shape {tuple(tensor.shape)}")
+    batch, heads, queries, _ = query.shape
+    groups, keys = key.shape[1], key.shape[2]
+    if key.shape[0] != batch:
+        raise ValueError(f"query and key must have one batch size; they have {batch} and {key.shape[0]}")
+    if groups < 1 or heads % groups:
+        raise ValueError(f"{heads} query heads cannot share {groups} key heads: the second must divide the first")
+    if value is not None and value.shape[:3] != key.shape[:3]:
+        found = tuple(value.shape)
+        raise ValueError(f"each key needs its value: value must be {tuple(key.shape[:3])} and a size; it has {found}")
+    check_score(query, key, choices.score, choices.weight)
+    if choices.normaliser != "softmax":
+        if choices.normaliser not in NORMALISERS:
+            raise ValueError(
+                f"no normaliser is called {choices.normaliser!r}; {nearest(choices.normaliser, NORMALISERS)}"
+            )
+        if choices.bias is not None:
+            raise ValueError(
+                "a bias (ALiBi, relative positions) shifts a softmax; with normaliser 'none' there is none"
+            )
+    if isinstance(choices.mask, Mask):
+        choices.mask.check(batch, heads, queries, keys)
+    elif choices.mask is not None:
+        check_mask(choices.mask, batch, heads, queries, keys)
+    _check_bias(choices.bias, batch, heads, queries, keys)
+
+
+def _check_bias(bias: Tensor | PositionBias | None, batch: int, heads: int, queries: int, keys: int) -> None:
+    if isinstance(bias, PositionBias):
+        if bias.heads != heads:
+            raise ValueError(f"a bias for {bias.heads} heads does not fit {heads}")
+    elif bias is not None:
+        wanted = (batch, heads, queries, keys)
+        if bias.dim() > 4 or any(size not in (1, want) for size, want in zip(bias.shape[::-1], wanted[::-1])):
+            raise ValueError(f"a bias of shape {tuple(bias.shape)} does not broadcast to (B, H, T, S) = {wanted}")
 
 
 class Watcher(Protocol):
@@ -100,83 +199,162 @@ class Watcher(Protocol):
 
 
 class MultiHeadAttention(nn.Module):
-    """H attentions side by side, each in its own D/H-dimensional projection, then mixed by one more projection.
+    """H attentions side by side, each in its own D = dim / H dimensional projection, mixed by one more projection.
 
-    Self-attention (`memory_dim` None) projects its input to queries, keys and values in one product; cross-attention
-    takes its queries from the input and its keys and values from a memory of width `memory_dim`.
+        head_h = Attention(x W^Q_h, m W^K_h, m W^V_h)        out = [head_1; …; head_H] W^O        (B, T, dim)
+
+    Self-attention (`memory_dim` None, m = x) projects its input to queries, keys and values in one product;
+    cross-attention takes its queries from the input and its keys and values from a memory of width `memory_dim`.
+    With fewer `key_value_heads` than heads, each is shared by a group of query heads (Ainslie et al. 2023); with one,
+    by all (multi-query, Shazeer 2019): smaller caches, the same number of attentions.
     """
 
     watchers: tuple[Watcher, ...] = ()
     """None, and then nothing is computed for them; `capture` puts itself here for as long as it lasts."""
 
     def __init__(
-        self, dim: int, heads: int, *, memory_dim: int | None = None, dropout: float = 0.0, backend: Backend = "auto"
+        self,
+        dim: int,
+        heads: int,
+        *,
+        memory_dim: int | None = None,
+        key_value_heads: int | None = None,
+        score: Score = "scaled-dot",
+        normaliser: Normaliser = "softmax",
+        dropout: float = 0.0,
+        backend: Backend = "auto",
     ) -> None:
         super().__init__()
         self.heads = heads
+        self.key_value_heads = key_value_heads or heads
+        if heads < 1 or dim % heads:
+            raise ValueError(f"dim ({dim}) must be a multiple of heads ({heads})")
+        if not 1 <= self.key_value_heads <= heads or heads % self.key_value_heads:
+            raise ValueError(f"key_value_heads ({key_value_heads}) must divide heads ({heads})")
+        self.score: Score = score
+        self.normaliser: Normaliser = normaliser
         self.dropout = dropout
         self.backend: Backend = backend
         self.cross = memory_dim is not None
+        size = dim // heads
+        shared = size * self.key_value_heads  # width of all keys, and of all values
         if memory_dim is None:
-            self.query_key_value = nn.Linear(dim, 3 * dim)
-            projections = list(self.query_key_value.weight.detach().chunk(3))
+            self.parts = [dim, shared, shared]
+            self.query_key_value = nn.Linear(dim, dim + 2 * shared)
+            projections = list(self.query_key_value.weight.detach().split(self.parts))
         else:
             self.query = nn.Linear(dim, dim)
-            self.key_value = nn.Linear(memory_dim, 2 * dim)
+            self.key_value = nn.Linear(memory_dim, 2 * shared)
             projections = [self.query.weight, *self.key_value.weight.detach().chunk(2)]
         self.out = nn.Linear(dim, dim)
         for weight in [*projections, self.out.weight]:  # each projection by its own fans, however it is stored
             nn.init.xavier_uniform_(weight)
         for module in self.children():
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+        self.score_weight: nn.Parameter | None = None
+        if score == "additive":  # (H, D): v of each head, so drawn that scores have the size of scaled dot's
+            self.score_weight = nn.Parameter(torch.randn(heads, size) * size**-0.5)
+        elif score == "bilinear":  # (H, D, D): it begins as scaled dot
+            self.score_weight = nn.Parameter(torch.eye(size).repeat(heads, 1, 1) * size**-0.5)
 
     def split(self, x: Tensor) -> Tensor:
-        """(B, T, H * D) -> (B, H, T, D)"""
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        """(B, T, heads * D) -> (B, heads, T, D), as many heads as there are in x."""
+        return x.unflatten(-1, (-1, self.out.in_features // self.heads)).transpose(1, 2)
 
     def merge(self, x: Tensor) -> Tensor:
         """(B, H, T, D) -> (B, T, H * D), mixed by the output projection."""
         return self.out(x.transpose(1, 2).flatten(2))
 
+    def project(self, x: Tensor, turn: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, T, D), keys and values (B, G, T, D) of self-attention, turned where positions are rotary."""
+        query, key, value = (self.split(part) for part in self.query_key_value(x).split(self.parts, dim=-1))
+        return (query, key, value) if turn is None else (rotate(query, turn), rotate(key, turn), value)
+
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, causal: bool = False
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        mask: Tensor | Mask | None = None,
+        causal: bool = False,
+        bias: Tensor | PositionBias | None = None,
     ) -> Tensor:
-        """`attend` with this layer's dropout and backend; in front of a watcher by the reference, weights in hand."""
+        """`attend` with this layer's choices; in front of a watcher by the reference, weights in hand."""
         dropout = self.dropout if self.training else 0.0
         watching = [watcher for watcher in self.watchers if watcher.wants()] if self.watchers else ()
         if not watching:
-            return attend(query, key, value, mask=mask, causal=causal, dropout=dropout, backend=self.backend)
-        weights = attention_weights(query, key, mask=mask, causal=causal)  # (B, H, T, S)
+            return attend(
+                query,
+                key,
+                value,
+                score=self.score,
+                weight=self.score_weight,
+                normaliser=self.normaliser,
+                mask=mask,
+                causal=causal,
+                bias=bias,
+                dropout=dropout,
+                backend=self.backend,
+            )
+        weights = self.weights_of(query, key, mask=mask, causal=causal, bias=bias)  # (B, H, T, S)
         dropped = F.dropout(weights, dropout) if dropout else weights
+        value = spread(value, self.heads)  # (B, H, S, D)
         context = dropped @ value  # (B, H, T, D)
         for watcher in watching:
             watcher.see(weights, dropped, value, context)
         return context
 
-    def forward(self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """Self-attention over x (B, T, dim)."""
-        query, key, value = (self.split(part) for part in self.query_key_value(x).chunk(3, dim=-1))
-        return self.merge(self.attend(query, key, value, mask=mask, causal=causal))
+    def weights_of(
+        self,
+        query: Tensor,
+        key: Tensor,
+        *,
+        mask: Tensor | Mask | None = None,
+        causal: bool = False,
+        bias: Tensor | PositionBias | None = None,
+    ) -> Tensor:
+        """`attention_weights` with this layer's choices: (B, H, T, S)."""
+        return attention_weights(
+            query,
+            key,
+            score=self.score,
+            weight=self.score_weight,
+            normaliser=self.normaliser,
+            mask=mask,
+            causal=causal,
+            bias=bias,
+        )
 
-    def step(self, x: Tensor, keys: Tensor, values: Tensor, slot: Tensor, seen: Tensor) -> Tensor:
+    def forward(
+        self, x: Tensor, *, mask: Tensor | Mask | None = None, causal: bool = False, relation: Relation = NOWHERE
+    ) -> Tensor:
+        """Self-attention over x (B, T, dim)."""
+        query, key, value = self.project(x, relation.rotation)
+        return self.merge(self.attend(query, key, value, mask=mask, causal=causal, bias=relation.bias))
+
+    def step(
+        self, x: Tensor, keys: Tensor, values: Tensor, slot: Tensor, seen: Tensor, relation: Relation = NOWHERE
+    ) -> Tensor:
         """One more token for each of the K rows of a sentence, x (B, K, dim): write its key and value into the caches
-        (B, H, L * K, D), `slot` (B * H * K,) saying where in the B * H * L * K places, then look at those that `seen`
+        (B, G, L * K, D), `slot` (B * G * K,) saying where in the B * G * L * K places, then look at those that `seen`
         (B, 1, K, places) allows, `places` being as many of the cache's first ones as are in use."""
-        query, key, value = (self.split(part) for part in self.query_key_value(x).chunk(3, dim=-1))  # (B, H, K, D)
+        query, key, value = self.project(x, relation.rotation)  # (B, H, K, D), (B, G, K, D) twice
         for cache, new in ((keys, key), (values, value)):
             cache.view(-1, cache.shape[-1]).index_copy_(0, slot, new.reshape(-1, cache.shape[-1]).to(cache.dtype))
         places = seen.shape[-1]
-        return self.merge(self.attend(query, keys[:, :, :places], values[:, :, :places], mask=seen))
+        looked = self.attend(query, keys[:, :, :places], values[:, :, :places], mask=seen, bias=relation.bias)
+        return self.merge(looked)
 
     def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (B, H, S, D) of a memory (B, S, memory_dim): computed once, looked at by every query."""
+        """Keys and values (B, G, S, D) of a memory (B, S, memory_dim): computed once, looked at by every query."""
         key, value = self.key_value(memory).chunk(2, dim=-1)
         return self.split(key), self.split(value)
 
-    def look(self, x: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None) -> Tensor:
+    def look(self, x: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | Mask | None) -> Tensor:
         """Cross-attention of x (B, T, dim) over what was remembered."""
         return self.merge(self.attend(self.split(self.query(x)), key, value, mask=mask))
 
-    def weights(self, x: Tensor, key: Tensor, *, mask: Tensor | None) -> Tensor:
+    def weights(self, x: Tensor, key: Tensor, *, mask: Tensor | Mask | None) -> Tensor:
         """What `look` would look at: (B, H, T, S)."""
-        return attention_weights(self.split(self.query(x)), key, mask=mask)
+        return self.weights_of(self.split(self.query(x)), key, mask=mask)

@@ -1,27 +1,17 @@
-"""From token numbers to the first vectors: a table of tokens, scaled, plus where each token stands.
-
-Attention is blind to order; positions tell it. *Sinusoidal* ones are fixed waves of many lengths (Vaswani et al. 2017,
-§3.5) and can be made for any length; *learned* ones are a table and end where the table ends.
-"""
+"""From token numbers to the first vectors: a table of tokens, scaled, with where each token stands where the input says
+so (layers/positions.py has all the ways, and those that are told to attention instead)."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
+from anaphora.layers.positions import Positions, sinusoids
 
-Positions = Literal["sinusoidal", "learned"]
-
-
-def sinusoids(length: int, dim: int) -> Tensor:
-    """PE[p, 2i] = sin(p / 10000^(2i/dim)), PE[p, 2i+1] = cos(the same): (length, dim)."""
-    rate = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(10_000.0) / dim))  # (ceil(dim / 2),)
-    angle = torch.arange(length, dtype=torch.float64)[:, None] * rate  # (length, ceil(dim / 2))
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dim].float()
+__all__ = ["Embedding", "Positions", "sinusoids"]
 
 
 class Embedding(nn.Module):
@@ -29,7 +19,13 @@ class Embedding(nn.Module):
 
     The table is drawn with deviation dim^-½, so that the scaled vectors have unit size and the same table, unscaled,
     gives logits of unit size when it also serves as the output projection (weight tying, Press & Wolf 2017).
+
+    Positions: `sinusoidal` and `learned` are added; `sinusoidal-concatenated` is W [√dim · table[token] ; waves], a
+    product that begins as the sum, W = [I  W_p]; with any other nothing is said here. `max_length` is the longest
+    sequence: where a table of positions ends, and else a limit that None lifts.
     """
+
+    positions: Tensor | None
 
     def __init__(
         self,
@@ -37,12 +33,13 @@ class Embedding(nn.Module):
         dim: int,
         *,
         positions: Positions = "sinusoidal",
-        max_length: int = 512,
+        max_length: int | None = 512,
         dropout: float = 0.0,
         pad: int = 0,
     ) -> None:
         super().__init__()
         self.scale = math.sqrt(dim)
+        self.kind: Positions = positions
         self.max_length = max_length
         self.table = nn.Embedding(vocabulary, dim, padding_idx=pad)
         nn.init.normal_(self.table.weight, std=dim**-0.5)
@@ -50,20 +47,37 @@ class Embedding(nn.Module):
             self.table.weight[pad].zero_()
         self.dropout = nn.Dropout(dropout)
         if positions == "learned":
+            if max_length is None:
+                raise ValueError("learned positions are a table: say how long with max_length")
             self.positions = nn.Parameter(torch.empty(max_length, dim))
             nn.init.normal_(self.positions, std=0.02)
+        elif positions.startswith("sinusoidal"):
+            self.register_buffer("positions", sinusoids(max_length or 512, dim), persistent=False)
         else:
-            self.register_buffer("positions", sinusoids(max_length, dim), persistent=False)
+            self.positions = None
+        if positions == "sinusoidal-concatenated":
+            self.mix = nn.Linear(2 * dim, dim, bias=False)
+            with torch.no_grad():
+                self.mix.weight[:, :dim].copy_(torch.eye(dim))
 
     def forward(self, tokens: Tensor, position: Tensor | None = None) -> Tensor:
         """Tokens stand at 0, 1, 2, … or, where `position` (B,) is given, each row's only token stands there."""
+        x = self.table(tokens) * self.scale
+        length = tokens.shape[1]
+        if position is None and self.max_length is not None and length > self.max_length:
+            table = self.kind == "learned"
+            raise UserError(
+                f"a sequence of {length} tokens is longer than the model's {self.max_length} positions",
+                cure=f"split it, or {'train with' if table else 'set'} a larger model.max_length",
+            )
+        if self.positions is None:
+            return self.dropout(x)
         if position is not None:
             place = self.positions[position][:, None]  # (B, 1, dim)
-        elif tokens.shape[1] > self.max_length:
-            raise UserError(
-                f"a sequence of {tokens.shape[1]} tokens is longer than the model's {self.max_length} positions",
-                cure="split it, or train with a larger model.max_length",
-            )
         else:
-            place = self.positions[: tokens.shape[1]]  # (T, dim)
-        return self.dropout(self.table(tokens) * self.scale + place)
+            if length > self.positions.shape[0]:  # waves have no end
+                self.positions = sinusoids(2 * length, x.shape[-1]).to(self.positions)
+            place = self.positions[:length]  # (T, dim)
+        if self.kind == "sinusoidal-concatenated":
+            return self.dropout(self.mix(torch.cat([x, place.expand_as(x)], dim=-1)))
+        return self.dropout(x + place)

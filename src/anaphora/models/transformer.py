@@ -1,8 +1,9 @@
 """The Transformer translator (Vaswani et al. 2017): an encoder reads, a decoder writes, attention joins them.
 
-Departures from the paper, all of them settings: pre-norm instead of post-norm where the recipe says so, learned
-positions, GELU, dropout on attention weights and inside the feed-forward network. `recipes/base.yaml` and
-`recipes/big.yaml` are the published ones. The blocks are in layers/transformer.py; this file is the rest of the model.
+Departures from the paper, all of them settings: pre-norm instead of post-norm where the recipe says so, other positions
+(layers/positions.py), a sliding window and shared key heads in self-attention, GELU, dropout on attention weights and
+inside the feed-forward network. `recipes/base.yaml` and `recipes/big.yaml` are the published ones. The blocks and the
+encoder are in layers/transformer.py; this file is the rest of the model.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.layers.attention import Backend, MultiHeadAttention, padding_mask
-from anaphora.layers.embedding import Embedding, Positions
-from anaphora.layers.transformer import Activation, DecoderBlock, EncoderBlock, FeedForward, Norm
+from anaphora.layers.attention import MultiHeadAttention, padding_mask
+from anaphora.layers.embedding import Embedding
+from anaphora.layers.masks import Window
+from anaphora.layers.positions import Positions, RelativePositions
+from anaphora.layers.transformer import Activation, DecoderBlock, FeedForward, Norm, TransformerEncoder
 from anaphora.models.contracts import DecoderState, Translator
 
 SLICE = 512
@@ -38,6 +41,9 @@ class TransformerConfig:
     """Decoder blocks; as many as the encoder's unless given."""
     heads: int = 4
     """Attention heads; each has dim / heads dimensions."""
+    key_value_heads: int | None = None
+    """Key and value heads of self-attention, each shared by a group of heads (1: multi-query); as many as heads unless
+    given."""
     feed_forward: int = 1024
     """Hidden width of the feed-forward network."""
     norm: Norm = "pre"
@@ -45,7 +51,10 @@ class TransformerConfig:
     activation: Activation = "relu"
     """Non-linearity of the feed-forward network."""
     positions: Positions = "sinusoidal"
-    """How a token knows where it stands."""
+    """How a token knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
+    self-attention (rotary, alibi, relative), or not at all (none)."""
+    window: int | None = None
+    """Self-attention sees only positions fewer than this away; all of them unless given."""
     max_length: int = 512
     """The longest sequence, in tokens with its marks, that can be read or written."""
     dropout: float = 0.1
@@ -57,7 +66,7 @@ class TransformerConfig:
     tie: Literal["none", "target", "all"] = "all"
     """Tables that are one: none; the target's input and output (2-way); those and the source's (3-way, joint
     vocabulary)."""
-    attention: Backend = "auto"
+    attention: Literal["auto", "reference", "sdpa"] = "auto"
     """How attention is computed: the reference or PyTorch's fused kernels."""
 
     def __post_init__(self) -> None:
@@ -66,36 +75,21 @@ class TransformerConfig:
         for name in ("layers", "feed_forward", "max_length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        if self.decoder_layers is not None and self.decoder_layers < 1:
-            raise ValueError("decoder_layers must be at least 1")
+        for name in ("decoder_layers", "key_value_heads", "window"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if self.heads % self.shared_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
+        if self.positions == "rotary" and self.dim // self.heads % 2:
+            raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1")
 
-
-class TransformerEncoder(nn.Module):
-    """A stack of encoder blocks: (B, S, dim), lengths (B,) -> (B, S, dim)."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        c = config
-        self.blocks = nn.ModuleList(
-            EncoderBlock(
-                MultiHeadAttention(c.dim, c.heads, dropout=c.attention_dropout, backend=c.attention),
-                FeedForward(c.dim, c.feed_forward, activation=c.activation, dropout=c.activation_dropout),
-                dim=c.dim,
-                norm=c.norm,
-                dropout=c.dropout,
-            )
-            for _ in range(c.layers)
-        )
-        self.norm = nn.LayerNorm(c.dim) if c.norm == "pre" else nn.Identity()
-
-    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        mask = padding_mask(lengths, x.shape[1])  # (B, 1, 1, S)
-        for block in self.blocks:
-            x = block(x, mask)
-        return self.norm(x)
+    @property
+    def shared_heads(self) -> int:
+        """Key and value heads of self-attention."""
+        return self.key_value_heads or self.heads
 
 
 class TransformerDecoder(nn.Module):
@@ -105,11 +99,13 @@ class TransformerDecoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         c = config
-        self.heads = c.heads
+        self.key_value_heads, self.head_dim = c.shared_heads, c.dim // c.heads
+        self.window = c.window
+        attention = partial(MultiHeadAttention, c.dim, c.heads, dropout=c.attention_dropout, backend=c.attention)
         self.blocks = nn.ModuleList(
             DecoderBlock(
-                MultiHeadAttention(c.dim, c.heads, dropout=c.attention_dropout, backend=c.attention),
-                MultiHeadAttention(c.dim, c.heads, memory_dim=c.dim, dropout=c.attention_dropout, backend=c.attention),
+                attention(key_value_heads=c.key_value_heads),
+                attention(memory_dim=c.dim),
                 FeedForward(c.dim, c.feed_forward, activation=c.activation, dropout=c.activation_dropout),
                 dim=c.dim,
                 norm=c.norm,
@@ -118,11 +114,15 @@ class TransformerDecoder(nn.Module):
             for _ in range(c.decoder_layers or c.layers)
         )
         self.norm = nn.LayerNorm(c.dim) if c.norm == "pre" else nn.Identity()
+        self.positions = RelativePositions(c.positions, c.heads, self.head_dim, both_ways=False)
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
         mask = padding_mask(lengths, memory.shape[1])  # (B, 1, 1, S)
+        places = torch.arange(x.shape[1], device=x.device)
+        relation = self.positions(places, places)
+        near = None if self.window is None else Window(self.window).materialise(len(places), len(places), x.device)
         for block in self.blocks:
-            x = block(x, memory, mask)
+            x = block(x, memory, mask, own_mask=near, relation=relation)
         return self.norm(x)
 
     def start(self, memory: Tensor, lengths: Tensor, beam: int, max_length: int) -> DecoderState:
@@ -132,14 +132,14 @@ class TransformerDecoder(nn.Module):
         row k said at position t, for good. Each row has a list of ancestors, the k of every position on its path from
         the root. When rows are reordered the lists change hands and the caches, a hundred times as large, stay.
         """
-        batch, _, dim = memory.shape
+        batch = memory.shape[0]
         kept: dict[str, Tensor] = {"lengths": lengths}
         for number, block in enumerate(self.blocks):
             key, value = block.cross_attention.remember(memory)  # type: ignore[operator, union-attr]
             # laid out as every step's products want them, once
             kept[f"key{number}"], kept[f"value{number}"] = key.contiguous(), value.contiguous()
             for name in (f"said_key{number}", f"said_value{number}"):
-                kept[name] = memory.new_zeros(batch, self.heads, max_length * beam, dim // self.heads)
+                kept[name] = memory.new_zeros(batch, self.key_value_heads, max_length * beam, self.head_dim)
         past = {
             "position": torch.zeros(batch * beam, dtype=torch.long, device=memory.device),
             "ancestors": torch.full((batch * beam, max_length), -1, device=memory.device),  # -1: not there yet
@@ -157,10 +157,17 @@ class TransformerDecoder(nn.Module):
         ancestors.view(-1, beam, longest).scatter_(
             2, position.view(-1, beam, 1), branch.view(1, -1, 1).expand(rows // beam, -1, 1)
         )
-        head = torch.arange(rows // beam * self.heads, device=x.device).view(-1, self.heads, 1)  # (B, H, 1), all heads
-        slot = ((head * longest + position.view(-1, 1, beam)) * beam + branch).flatten()  # (B * H * K,)
+        heads = self.key_value_heads
+        head = torch.arange(rows // beam * heads, device=x.device).view(-1, heads, 1)  # (B, G, 1), all key heads
+        slot = ((head * longest + position.view(-1, 1, beam)) * beam + branch).flatten()  # (B * G * K,)
         seen = ancestors[:, : state.bound, None] == branch  # (R, bound, K)
+        if self.window is not None:
+            seen = seen & (torch.arange(state.bound, device=x.device) > position[:, None] - self.window)[:, :, None]
         seen = seen.view(-1, 1, beam, state.bound * beam)  # (B, 1, K, bound * K)
+        # place t * K + k of the cache is at position t
+        relation = self.positions(
+            position.view(-1, beam), torch.arange(state.bound * beam, device=x.device).div(beam, rounding_mode="floor")
+        )
         x, weights = x.view(-1, beam, x.shape[-1]), None  # (B, K, dim)
         for layer, block in enumerate(self.blocks):
             x, weights = block.step(  # type: ignore[operator]
@@ -170,6 +177,7 @@ class TransformerDecoder(nn.Module):
                 mask,
                 slot=slot,
                 seen=seen,
+                relation=relation,
                 weights=attention and layer == len(self.blocks) - 1,
             )
         position.add_(1)  # in place: a captured step finds it where it was
@@ -189,7 +197,21 @@ class TransformerTranslator(Translator):
         embedding = partial(Embedding, dim=c.dim, positions=c.positions, max_length=c.max_length, dropout=c.dropout)
         self.source_embedding = embedding(source_vocabulary)
         self.target_embedding = embedding(target_vocabulary)
-        self.encoder = TransformerEncoder(c)
+        self.encoder = TransformerEncoder(
+            c.dim,
+            layers=c.layers,
+            heads=c.heads,
+            feed_forward=c.feed_forward,
+            norm=c.norm,
+            activation=c.activation,
+            positions=c.positions,
+            window=c.window,
+            key_value_heads=c.key_value_heads,
+            dropout=c.dropout,
+            attention_dropout=c.attention_dropout,
+            activation_dropout=c.activation_dropout,
+            backend=c.attention,
+        )
         self.decoder = TransformerDecoder(c)
         self.projection = nn.Linear(c.dim, target_vocabulary, bias=False)
         nn.init.normal_(self.projection.weight, std=c.dim**-0.5)
@@ -232,16 +254,19 @@ class TransformerTranslator(Translator):
 
     def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
         c = self.config
-        attention, feed_forward = 8 * c.dim**2, 4 * c.dim * c.feed_forward  # per token and block
-        encoder = c.layers * (attention + feed_forward + 4 * c.dim * source_length)
+        shared = c.dim // c.heads * c.shared_heads  # width of keys, and of values
+        attention, feed_forward = 4 * c.dim**2 + 4 * c.dim * shared, 4 * c.dim * c.feed_forward  # per token and block
+        ahead, behind = source_length, target_length / 2  # places seen
+        if c.window is not None:
+            ahead, behind = min(ahead, 2 * c.window - 1), min(behind, c.window)
+        encoder = c.layers * (attention + feed_forward + 4 * c.dim * ahead)
         over_source = 4 * c.dim**2 + 4 * c.dim * source_length  # queries and output, then scores and sums
-        decoder = (c.decoder_layers or c.layers) * (
-            attention + over_source + feed_forward + 4 * c.dim * (target_length / 2)
-        )
+        decoder = (c.decoder_layers or c.layers) * (attention + over_source + feed_forward + 4 * c.dim * behind)
         project = 2 * c.dim * self.projection.out_features
         remember = (c.decoder_layers or c.layers) * 4 * c.dim**2  # keys and values of each source token
         return source_tokens * (encoder + remember) + target_tokens * (decoder + project)
 
     def cache_bytes_per_token(self) -> int:
         size = self.projection.weight.element_size()
-        return 2 * (self.config.decoder_layers or self.config.layers) * self.config.dim * size
+        c = self.config
+        return 2 * (c.decoder_layers or c.layers) * (c.dim // c.heads * c.shared_heads) * size

@@ -1,0 +1,342 @@
+"""Backends: fast twins of the reference attention, and which one is taken, and why.
+
+    sdpa       PyTorch's fused kernels: softmax of dot, scaled dot or bilinear scores, any mask or bias as a tensor
+    few        plain products, for the few queries of a decoding step on a CPU, where a fused kernel takes twice as long
+    flex       FlexAttention: a mask or bias that is a rule is compiled into the kernel; unseen blocks are skipped
+    linear     without softmax, Q (Kᵀ V) instead of (Q Kᵀ) V: O(n) instead of O(n²)
+    additive   v · tanh(q + k) in tiles (kernels/additive.py), without the (B, H, T, S, D) of the reference
+
+`choose` is asked by `attend` at every call and by `explain_backend`: what is told is what is done. Each twin agrees
+with the reference in values and gradients (tests/layers/test_backends.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anaphora.errors import nearest
+from anaphora.layers.masks import Causal, Given, Mask, Padding, causal_mask, parts
+from anaphora.layers.positions import PositionBias
+from anaphora.layers.scores import Score, prepared, spread
+
+Backend = Literal["auto", "reference", "sdpa", "flex", "linear", "additive"]
+Normaliser = Literal["softmax", "none"]
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+NORMALISERS: tuple[Normaliser, ...] = get_args(Normaliser)
+
+FEW = 16
+"""Queries a head and sentence: a decoding step has as many as its beam is wide."""
+LONG = 256
+"""Keys from which on skipping blocks of a rule pays for building its table (FlexAttention, blocks of 128)."""
+NARROW = 16
+"""Dimensions of a head below which FlexAttention's products have no tile."""
+MANY = 1 << 22
+"""Numbers that the additive reference may form at once on a CPU: 16 MB in float32, about a cache."""
+CHUNK = 64
+"""Positions of causal linear attention that are compared with one another directly."""
+
+
+class Choices(NamedTuple):
+    """All that `attend` was asked for besides query, key and value."""
+
+    score: Score = "scaled-dot"
+    weight: Tensor | None = None
+    normaliser: Normaliser = "softmax"
+    mask: Tensor | Mask | None = None
+    causal: bool = False
+    bias: Tensor | PositionBias | None = None
+    dropout: float = 0.0
+
+
+class Chosen(NamedTuple):
+    """The answer to "why this backend?"."""
+
+    name: str
+    reason: str
+
+
+# Which one ----------------------------------------------------------------------------------------------------------
+
+
+def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend: str = "auto") -> Chosen:
+    """The backend for these tensors and choices; a ValueError where the one that was forced cannot do it."""
+    if backend != "auto":
+        if backend not in BACKENDS:
+            raise ValueError(f"no attention backend is called {backend!r}; {nearest(backend, BACKENDS)}")
+        if why := cannot(backend, query, choices):
+            raise ValueError(f"backend {backend!r} cannot do this: {why}; leave it to 'auto'")
+        return Chosen(backend, "it was asked for")
+    c = choices
+    if c.score == "additive":
+        if why := cannot("additive", query, c):
+            return Chosen("reference", f"{why}: (B, H, T, S, D) numbers are formed")
+        if query.is_cuda:
+            return Chosen("additive", "additive scores on a GPU: tanh in registers, tile by tile")
+        numbers = query.shape[0] * query.shape[1] * query.shape[2] * key.shape[2] * key.shape[3]
+        if numbers <= MANY:
+            return Chosen("reference", f"so small that its (B, H, T, S, D) = {numbers:,} numbers may be formed at once")
+        return Chosen("additive", f"{numbers:,} numbers of (B, H, T, S, D) are formed a block at a time")
+    if c.normaliser == "none":
+        if why := cannot("linear", query, c):
+            return Chosen("reference", why)
+        size, wide = query.shape[2] * key.shape[2], key.shape[-1] * value.shape[-1]
+        if size * (key.shape[-1] + value.shape[-1]) <= (query.shape[2] + key.shape[2]) * wide:
+            return Chosen("reference", "so short that scoring every pair is the less work")
+        return Chosen("linear", "without softmax the keys and values are summed up once, for all queries")
+    few = query.shape[2] <= FEW and query.device.type == "cpu" and not torch.is_grad_enabled()
+    if few and not c.causal and not c.dropout:
+        return Chosen("few", f"at most {FEW} queries on a CPU and nothing to learn: plain products")
+    ruled = isinstance(c.mask, Mask) or isinstance(c.bias, PositionBias)
+    long = min(query.shape[2], key.shape[2]) >= LONG and query.shape[-1] >= NARROW
+    if ruled and long and query.is_cuda and not cannot("flex", query, c):
+        return Chosen("flex", f"a mask or bias given as a rule, on a GPU, over at least {LONG} keys")
+    return Chosen("sdpa", "softmax over dot products: PyTorch's fused kernels")
+
+
+def cannot(backend: str, query: Tensor, choices: Choices) -> str | None:
+    """Why a backend cannot do what is asked, or None."""
+    c = choices
+    if backend in ("sdpa", "flex"):
+        if c.score == "additive":
+            return "additive scores are no dot product"
+        if c.normaliser != "softmax":
+            return "it always applies softmax"
+        if backend == "flex" and c.dropout:
+            return "it has no dropout on weights"
+    elif backend == "linear":
+        if c.normaliser != "none":
+            return "softmax ties every weight of a row to all others"
+        if c.score == "additive":
+            return "additive scores do not factor into queries times keys"
+        if c.dropout:
+            return "dropout needs the weights one by one"
+        if _simple(c) is None:
+            return "its sums know padding and causal masks only"
+    elif backend == "additive":
+        if c.score != "additive":
+            return "it computes additive scores only"
+        if c.normaliser != "softmax" or c.bias is not None or c.dropout:
+            return "the additive kernel knows softmax without bias or dropout"
+        if _additive_kernel() is None:
+            return "there is no additive kernel on this machine"
+    return None
+
+
+# What they share ----------------------------------------------------------------------------------------------------
+
+
+def allowed(choices: Choices, queries: int, keys: int, device: torch.device) -> Tensor | None:
+    """Mask and causal as one boolean tensor that broadcasts to (B, H, T, S)."""
+    mask = choices.mask
+    if isinstance(mask, Mask):
+        mask = mask.materialise(queries, keys, device)
+    if not choices.causal:
+        return mask
+    causal = causal_mask(queries, keys, device)
+    return causal if mask is None else causal & mask
+
+
+def added(choices: Choices, query: Tensor, keys: int) -> Tensor | None:
+    """The bias as a tensor of the query's type that broadcasts to (B, H, T, S)."""
+    bias = choices.bias
+    if isinstance(bias, PositionBias):
+        bias = bias.materialise(query.shape[2], keys, query.device)
+    return None if bias is None else bias.to(query.dtype)
+
+
+# SDPA ---------------------------------------------------------------------------------------------------------------
+
+
+def attend_sdpa(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
+    c, causal, mask = choices, choices.causal, choices.mask
+    if mask is not None or query.shape[-2] != key.shape[-2] or c.bias is not None:
+        # the fused kernels take either their own causal mask (aligned to the first key) or ours
+        mask, causal = allowed(c, query.shape[-2], key.shape[-2], query.device), False
+    scale = None
+    if c.score != "scaled-dot":
+        query, scale = prepared(query, c.score, c.weight), 1.0
+    join = mask
+    if c.bias is not None:
+        join = added(c, query, key.shape[-2])
+        if mask is not None and join is not None:
+            # finite, since a row of -inf alone would be 0/0; such a row is cleared below
+            join = join.masked_fill(~mask, torch.finfo(join.dtype).min)
+    grouped = {"enable_gqa": True} if key.shape[1] != query.shape[1] else {}
+    out = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=join, is_causal=causal, dropout_p=c.dropout, scale=scale, **grouped
+    )
+    if mask is not None and (query.is_cuda or c.bias is not None):
+        # some fused kernels leave a fully masked row undefined
+        out = out.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+    return out
+
+
+def attend_few(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
+    """The reference, writing over its own tensors, and clearing the rows that may look at nothing when they are short
+    already. Query heads that share a key head stand below one another in one product."""
+    heads, groups = query.shape[1], key.shape[1]
+    mask = choices.mask
+    if isinstance(mask, Mask):
+        mask = mask.materialise(query.shape[2], key.shape[2], query.device)
+    query = prepared(query, choices.score, choices.weight)
+    if heads != groups:
+        query = query.reshape(query.shape[0], groups, -1, query.shape[-1])  # (B, G, H / G * T, D)
+    scores = query @ key.transpose(-2, -1)
+    if heads != groups:
+        scores = scores.view(scores.shape[0], heads, -1, scores.shape[-1])  # (B, H, T, S)
+    bias = added(choices, scores, key.shape[2])
+    if bias is not None:
+        scores += bias
+    if mask is not None:
+        scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1)
+    if heads != groups:
+        out = weights.view(weights.shape[0], groups, -1, weights.shape[-1]) @ value
+        out = out.view(out.shape[0], heads, -1, out.shape[-1])
+    else:
+        out = weights @ value
+    return out if mask is None else out.masked_fill_(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+# FlexAttention ------------------------------------------------------------------------------------------------------
+
+
+def attend_flex(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
+    """The rules of mask and bias inside the kernel: compiled on a GPU, evaluated as written elsewhere (where PyTorch
+    has it for forward passes only)."""
+    c, (batch, heads, queries, _), keys = choices, query.shape, key.shape[2]
+    mask = Given(c.mask) if isinstance(c.mask, Tensor) else c.mask
+    if c.causal:
+        mask = Causal() if mask is None else mask & Causal()
+    scale = None
+    if c.score != "scaled-dot":
+        query, scale = prepared(query, c.score, c.weight), 1.0
+    flex: Callable[..., Any] = _compiled_flex() if query.is_cuda else _flex().flex_attention
+    block_mask = None
+    if mask is not None:
+        given = any(isinstance(part, Given) for part in parts(mask))  # the only rule that may tell heads apart
+        block_mask = _flex().create_block_mask(
+            mask.rule(queries, keys), batch, heads if given else None, queries, keys, device=query.device
+        )
+    return flex(
+        query,
+        key,
+        value,
+        score_mod=_score_mod(c.bias, queries, keys),
+        block_mask=block_mask,
+        scale=scale,
+        enable_gqa=key.shape[1] != heads,
+    )
+
+
+def _score_mod(bias: Tensor | PositionBias | None, queries: int, keys: int) -> Callable[..., Tensor] | None:
+    """The bias as a function of a score and its four indices."""
+    if bias is None:
+        return None
+    if isinstance(bias, PositionBias):
+        ahead, of = keys - queries, bias.of
+        return lambda score, b, h, q, k: score + of(h, k - q - ahead)
+    table = bias.view((1,) * (4 - bias.dim()) + tuple(bias.shape))
+    wide = [int(size > 1) for size in table.shape]
+    return lambda score, b, h, q, k: score + table[b * wide[0], h * wide[1], q * wide[2], k * wide[3]]
+
+
+def _flex() -> Any:
+    from torch.nn.attention import flex_attention
+
+    return flex_attention
+
+
+@cache
+def _compiled_flex() -> Callable[..., Any]:
+    return torch.compile(_flex().flex_attention, dynamic=False)
+
+
+# Linear -------------------------------------------------------------------------------------------------------------
+
+
+def _simple(choices: Choices) -> tuple[Tensor | None, bool] | None:
+    """Padding lengths, or a tensor over keys alone, and whether it is causal; None where the mask says more."""
+    keys, causal = [], choices.causal
+    mask = choices.mask
+    if isinstance(mask, Tensor):
+        if mask.dim() > 1 and mask.shape[-2] != 1:
+            return None
+        return mask, causal
+    for part in parts(mask) if mask is not None else ():
+        if isinstance(part, Causal):
+            causal = True
+        elif isinstance(part, Padding):
+            keys.append(part.lengths)
+        else:
+            return None
+    lengths = torch.stack([k.expand(max(len(other) for other in keys)) for k in keys]).amin(dim=0) if keys else None
+    return lengths, causal
+
+
+def attend_linear(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
+    """Σ_s (q · k_s) v_s = q · Σ_s k_s v_sᵀ: one (D, D_v) matrix for all queries, or, causal, one that grows."""
+    simple = _simple(choices)
+    assert simple is not None
+    which, causal = simple
+    query = prepared(query, choices.score, choices.weight)
+    key, value = spread(key, query.shape[1]), spread(value, query.shape[1])
+    if which is not None:
+        if which.dtype != torch.bool:
+            which = torch.arange(key.shape[2], device=key.device) < which[:, None, None, None]
+        value = value.masked_fill(~which.transpose(-2, -1) if which.dim() > 1 else ~which[:, None], 0.0)
+    if not causal:
+        return query @ (key.transpose(-2, -1) @ value)
+    ahead = key.shape[2] - query.shape[2]
+    if ahead < 0:  # the first queries stand before the first key
+        late = _causal_linear(query[:, :, -ahead:], key, value)
+        return F.pad(late, (0, 0, -ahead, 0))
+    seen = key[:, :, :ahead].transpose(-2, -1) @ value[:, :, :ahead]  # by every query
+    return query @ seen + _causal_linear(query, key[:, :, ahead:], value[:, :, ahead:])
+
+
+def _causal_linear(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Chunk by chunk: all earlier chunks through their sum, the own chunk by its few scores."""
+    size = query.shape[2]
+    room = -size % CHUNK
+    query, key, value = (F.pad(x, (0, 0, 0, room)).unflatten(2, (-1, CHUNK)) for x in (query, key, value))
+    sums = key.transpose(-2, -1) @ value  # (B, H, chunks, D, D_v)
+    before = sums.cumsum(dim=2) - sums
+    own = (query @ key.transpose(-2, -1)).tril() @ value
+    return (query @ before + own).flatten(2, 3)[:, :, :size]
+
+
+# Additive -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _additive_kernel() -> Callable[..., Tensor] | None:
+    try:
+        from anaphora.kernels.additive import additive_attention  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        return None
+    return additive_attention  # type: ignore[no-any-return, unused-ignore]
+
+
+def attend_additive(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
+    kernel = _additive_kernel()
+    assert kernel is not None
+    assert choices.weight is not None
+    heads = query.shape[1]
+    mask = allowed(choices, query.shape[2], key.shape[2], query.device)
+    return kernel(query, spread(key, heads), spread(value, heads), choices.weight, mask=mask)
+
+
+FAST: dict[str, Callable[[Tensor, Tensor, Tensor, Choices], Tensor]] = {
+    "sdpa": attend_sdpa,
+    "few": attend_few,
+    "flex": attend_flex,
+    "linear": attend_linear,
+    "additive": attend_additive,
+}

@@ -1,0 +1,387 @@
+"""Every fast twin is the reference, in values and gradients; what cannot be done is refused by name.
+
+Tolerances: float64 1e-10, float32 2e-5, bfloat16 3e-2 (the reference itself rounds there, weights to 8 bits).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from anaphora.layers import backends
+from anaphora.layers.attention import attend, attention_weights, explain_backend
+from anaphora.layers.backends import BACKENDS, CHUNK, Choices, choose
+from anaphora.layers.masks import Causal, Documents, Given, Mask, Padding, Window
+from anaphora.layers.positions import Alibi, PositionBias, RelativeBias
+from anaphora.layers.scores import SCORES, spread
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.bfloat16: 3e-2}
+
+
+def tensors(shape: dict[str, int], score: str, dtype: torch.dtype, seed: int, crooked: bool) -> dict[str, Tensor]:
+    """query, key, value and the score's weight; `crooked` ones are views that no kernel finds in one piece."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*sizes: int) -> Tensor:
+        if crooked and len(sizes) == 4:  # (B, T, H, 2 D) turned, every second number
+            b, h, t, d = sizes
+            return torch.randn(b, t, h, 2 * d, generator=generator).to(dtype)[..., ::2].transpose(1, 2)
+        return torch.randn(*sizes, generator=generator).to(dtype)
+
+    b, g, s, d = shape["batch"], shape["groups"], shape["keys"], shape["dim"]
+    h, of_key = g * shape["share"], d + 2 if score == "bilinear" else d
+    found = {"query": draw(b, h, shape["queries"], d), "key": draw(b, g, s, of_key)}
+    found["value"] = draw(b, g, s, shape["value_dim"])
+    if score == "additive":
+        found["weight"] = draw(h, d)
+    elif score == "bilinear":
+        found["weight"] = draw(d, of_key)
+    return found
+
+
+def results(inputs: dict[str, Tensor], **choices: Any) -> dict[str, Tensor]:
+    """The output and the gradient of everything that can learn."""
+    inputs = {name: tensor.detach().requires_grad_() for name, tensor in inputs.items()}
+    out = attend(inputs["query"], inputs["key"], inputs["value"], weight=inputs.get("weight"), **choices)
+    direction = torch.linspace(-1, 1, out.numel()).view_as(out).to(out.dtype)
+    gradients = torch.autograd.grad((out * direction).sum(), list(inputs.values()))
+    return {"out": out, **dict(zip(inputs, gradients))}
+
+
+def same(found: dict[str, Tensor], wanted: dict[str, Tensor], dtype: torch.dtype) -> None:
+    for name, expected in wanted.items():
+        assert found[name].isfinite().all(), name
+        atol = TOLERANCE[dtype] * max(1.0, expected.abs().max().item())
+        torch.testing.assert_close(
+            found[name], expected, atol=atol, rtol=TOLERANCE[dtype], msg=lambda m, name=name: f"{name}: {m}"
+        )
+
+
+shapes = st.fixed_dictionaries(
+    {
+        "batch": st.integers(1, 3),
+        "groups": st.integers(1, 2),
+        "share": st.integers(1, 3),
+        "queries": st.integers(1, 7),
+        "keys": st.integers(1, 7),
+        "dim": st.integers(1, 5),
+        "value_dim": st.integers(1, 5),
+    }
+)
+dtypes = st.sampled_from([torch.float64, torch.float32, torch.bfloat16])
+
+
+@st.composite
+def masks(draw: st.DrawFn, shape: dict[str, int], simple: bool = False) -> Tensor | Mask | None:
+    """None, a tensor, or a rule; rows of nothing among them."""
+    b, t, s = shape["batch"], shape["queries"], shape["keys"]
+    lengths = st.lists(st.integers(0, s), min_size=b, max_size=b).map(lambda n: Padding(torch.tensor(n)))
+    if simple:
+        padding = draw(lengths)
+        return draw(st.sampled_from([None, padding, padding.materialise(t, s), padding & Causal(), Causal()]))
+    numbers = st.lists(st.lists(st.integers(-1, 1), min_size=s, max_size=s), min_size=b, max_size=b)
+    of_queries = st.lists(st.lists(st.integers(-1, 1), min_size=t, max_size=t), min_size=b, max_size=b)
+    documents = st.builds(lambda k, q: Documents(torch.tensor(k), torch.tensor(q)), numbers, of_queries)
+    rows, heads = draw(st.sampled_from([1, b])), draw(st.sampled_from([1, shape["groups"] * shape["share"]]))
+    tensor = torch.rand(rows, heads, t, s, generator=torch.Generator().manual_seed(draw(st.integers(0, 99)))) > 0.5
+    kinds = [lengths, documents, st.just(Causal()), st.builds(Window, st.integers(1, 4)), st.just(Given(tensor))]
+    rules = st.lists(st.one_of(kinds), min_size=1, max_size=3)
+    joined = rules.map(lambda found: found[0] if len(found) == 1 else found[0] & found[1] & found[-1])
+    return draw(st.one_of(st.none(), st.just(tensor), joined))
+
+
+def bias_for(kind: str, shape: dict[str, int], dtype: torch.dtype) -> Tensor | PositionBias | None:
+    heads = shape["groups"] * shape["share"]
+    torch.manual_seed(1)
+    if kind == "tensor":
+        return torch.randn(heads, shape["queries"], shape["keys"]).to(dtype)
+    makers = {"alibi": Alibi, "relative": lambda heads: RelativeBias(heads, both_ways=True, buckets=8, furthest=6)}
+    return makers[kind](heads).to(dtype).requires_grad_(False) if kind in makers else None
+
+
+# SDPA, few, flex ----------------------------------------------------------------------------------------------------
+
+biases = st.sampled_from(["none", "alibi", "relative", "tensor"])
+
+
+@given(
+    shapes, st.sampled_from(["scaled-dot", "dot", "bilinear"]), dtypes, biases, st.booleans(), st.booleans(), st.data()
+)
+def test_sdpa_is_the_reference(
+    shape: dict[str, int], score: str, dtype: torch.dtype, bias: str, causal: bool, crooked: bool, data: st.DataObject
+) -> None:
+    inputs = tensors(shape, score, dtype, data.draw(st.integers(0, 99)), crooked)
+    choices = {"score": score, "mask": data.draw(masks(shape)), "causal": causal, "bias": bias_for(bias, shape, dtype)}
+    same(results(inputs, backend="sdpa", **choices), results(inputs, backend="reference", **choices), dtype)
+
+
+@torch.no_grad()
+@given(shapes, st.sampled_from(["scaled-dot", "dot", "bilinear"]), dtypes, biases, st.booleans(), st.data())
+def test_few_is_the_reference(
+    shape: dict[str, int], score: str, dtype: torch.dtype, bias: str, crooked: bool, data: st.DataObject
+) -> None:
+    inputs = tensors(shape, score, dtype, data.draw(st.integers(0, 99)), crooked)
+    choices = {"score": score, "mask": data.draw(masks(shape)), "bias": bias_for(bias, shape, dtype)}
+    if isinstance(choices["mask"], Causal):
+        choices["mask"] = None  # it would be `causal`, which few leaves to others
+    assert explain_backend(**inputs, **choices).name == "few"
+    same({"out": attend(**inputs, **choices)}, {"out": attend(**inputs, backend="reference", **choices)}, dtype)
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@settings(max_examples=12)
+@given(shapes, st.sampled_from(["scaled-dot", "dot", "bilinear"]), biases, st.booleans(), st.data())
+def test_flex_is_the_reference(shape: dict[str, int], score: str, bias: str, causal: bool, data: st.DataObject) -> None:
+    """Its rules, as written: on a CPU PyTorch has it uncompiled and without gradients (those: tests on a GPU)."""
+    inputs = tensors(shape, score, torch.float32, data.draw(st.integers(0, 99)), False)
+    choices = {"score": score, "mask": data.draw(masks(shape)), "causal": causal}
+    choices["bias"] = bias_for(bias, shape, torch.float32)
+    found = {"out": attend(**inputs, backend="flex", **choices)}
+    same(found, {"out": attend(**inputs, backend="reference", **choices)}, torch.float32)
+
+
+# Linear -------------------------------------------------------------------------------------------------------------
+
+
+@given(shapes, st.sampled_from(["scaled-dot", "dot", "bilinear"]), dtypes, st.booleans(), st.booleans(), st.data())
+def test_linear_is_the_reference(
+    shape: dict[str, int], score: str, dtype: torch.dtype, causal: bool, crooked: bool, data: st.DataObject
+) -> None:
+    inputs = tensors(shape, score, dtype, data.draw(st.integers(0, 99)), crooked)
+    mask = data.draw(masks(shape, simple=True))
+    choices = {"score": score, "mask": mask, "causal": causal, "normaliser": "none"}
+    same(results(inputs, backend="linear", **choices), results(inputs, backend="reference", **choices), dtype)
+
+
+@pytest.mark.parametrize("queries", [CHUNK - 1, CHUNK, 2 * CHUNK + 5])
+@pytest.mark.parametrize("more", [-3, 0, 70])
+def test_causal_linear_over_many_chunks(queries: int, more: int) -> None:
+    shape = {"batch": 2, "groups": 1, "share": 2, "queries": queries, "keys": queries + more, "dim": 4, "value_dim": 3}
+    inputs = tensors(shape, "dot", torch.float64, 0, False)
+    choices = {"score": "dot", "normaliser": "none", "causal": True, "mask": Padding(torch.tensor([queries - 9, 999]))}
+    assert explain_backend(inputs["query"], inputs["key"], inputs["value"], **choices).name == "linear"
+    same(results(inputs, **choices), results(inputs, backend="reference", **choices), torch.float64)
+
+
+def test_linear_attention_by_hand() -> None:
+    """Scores 2 and 3 weigh values 10 and 1: 2 · 10 + 3 · 1; nothing makes them sum to one."""
+    query, key, value = (
+        torch.tensor(rows)[None, None] for rows in ([[1.0, 1.0]], [[2.0, 0.0], [1.0, 2.0]], [[10.0], [1.0]])
+    )
+    for backend in ("reference", "linear"):
+        assert attend(query, key, value, score="dot", normaliser="none", backend=backend).item() == 23.0
+    weights = attention_weights(query, key, score="dot", normaliser="none")
+    assert weights.flatten().tolist() == [2.0, 3.0]
+
+
+# All scores, whatever auto takes --------------------------------------------------------------------------------------
+
+
+@given(shapes, st.sampled_from(SCORES), st.sampled_from(["softmax", "none"]), st.booleans(), st.data())
+def test_auto_is_the_reference_and_weights_multiply_back(
+    shape: dict[str, int], score: str, normaliser: str, causal: bool, data: st.DataObject
+) -> None:
+    inputs = tensors(shape, score, torch.float64, data.draw(st.integers(0, 99)), data.draw(st.booleans()))
+    choices = {"score": score, "mask": data.draw(masks(shape)), "causal": causal, "normaliser": normaliser}
+    found = results(inputs, **choices)
+    same(found, results(inputs, backend="reference", **choices), torch.float64)
+    weights = attention_weights(inputs["query"], inputs["key"], weight=inputs.get("weight"), **choices)
+    torch.testing.assert_close(weights @ spread(inputs["value"], weights.shape[1]), found["out"].detach())
+
+
+def test_a_relative_table_learns_through_every_backend() -> None:
+    inputs = tensors(
+        {"batch": 2, "groups": 2, "share": 1, "queries": 4, "keys": 6, "dim": 4, "value_dim": 4},
+        "dot",
+        torch.float64,
+        0,
+        False,
+    )
+    gradients = []
+    for backend in ("reference", "sdpa"):
+        torch.manual_seed(0)
+        bias = RelativeBias(2, both_ways=True).double()
+        attend(**inputs, score="dot", bias=bias, causal=True, backend=backend).square().sum().backward()
+        gradients.append(bias.table.weight.grad)
+    torch.testing.assert_close(*gradients)
+    assert (gradients[0] != 0).any()
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("normaliser", ["softmax", "none"])
+def test_a_query_that_may_look_at_nothing_gets_zeros(score: str, normaliser: str) -> None:
+    shape = {"batch": 2, "groups": 2, "share": 2, "queries": 3, "keys": 4, "dim": 4, "value_dim": 3}
+    inputs = tensors(shape, score, torch.float32, 0, False)
+    found = results(inputs, score=score, normaliser=normaliser, mask=Padding(torch.tensor([0, 4])))
+    assert (found["out"][0] == 0).all()
+    assert (found["query"][0] == 0).all()
+    assert all(tensor.isfinite().all() for tensor in found.values())
+
+
+def test_attention_without_positions_does_not_know_the_order_of_keys() -> None:
+    shape = {"batch": 1, "groups": 1, "share": 2, "queries": 3, "keys": 5, "dim": 4, "value_dim": 3}
+    order = torch.tensor([3, 0, 4, 1, 2])
+    for score in SCORES:
+        inputs = tensors(shape, score, torch.float64, 0, False)
+        shuffled = {**inputs, "key": inputs["key"][:, :, order], "value": inputs["value"][:, :, order]}
+        torch.testing.assert_close(attend(**inputs, score=score), attend(**shuffled, score=score))
+
+
+# The additive seam ----------------------------------------------------------------------------------------------------
+
+
+@given(shapes, dtypes, st.booleans(), st.booleans(), st.data())
+def test_additive_is_the_reference(
+    shape: dict[str, int], dtype: torch.dtype, causal: bool, crooked: bool, data: st.DataObject
+) -> None:
+    inputs = tensors(shape, "additive", dtype, data.draw(st.integers(0, 99)), crooked)
+    choices = {"score": "additive", "mask": data.draw(masks(shape)), "causal": causal}
+    same(results(inputs, backend="additive", **choices), results(inputs, backend="reference", **choices), dtype)
+
+
+def test_the_additive_kernel_gets_every_head_and_one_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def kernel(query: Tensor, key: Tensor, value: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        asked.append((query.shape, key.shape, value.shape, v.shape, mask))
+        return attend(query, key, value, score="additive", weight=v, mask=mask, backend="reference")
+
+    monkeypatch.setattr(backends, "_additive_kernel", lambda: kernel)
+    shape = {"batch": 2, "groups": 2, "share": 2, "queries": 3, "keys": 5, "dim": 4, "value_dim": 6}
+    inputs = tensors(shape, "additive", torch.float64, 0, False)
+    choices = {"score": "additive", "causal": True, "mask": Padding(torch.tensor([2, 5]))}
+    same(results(inputs, backend="additive", **choices), results(inputs, backend="reference", **choices), torch.float64)
+    ((query, key, value, v, mask),) = asked
+    assert (query, key, value, v) == ((2, 4, 3, 4), (2, 4, 5, 4), (2, 4, 5, 6), (4, 4))
+    assert mask is not None
+    assert mask.expand(2, 1, 3, 5)[0, 0].int().tolist() == [[1, 1, 0, 0, 0]] * 3
+
+
+def test_without_a_kernel_additive_attention_is_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "_additive_kernel", lambda: None)
+    inputs = tensors(
+        {"batch": 1, "groups": 1, "share": 1, "queries": 2, "keys": 2, "dim": 4, "value_dim": 4},
+        "additive",
+        torch.float32,
+        0,
+        False,
+    )
+    assert explain_backend(**inputs, score="additive").name == "reference"
+    with pytest.raises(ValueError, match="'additive' cannot do this: there is no additive kernel"):
+        attend(**inputs, score="additive", backend="additive")
+
+
+# Why this backend? ----------------------------------------------------------------------------------------------------
+
+
+class OnGPU:
+    """A tensor's shape and place, to ask what would be taken there."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape, self.is_cuda, self.device = torch.Size(shape), True, torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("choices", "name"),
+    [
+        (Choices(), "sdpa"),
+        (Choices(causal=True), "sdpa"),
+        (Choices(mask=torch.ones(1, 1, 1, 512, dtype=torch.bool)), "sdpa"),
+        (Choices(mask=Window(64) & Causal()), "flex"),
+        (Choices(bias=Alibi(4), causal=True), "flex"),
+        (Choices(mask=Window(64), dropout=0.1), "sdpa"),
+        (Choices(normaliser="none"), "linear"),
+        (Choices(normaliser="none", mask=Window(64)), "reference"),
+    ],
+)
+def test_what_a_gpu_would_take(choices: Choices, name: str) -> None:
+    long = OnGPU(2, 4, 512, 64)
+    chosen = choose(long, long, long, choices)  # type: ignore[arg-type]
+    assert chosen.name == name
+    assert chosen.reason
+    if name == "flex":
+        short = OnGPU(2, 4, 100, 64)
+        assert choose(short, short, short, choices).name == "sdpa"  # type: ignore[arg-type]
+
+
+def test_a_cpu_is_told_why() -> None:
+    long, short = torch.randn(1, 1, 40, 4), torch.randn(1, 1, 3, 4)
+    assert explain_backend(long, long, long).name == "sdpa"
+    assert explain_backend(long, long, long, backend="reference") == ("reference", "it was asked for")
+    with torch.no_grad():
+        assert "queries on a CPU" in explain_backend(short, long, long).reason
+    assert explain_backend(long, long, long, normaliser="none").name == "linear"
+    assert explain_backend(short, short, short, normaliser="none").name == "reference"
+    chosen = explain_backend(long, long, long, score="additive", weight=torch.ones(4))
+    assert chosen.name == "reference"
+    assert "(B, H, T, S, D) = 6,400" in chosen.reason
+
+
+# Refused by name ------------------------------------------------------------------------------------------------------
+
+Q, K = torch.zeros(2, 4, 3, 6), torch.zeros(2, 2, 5, 6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"query": Q[0]}, r"query must be \(B, H, length, size\); it has shape \(4, 3, 6\)"),
+        ({"key": K[:1], "value": K[:1]}, "one batch size; they have 2 and 1"),
+        (
+            {"key": K.expand(2, 2, 5, 6)[:, [0, 1, 1]], "value": K[:, [0, 1, 1]]},
+            "4 query heads cannot share 3 key heads",
+        ),
+        (
+            {"value": K[:, :, :4]},
+            r"each key needs its value: value must be \(2, 2, 5\) and a size; it has \(2, 2, 4, 6\)",
+        ),
+        ({"score": "dots"}, "no score is called 'dots'; did you mean 'dot'"),
+        ({"score": "additive"}, r"additive needs v as weight, of shape \(6,\) or \(4, 6\); none was given"),
+        (
+            {"score": "bilinear", "weight": Q[0, 0]},
+            r"bilinear needs W as weight, of shape \(6, 6\) or \(4, 6, 6\); it has",
+        ),
+        ({"key": K[..., :4], "value": K}, "scaled-dot needs queries and keys of one size; they have 6 and 4 .bilinear"),
+        ({"weight": torch.ones(6)}, "scaled-dot has no weight"),
+        ({"normaliser": "sum"}, "no normaliser is called 'sum'; known: none, softmax"),
+        ({"normaliser": "none", "bias": Alibi(4)}, "shifts a softmax"),
+        ({"bias": Alibi(2)}, "a bias for 2 heads does not fit 4"),
+        ({"bias": torch.ones(3, 4)}, r"a bias of shape \(3, 4\) does not broadcast to \(B, H, T, S\) = \(2, 4, 3, 5\)"),
+        (
+            {"mask": torch.ones(3, 4, dtype=torch.bool)},
+            r"a mask of shape \(3, 4\) does not broadcast to .* \(2, 4, 3, 5\)",
+        ),
+        ({"mask": torch.ones(3, 5)}, "a mask is boolean.*float32"),
+        (
+            {"mask": Padding(torch.tensor([1, 2, 3]))},
+            r"padding needs lengths \(2,\), one a row; they have shape \(3,\)",
+        ),
+        ({"mask": Documents(torch.zeros(2, 3))}, r"documents of keys must be \(2, 5\); they have shape \(2, 3\)"),
+        ({"mask": Causal() & Given(torch.ones(1, 9, 1, 1, dtype=torch.bool))}, r"a mask of shape \(1, 9, 1, 1\)"),
+        ({"backend": "flash"}, "no attention backend is called 'flash'"),
+        ({"backend": "linear"}, "'linear' cannot do this: softmax ties every weight"),
+        ({"backend": "linear", "normaliser": "none", "mask": Window(2)}, "padding and causal masks only"),
+        ({"backend": "linear", "normaliser": "none", "dropout": 0.1}, "dropout needs the weights"),
+        ({"backend": "sdpa", "normaliser": "none"}, "always applies softmax"),
+        ({"backend": "sdpa", "score": "additive", "weight": torch.ones(6)}, "additive scores are no dot product"),
+        ({"backend": "flex", "dropout": 0.1}, "no dropout on weights"),
+        ({"backend": "additive"}, "it computes additive scores only"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(change: dict[str, Any], message: str) -> None:
+    arguments = {"query": Q, "key": K, "value": K, **change}
+    for ask in (attend, explain_backend):
+        with pytest.raises(ValueError, match=message) as caught:
+            ask(**arguments)
+        assert "\n" not in str(caught.value)
+
+
+def test_every_backend_is_tested_here() -> None:
+    assert set(BACKENDS) == {"auto", "reference", "sdpa", "flex", "linear", "additive"}
+    assert set(backends.FAST) == {"sdpa", "few", "flex", "linear", "additive"}
