@@ -1,0 +1,107 @@
+"""The fast twins on a GPU; run with `pytest -m gpu` on a machine that has one.
+
+Tolerances: float32 2e-3 (products in tf32 where a kernel takes them), bfloat16 3e-2, both of the largest number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from anaphora.layers.attention import attend, explain_backend
+from anaphora.layers.masks import Causal, Documents, Given, Mask, Padding, Window
+from anaphora.layers.positions import Alibi, PositionBias, RelativeBias
+from anaphora.layers.transformer import TransformerEncoder
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+B, H, T, S, D = 2, 4, 300, 333, 32
+TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 3e-2}
+
+
+def masks() -> dict[str, Mask | None]:
+    torch.manual_seed(0)
+    lengths = torch.tensor([0, 200], device="cuda")  # a row of which nothing may be seen
+    documents = torch.arange(S, device="cuda").div(70, rounding_mode="floor").expand(B, S)
+    given = torch.rand(B, 1, T, S, device="cuda") > 0.5
+    given[1, 0, 7] = False
+    return {
+        "nothing": None,
+        "padding": Padding(lengths),
+        "causal": Causal(),
+        "window": Window(20) & Causal(),
+        "documents": Documents(documents) & Causal() & Padding(lengths),
+        "given": Given(given),
+    }
+
+
+def biases() -> dict[str, PositionBias | None]:
+    torch.manual_seed(0)
+    return {"none": None, "alibi": Alibi(H).cuda(), "relative": RelativeBias(H, both_ways=True).cuda()}
+
+
+def learned(backend: str, inputs: list[Tensor], bias: PositionBias | None, **choices: Any) -> tuple[Tensor, ...]:
+    wanted = [*inputs, *(bias.parameters() if bias is not None else ())]
+    out = attend(*inputs, bias=bias, backend=backend, **choices)  # type: ignore[arg-type]
+    direction = torch.linspace(-1, 1, out.numel(), device="cuda").view_as(out).to(out.dtype)
+    return (out, *torch.autograd.grad((out * direction).sum(), wanted))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("bias", biases() if torch.cuda.is_available() else ["none"])
+@pytest.mark.parametrize("mask", masks() if torch.cuda.is_available() else ["nothing"])
+@pytest.mark.parametrize("backend", ["flex", "sdpa"])
+def test_is_the_reference(backend: str, mask: str, bias: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    groups = 2
+    inputs = [
+        torch.randn(B, heads, length, D, device="cuda", dtype=dtype, requires_grad=True)
+        for heads, length in ((H, T), (groups, S), (groups, S))
+    ]
+    found = learned(backend, inputs, biases()[bias], mask=masks()[mask])
+    plain = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    exact = biases()[bias]
+    wanted = learned("reference", plain, None if exact is None else exact.double(), mask=masks()[mask])
+    for one, other in zip(found, wanted):
+        assert one.isfinite().all()
+        gap = (one.double() - other).abs().max() / other.abs().max().clamp(min=1.0)
+        assert gap < TOLERANCE[dtype], gap
+    if mask == "padding":
+        assert (found[0][0] == 0).all()
+
+
+def test_auto_takes_flex_for_a_long_window_and_says_why() -> None:
+    long = torch.randn(1, 2, 512, 32, device="cuda")
+    chosen = explain_backend(long, long, long, mask=Window(64) & Causal())
+    assert chosen.name == "flex"
+    assert "rule" in chosen.reason
+
+
+def test_a_long_window_encoder_is_the_same_on_both_machines() -> None:
+    torch.manual_seed(0)
+    encoder = TransformerEncoder(64, layers=2, heads=2, window=30, causal=True, positions="rotary")
+    x, lengths = torch.randn(2, 400, 64), torch.tensor([400, 123])
+    plain = encoder(x, lengths)
+    with torch.no_grad():
+        found = encoder.cuda()(x.cuda(), lengths.cuda()).cpu()
+    for row, length in enumerate(lengths.tolist()):
+        assert torch.allclose(found[row, :length], plain[row, :length], atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_additive_is_the_reference(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(3, 2, n, 40, device="cuda", dtype=dtype) for n in (17, 23, 23))
+    v = torch.randn(2, 40, device="cuda", dtype=dtype)
+    mask = Padding(torch.tensor([23, 0, 9], device="cuda"))
+    assert explain_backend(query, key, value, score="additive", weight=v, mask=mask).name == "additive"
+    results = []
+    for backend, kind in (("auto", dtype), ("reference", torch.float64)):
+        inputs = [tensor.to(kind).requires_grad_() for tensor in (query, key, value, v)]
+        out = attend(*inputs[:3], score="additive", weight=inputs[3], mask=mask, backend=backend)  # type: ignore[arg-type]
+        results.append((out, *torch.autograd.grad(out.square().sum(), inputs)))
+    for one, other in zip(*results):
+        assert (one.double() - other).abs().max() / other.abs().max().clamp(min=1.0) < TOLERANCE[dtype]
