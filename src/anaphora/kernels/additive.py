@@ -1,0 +1,217 @@
+"""Additive attention without its large tensor.
+
+    s_ij = v · tanh(q_i + k_j)      w = softmax_j(s)      context_i = Σ_j w_ij value_j      (Bahdanau et al., 2015)
+
+q and k come already projected (Wq, Uk). The plain way writes tanh(q_i + k_j) for every pair and feature, a tensor of
+(B, n, m, d): 17 GB at B = 32, n = m = d = 512 in float32, and as much again for its gradients. But all that is ever
+needed of it are sums: over features for the scores, over keys for the gradient of q, over queries for that of k, over
+pairs for that of v. So each number is made in a register, added where it belongs and forgotten; the backward pass makes
+it a second time. What stays in memory are the weights, (B, n, m):
+
+    forward    s = scores(q, k, v);  w = softmax(s);  context = w · value
+    backward   ∂w = ∂context · valueᵀ;  ∂s = w (∂w - Σ_j w ∂w);  ∂q, ∂k, ∂v = scores' (∂s), with tanh' = 1 - tanh²
+
+The two products with `value` and the softmax are PyTorch's own; the two walks over (i, j, feature) have two forms each:
+*triton*, for a GPU (additive_triton.py), and *eager*, which runs anywhere, a bounded block at a time. Both give the
+same result on every run: no sum depends on which thread came first. `reference_additive` says it all in a few plain
+lines; tests/kernels compares values and gradients.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+AdditiveBackend = Literal["auto", "triton", "eager"]
+BLOCK = 1 << 22
+"""Numbers of (B, n, m, d) that the eager form holds at a time, 16 MB in float32; one query's, where those are more."""
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+"""What the Triton kernels take; they compute in float32 throughout."""
+TRITON = importlib.util.find_spec("triton") is not None
+INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
+"""Triton's interpreter runs the kernels on a CPU, slowly: for tests."""
+
+
+def reference_additive(query: Tensor, key: Tensor, value: Tensor, v: Tensor, *, mask: Tensor | None = None) -> Tensor:
+    """query (..., n, d), key (..., m, d), value (..., m, e), v (d,) or a row for each head (H, d) -> context
+    (..., n, e); `mask`, broadcastable to (..., n, m), is True where a query may look, and one that may look at nothing
+    gets zeros."""
+    together = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))  # (..., n, m, d)
+    v = v.to(together.dtype)
+    scores = together @ v if v.dim() == 1 else torch.einsum("...hijd,hd->...hij", together, v)  # (..., n, m)
+    if mask is None:
+        return scores.softmax(dim=-1) @ value
+    weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    return weights.masked_fill(~mask, 0.0) @ value
+
+
+def additive_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    v: Tensor,
+    *,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    backend: AdditiveBackend = "auto",
+) -> Tensor:
+    """The same as `reference_additive`, in memory of O(n m) instead of O(n m d). `bias` (d,) is added to the queries,
+    which is the same as inside the tanh. Differentiable once, in query, key, value, v and bias."""
+    _check(query, key, value, v, mask)
+    if bias is not None:
+        query = query + bias
+    chosen, why = additive_backend(query, key, value, v)
+    if backend != "auto" and backend != chosen:
+        if backend == "triton":
+            raise ValueError(f"additive attention cannot run on Triton here: {why}")
+        chosen = backend
+    lead, n, m = query.shape[:-2], query.shape[-2], key.shape[-2]
+    rows = lead.numel()
+    if mask is not None:
+        mask = mask.expand(*lead, n, m).reshape(rows, n, m)
+    folded = (x.reshape(rows, x.shape[-2], x.shape[-1]) for x in (query, key, value))  # heads are more rows
+    context: Tensor = _Additive.apply(*folded, v if v.dim() == 2 else v.unsqueeze(0), mask, chosen == "triton")
+    return context.unflatten(0, lead) if len(lead) != 1 else context
+
+
+def additive_backend(query: Tensor, key: Tensor, value: Tensor, v: Tensor) -> tuple[Literal["triton", "eager"], str]:
+    """Which form `auto` takes for these tensors, and why."""
+    if not TRITON:
+        return "eager", "Triton is not installed"
+    if not (INTERPRETING or all(x.is_cuda for x in (query, key, value, v))):
+        return "eager", f"the tensors are on {query.device.type}, not on a GPU"
+    odd = next((x.dtype for x in (query, key, value, v) if x.dtype not in DTYPES), None)
+    if odd is not None:
+        return "eager", f"the Triton kernels do not compute in {odd}"
+    if 0 in (*query.shape, *key.shape, *value.shape):
+        return "eager", "a dimension is 0"
+    return "triton", "Triton's interpreter is asked for" if INTERPRETING else "the tensors are on a GPU"
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, v: Tensor, mask: Tensor | None) -> None:
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}, v {tuple(v.shape)}"
+    if query.dim() < 3 or key.dim() != query.dim() or value.dim() != query.dim():
+        raise ValueError(f"query (..., n, d), key (..., m, d) and value (..., m, e) are expected, not {shapes}")
+    if query.shape[-1] != key.shape[-1] or v.shape[-1:] != query.shape[-1:]:
+        raise ValueError(f"query, key and v must have one last dimension: {shapes}")
+    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2] or key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"query, key and value must agree in batch and heads, key and value in length: {shapes}")
+    if v.dim() > 2 or (v.dim() == 2 and (query.dim() < 4 or v.shape[0] != query.shape[-3])):
+        raise ValueError(f"v is (d,), or (H, d) for query (B, H, n, d): {shapes}")
+    if mask is not None and mask.dtype != torch.bool:
+        raise ValueError(f"the mask is boolean, True where a query may look, not {mask.dtype}")
+    if mask is not None:
+        wanted = (*query.shape[:-1], key.shape[-2])
+        sizes = zip(reversed(mask.shape), reversed(wanted))
+        if mask.dim() > len(wanted) or any(size not in (1, full) for size, full in sizes):
+            raise ValueError(f"a mask of {tuple(mask.shape)} does not broadcast to (..., n, m) = {wanted}")
+
+
+class _Additive(torch.autograd.Function):
+    """query (B, n, d), key (B, m, d), value (B, m, e), v (H, d), row b using v[b % H]; mask (B, n, m) or None."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, v: Tensor, mask: Tensor | None, triton: bool
+    ) -> Tensor:
+        with torch.autocast(query.device.type, enabled=False):
+            if triton:
+                from anaphora.kernels import additive_triton as kernels
+
+                step = kernels.fits_step(query, key)
+                if step:
+                    context, weights = kernels.step(query, key, value, v, mask)
+                else:
+                    weights = _softmax(kernels.scores(query, key, v, mask), mask)
+            else:
+                step = False
+                weights = _softmax(_scores(query, key, v, mask), mask)
+            if not step:
+                context = weights.to(value.dtype) @ value  # (B, n, e)
+        ctx.save_for_backward(query, key, value, v, weights)
+        ctx.triton, ctx.step = triton, step
+        return context
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, v, weights = ctx.saved_tensors
+        with torch.autocast(query.device.type, enabled=False):
+            if ctx.step:
+                from anaphora.kernels import additive_triton as kernels
+
+                return *kernels.step_gradients(query, key, value, v, weights, grad), None, None
+            low = weights.to(value.dtype)
+            value_grad = low.transpose(-2, -1) @ grad if ctx.needs_input_grad[2] else None  # (B, m, e)
+            if not any(ctx.needs_input_grad[position] for position in (0, 1, 3)):
+                return None, None, value_grad, None, None, None
+            moved = (grad @ value.transpose(-2, -1)).to(weights.dtype)  # ∂w (B, n, m)
+            moved = torch._softmax_backward_data(moved, weights, -1, weights.dtype)  # ∂s; 0 where masked, as w is
+            if ctx.triton:
+                from anaphora.kernels import additive_triton as kernels
+
+                query_grad, key_grad, v_grad = kernels.gradients(query, key, v, moved)
+            else:
+                query_grad, key_grad, v_grad = _gradients(query, key, v, moved)
+        return query_grad, key_grad, value_grad, v_grad, None, None
+
+
+def _softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Over scores that are the smallest finite number where masked, so that a row of nothing else is not 0/0."""
+    weights = scores.softmax(dim=-1)
+    return weights if mask is None else weights.mul_(mask)
+
+
+def _blocks(batch: int, n: int, pairs: int, heads: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of rows (whole groups of `heads`, so that v lines up) and of queries, BLOCK numbers or one query each."""
+    queries = max(1, min(n, BLOCK // max(1, pairs * heads)))
+    rows = heads * max(1, BLOCK // max(1, pairs * heads * queries))
+    for row in range(0, batch, rows):
+        for start in range(0, n, queries):
+            yield slice(row, row + rows), slice(start, start + queries)
+
+
+def _tanh(query: Tensor, key: Tensor, dtype: torch.dtype) -> Tensor:
+    return (query.to(dtype).unsqueeze(-2) + key.to(dtype).unsqueeze(-3)).tanh_()  # (b, i, m, d)
+
+
+def _wide(query: Tensor) -> torch.dtype:
+    return torch.float64 if query.dtype == torch.float64 else torch.float32
+
+
+def _spread(v: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
+    """v (H, d) -> (rows, 1, 1, d), head after head; (1, 1, 1, d) when all share one."""
+    return v.to(dtype).repeat(rows // v.shape[0] if v.shape[0] > 1 else 1, 1)[:, None, None, :]
+
+
+def _scores(query: Tensor, key: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, n, m) in float32 (float64 for float64), a block at a time."""
+    dtype, (batch, n, d), m = _wide(query), query.shape, key.shape[1]
+    scores = query.new_empty(batch, n, m, dtype=dtype)
+    for rows, queries in _blocks(batch, n, m * d, v.shape[0]):
+        together = _tanh(query[rows, queries], key[rows], dtype)
+        scores[rows, queries] = together.mul_(_spread(v, len(together), dtype)).sum(dim=-1)
+    return scores if mask is None else scores.masked_fill_(~mask, torch.finfo(dtype).min)
+
+
+def _gradients(query: Tensor, key: Tensor, v: Tensor, moved: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What ∂s (B, n, m) makes of query, key and v."""
+    dtype, (batch, n, d), m, heads = _wide(query), query.shape, key.shape[1], v.shape[0]
+    query_grad, key_grad = query.new_empty(batch, n, d, dtype=dtype), key.new_zeros(batch, m, d, dtype=dtype)
+    v_grad = v.new_zeros(heads, d, dtype=dtype)
+    for rows, queries in _blocks(batch, n, m * d, heads):
+        together = _tanh(query[rows, queries], key[rows], dtype)  # (b, i, m, d)
+        pull = moved[rows, queries]  # (b, i, m)
+        # Σ over the pairs of each row is one product (1, i m) · (i m, d)
+        by_row = pull.flatten(1).unsqueeze(1) @ together.flatten(1, 2)  # (b, 1, d)
+        v_grad += by_row.view(-1, heads, d).sum(dim=0)
+        through = together.square_().neg_().add_(1).mul_(_spread(v, len(together), dtype)).mul_(pull.unsqueeze(-1))
+        query_grad[rows, queries] = through.sum(dim=2)
+        key_grad[rows] += through.sum(dim=1)
+    return query_grad.to(query.dtype), key_grad.to(key.dtype), v_grad.to(v.dtype)

@@ -1,0 +1,372 @@
+"""The walks of additive attention over (query, key, feature), as Triton kernels.
+
+What bounds them is the special-function unit (16 results a clock and multiprocessor on a Hopper GPU), so what counts is
+how many of its operations a triple (i, j, f) takes. With E(x) = exp(2x),
+
+    tanh(q + k) = 1 - 2r,   r = 1 / (1 + E(q) E(k))         tanh' = 1 - tanh² = 4 E(q) E(k) r²
+
+and E is taken once a query or key, not once a pair: one reciprocal a triple is left, at full float32 precision (the
+unit's own tanh is good to 2⁻¹¹ only). Scores need only sums of v r, and two fractions share one reciprocal:
+
+    v₁/a + v₂/b = (v₁ b + v₂ a) / (a b)
+
+so the forward pass takes half an operation a triple. The backward pass needs every r by itself and takes one; it gives
+the gradients of q, k and v in a single walk: a program keeps a block of keys × features, meets every query, and adds up
+∂k and ∂v in its registers; ∂q is a sum over its keys, written once for each block of keys and added up afterwards.
+Nothing is added atomically, so results are the same on every run.
+
+E overflows: q and k are held within ±LIMIT each. Since tanh is 1 to the last bit of a float32 beyond 9.1, this changes
+nothing unless a query feature and a key feature both lie beyond 25, with opposite signs.
+
+One query a row, a decoder's step, is bound by reading key and value once: `step` does everything in one kernel a
+direction, a program a row, with tanh of the sum itself (two special functions, no limit).
+"""
+# mypy: disallow-incomplete-defs=False
+# (a kernel annotates what is known when it is compiled, and nothing else)
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from anaphora.kernels.additive import INTERPRETING
+
+INTERPRETED = tl.constexpr(INTERPRETING)
+TWICE_LOG2_E = tl.constexpr(2.8853900817779268)  # exp(2x) = exp2(x · 2 log₂ e)
+EXPONENT = tl.constexpr(100.0)
+LIMIT = 100.0 / 2.8853900817779268
+"""34.66: the largest |q| and |k| the scores tell apart. E stays within 2^±100, so sums of a few of them are finite."""
+LARGE = tl.constexpr(2.0**60)  # 1 / LARGE is nothing beside 1, and LARGE² is finite
+MASKED = tl.constexpr(-3.0e38)
+STEP_KEYS = 512
+"""The most keys a row that the kernels for one query take."""
+
+
+@triton.jit
+def _reciprocal(x):
+    """One operation of the special-function unit, within 1 ulp; `1 / x` compiles to eight instructions."""
+    if INTERPRETED:
+        return 1.0 / x
+    else:
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+
+
+@triton.jit
+def _exp_twice(x):
+    """E(x) = exp(2x), held within 2^±100; NaN stays NaN."""
+    power = tl.minimum(x.to(tl.float32) * TWICE_LOG2_E, EXPONENT, propagate_nan=tl.PropagateNan.ALL)
+    return tl.exp2(tl.maximum(power, -EXPONENT, propagate_nan=tl.PropagateNan.ALL))
+
+
+@triton.jit
+def _scores_kernel(
+    query, key, v, mask, scores,
+    n, m, d, heads,
+    query_row, query_step, key_row, key_step, mask_row, mask_query, mask_key,
+    HAS_MASK: tl.constexpr, CLASS: tl.constexpr,
+    QUERIES: tl.constexpr, KEYS: tl.constexpr, FEATURES: tl.constexpr,
+):  # fmt: skip
+    """A block of QUERIES × KEYS scores; features go by in pairs of blocks, the sum over them staying spread over
+    registers until the end."""
+    key_blocks = tl.cdiv(m, KEYS)
+    query_blocks = tl.cdiv(n, QUERIES)
+    program = tl.program_id(0)
+    j = (program % key_blocks) * KEYS + tl.arange(0, KEYS)
+    i = (program // key_blocks % query_blocks) * QUERIES + tl.arange(0, QUERIES)
+    b = (program // (key_blocks * query_blocks)).to(tl.int64)
+    query_at = query + b * query_row + i[:, None] * query_step  # (Q, 1)
+    key_at = key + b * key_row + j[:, None] * key_step  # (K, 1)
+    v_at = v + (b % heads) * d
+    total = tl.zeros((QUERIES, KEYS, FEATURES), dtype=tl.float32)
+    whole = tl.zeros((FEATURES,), dtype=tl.float32)
+    inside = (i[:, None] < n) & (j[None, :] < m)
+    stop = d
+    if HAS_MASK:
+        mask_at = mask + b * mask_row + i[:, None] * mask_query + j[None, :] * mask_key
+        allowed = tl.load(mask_at, mask=inside, other=0).to(tl.int32)
+        stop = d * tl.max(tl.max(allowed, axis=1), axis=0)  # a block of padding, or of the future, takes no time
+    for start in range(0, stop, 2 * FEATURES):
+        f1 = start + tl.arange(0, FEATURES)
+        f2 = f1 + FEATURES
+        v1 = tl.load(v_at + f1, mask=f1 < d, other=0.0).to(tl.float32)  # beyond d: v = 0 adds nothing
+        v2 = tl.load(v_at + f2, mask=f2 < d, other=0.0).to(tl.float32)
+        inside_q1 = (i[:, None] < n) & (f1[None, :] < d)
+        inside_q2 = (i[:, None] < n) & (f2[None, :] < d)
+        inside_k1 = (j[:, None] < m) & (f1[None, :] < d)
+        inside_k2 = (j[:, None] < m) & (f2[None, :] < d)
+        q1 = _exp_twice(tl.load(query_at + f1[None, :], mask=inside_q1, other=0.0))[:, None, :]
+        q2 = _exp_twice(tl.load(query_at + f2[None, :], mask=inside_q2, other=0.0))[:, None, :]
+        k1 = _exp_twice(tl.load(key_at + f1[None, :], mask=inside_k1, other=0.0))[None, :, :]
+        k2 = _exp_twice(tl.load(key_at + f2[None, :], mask=inside_k2, other=0.0))[None, :, :]
+        a1 = tl.minimum(q1 * k1 + 1.0, LARGE, propagate_nan=tl.PropagateNan.ALL)  # (Q, K, F)
+        a2 = tl.minimum(q2 * k2 + 1.0, LARGE, propagate_nan=tl.PropagateNan.ALL)
+        total += (v1[None, None, :] * a2 + v2[None, None, :] * a1) * _reciprocal(a1 * a2)
+        whole += v1 + v2
+    result = tl.sum(whole, axis=0) - 2.0 * tl.sum(total, axis=2)  # Σ v (1 - 2r)
+    if HAS_MASK:
+        result = tl.where(allowed != 0, result, MASKED)
+    tl.store(scores + (b * n + i[:, None]) * m + j[None, :], result, mask=inside)
+
+
+@triton.jit
+def _gradients_kernel(
+    query, key, v, moved, query_parts, key_grad, v_parts,
+    batch, n, m, d, heads,
+    query_row, query_step, key_row, key_step,
+    CLASS: tl.constexpr, KEYS: tl.constexpr, FEATURES: tl.constexpr,
+):  # fmt: skip
+    """A block of KEYS × FEATURES meets every query of its row."""
+    feature_blocks = tl.cdiv(d, FEATURES)
+    key_blocks = tl.cdiv(m, KEYS)
+    program = tl.program_id(0)
+    f = (program % feature_blocks) * FEATURES + tl.arange(0, FEATURES)
+    block = program // feature_blocks % key_blocks
+    j = block * KEYS + tl.arange(0, KEYS)
+    b = (program // (feature_blocks * key_blocks)).to(tl.int64)
+    inside = (j[:, None] < m) & (f[None, :] < d)
+    k = _exp_twice(tl.load(key + b * key_row + j[:, None] * key_step + f[None, :], mask=inside, other=0.0))  # (K, F)
+    v_four = 4.0 * tl.load(v + (b % heads) * d + f, mask=f < d, other=0.0).to(tl.float32)
+    query_at = query + b * query_row + f
+    moved_at = moved + b * n * m + j
+    part_at = query_parts + (block.to(tl.int64) * batch + b) * n * d + f
+    for_key = tl.zeros((KEYS, FEATURES), dtype=tl.float32)
+    for_v = tl.zeros((FEATURES,), dtype=tl.float32)
+    for _ in range(n):
+        q = _exp_twice(tl.load(query_at, mask=f < d, other=0.0))  # (F,)
+        pull = tl.load(moved_at, mask=j < m, other=0.0)  # ∂s (K,)
+        r = _reciprocal(q[None, :] * k + 1.0)  # (K, F)
+        once = pull[:, None] * r
+        twice = once * r
+        for_v += tl.sum(once, axis=0)
+        for_key += twice * q[None, :]
+        part = v_four * q * tl.sum(twice * k, axis=0)
+        tl.store(part_at, part.to(query_parts.dtype.element_ty), mask=f < d)
+        query_at += query_step
+        moved_at += m
+        part_at += d
+    key_grad_at = key_grad + (b * m + j[:, None]) * d + f[None, :]
+    tl.store(key_grad_at, (v_four[None, :] * k * for_key).to(key_grad.dtype.element_ty), mask=inside)
+    # ∂v = Σ ∂s (1 - 2r), and ∂s sums to 0 over the keys of a query: softmax does not change when all scores do
+    tl.store(v_parts + (block.to(tl.int64) * batch + b) * d + f, -2.0 * for_v, mask=f < d)
+
+
+@triton.jit
+def _step_kernel(
+    query, key, value, v, mask, context, weights,
+    m, d, e, heads,
+    query_row, key_row, key_step, value_row, value_step, mask_row, mask_key,
+    HAS_MASK: tl.constexpr, KEYS: tl.constexpr, FEATURES: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """One query of one row: scores, softmax, context."""
+    b = tl.program_id(0).to(tl.int64)
+    j = tl.arange(0, KEYS)
+    total = tl.zeros((KEYS, FEATURES), dtype=tl.float32)
+    for start in tl.range(0, d, FEATURES, num_stages=STAGES):
+        f = start + tl.arange(0, FEATURES)
+        inside = (j[:, None] < m) & (f[None, :] < d)
+        q = tl.load(query + b * query_row + f, mask=f < d, other=0.0).to(tl.float32)
+        k = tl.load(key + b * key_row + j[:, None] * key_step + f[None, :], mask=inside, other=0.0).to(tl.float32)
+        w = tl.load(v + (b % heads) * d + f, mask=f < d, other=0.0).to(tl.float32)
+        # exp2 overflows to infinity, whose reciprocal is 0: tanh = 1
+        total += w[None, :] * (1.0 - 2.0 * _reciprocal(tl.exp2((q[None, :] + k) * TWICE_LOG2_E) + 1.0))
+    allowed = j < m
+    if HAS_MASK:
+        allowed = allowed & (tl.load(mask + b * mask_row + j * mask_key, mask=j < m, other=0) != 0)
+    scores = tl.where(allowed, tl.sum(total, axis=1), MASKED)
+    weight = tl.where(allowed, tl.exp(scores - tl.max(scores, axis=0)), 0.0)
+    weight = weight / tl.maximum(tl.sum(weight, axis=0), 1e-30)  # a sum is at least 1, or 0 where nothing is allowed
+    tl.store(weights + b * m + j, weight, mask=j < m)
+    for start in tl.range(0, e, FEATURES, num_stages=STAGES):
+        f = start + tl.arange(0, FEATURES)
+        inside = (j[:, None] < m) & (f[None, :] < e)
+        x = tl.load(value + b * value_row + j[:, None] * value_step + f[None, :], mask=inside, other=0.0)
+        mean = tl.sum(weight[:, None] * x.to(tl.float32), axis=0)
+        tl.store(context + b * e + f, mean.to(context.dtype.element_ty), mask=f < e)
+
+
+@triton.jit
+def _step_gradients_kernel(
+    query, key, value, v, weights, grad, query_grad, key_grad, value_grad, v_parts,
+    m, d, e, heads,
+    query_row, key_row, key_step, value_row, value_step,
+    KEYS: tl.constexpr, FEATURES: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """The way back of one query of one row."""
+    b = tl.program_id(0).to(tl.int64)
+    j = tl.arange(0, KEYS)
+    weight = tl.load(weights + b * m + j, mask=j < m, other=0.0)
+    total = tl.zeros((KEYS, FEATURES), dtype=tl.float32)
+    for start in tl.range(0, e, FEATURES, num_stages=STAGES):
+        f = start + tl.arange(0, FEATURES)
+        inside = (j[:, None] < m) & (f[None, :] < e)
+        x = tl.load(value + b * value_row + j[:, None] * value_step + f[None, :], mask=inside, other=0.0)
+        g = tl.load(grad + b * e + f, mask=f < e, other=0.0).to(tl.float32)
+        total += x.to(tl.float32) * g[None, :]
+        value_grad_at = value_grad + (b * m + j[:, None]) * e + f[None, :]
+        tl.store(value_grad_at, (weight[:, None] * g[None, :]).to(value_grad.dtype.element_ty), mask=inside)
+    moved = tl.sum(total, axis=1)  # ∂w (K,)
+    pull = weight * (moved - tl.sum(weight * moved, axis=0))  # ∂s
+    for start in tl.range(0, d, FEATURES, num_stages=STAGES):
+        f = start + tl.arange(0, FEATURES)
+        inside = (j[:, None] < m) & (f[None, :] < d)
+        q = tl.load(query + b * query_row + f, mask=f < d, other=0.0).to(tl.float32)
+        k = tl.load(key + b * key_row + j[:, None] * key_step + f[None, :], mask=inside, other=0.0).to(tl.float32)
+        w = tl.load(v + (b % heads) * d + f, mask=f < d, other=0.0).to(tl.float32)
+        tanh = 1.0 - 2.0 * _reciprocal(tl.exp2((q[None, :] + k) * TWICE_LOG2_E) + 1.0)
+        through = pull[:, None] * (1.0 - tanh * tanh) * w[None, :]
+        key_grad_at = key_grad + (b * m + j[:, None]) * d + f[None, :]
+        tl.store(key_grad_at, through.to(key_grad.dtype.element_ty), mask=inside)
+        tl.store(query_grad + b * d + f, tl.sum(through, axis=0).to(query_grad.dtype.element_ty), mask=f < d)
+        tl.store(v_parts + b * d + f, tl.sum(pull[:, None] * tanh, axis=0), mask=f < d)
+
+
+@triton.jit
+def _add_up_kernel(parts, total, rows, width, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    """parts (rows, width) float32 -> their sum (width,), always in the same order."""
+    x = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
+    found = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
+    for start in range(0, rows, ROWS):
+        row = start + tl.arange(0, ROWS).to(tl.int64)
+        inside = (row[:, None] < rows) & (x[None, :] < width)
+        found += tl.load(parts + row[:, None] * width + x[None, :], mask=inside, other=0.0)
+    tl.store(total + x, tl.sum(found, axis=0).to(total.dtype.element_ty), mask=x < width)
+
+
+def _config(warps: int, **tile: int) -> Any:
+    return triton.Config(tile, num_warps=warps, num_stages=1)
+
+
+SCORES = [
+    _config(1, QUERIES=8, KEYS=8, FEATURES=32),
+    _config(4, QUERIES=16, KEYS=16, FEATURES=32),
+    _config(2, QUERIES=16, KEYS=8, FEATURES=32),
+    _config(1, QUERIES=4, KEYS=8, FEATURES=32),
+]
+GRADIENTS = [_config(1, FEATURES=32), _config(2, FEATURES=64), _config(4, FEATURES=128)]
+STEP = [_config(8, STAGES=3), _config(8, STAGES=4), _config(16, STAGES=3)]
+# tried once for each class of shapes (`_class`) on the device, then remembered; the interpreter has nothing to time
+_tuned_scores = triton.autotune(SCORES[:1] if INTERPRETING else SCORES, key=["CLASS"])(_scores_kernel)
+_tuned_gradients = triton.autotune(GRADIENTS[:1] if INTERPRETING else GRADIENTS, key=["CLASS", "KEYS"])(
+    _gradients_kernel
+)
+_tuned_step = triton.autotune(STEP[:1] if INTERPRETING else STEP, key=["KEYS"])(_step_kernel)
+_tuned_step_gradients = triton.autotune(STEP[:1] if INTERPRETING else STEP, key=["KEYS"])(_step_gradients_kernel)
+
+
+def _class(batch: int, n: int, m: int, d: int) -> int:
+    """Shapes that share a tile: up to 16, 64 or more queries, the same for keys, up to 256 features or more, and fewer
+    or more pairs than it takes to keep a GPU busy."""
+    short = [sum(length > limit for limit in (16, 64)) for length in (n, m)]
+    return short[0] * 12 + short[1] * 4 + (d > 256) * 2 + (batch * n * m > 1 << 15)
+
+
+def _add_up(parts: Tensor, like: Tensor) -> Tensor:
+    """parts (..., *shape) float32, `like` (*shape) -> the sum over the leading dimensions, of the type of `like`."""
+    total = torch.empty_like(like, memory_format=torch.contiguous_format)
+    width = total.numel()
+    rows = parts.numel() // width
+    tile = min(64, triton.next_power_of_2(rows))
+    across = 4096 // tile
+    _add_up_kernel[(triton.cdiv(width, across),)](parts, total, rows, width, ROWS=tile, WIDTH=across)
+    return total
+
+
+def _rows(x: Tensor) -> Tensor:
+    """Features side by side in memory; other strides are free."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def scores(query: Tensor, key: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """query (B, n, d), key (B, m, d), v (H, d), mask (B, n, m) -> (B, n, m) float32, a huge negative number where
+    masked."""
+    query, key, v = _rows(query), _rows(key), v.contiguous()
+    (batch, n, d), m = query.shape, key.shape[1]
+    result = query.new_empty(batch, n, m, dtype=torch.float32)
+
+    def grid(tile: dict[str, int]) -> tuple[int]:
+        return (batch * triton.cdiv(n, tile["QUERIES"]) * triton.cdiv(m, tile["KEYS"]),)
+
+    allowed = query if mask is None else mask
+    _tuned_scores[grid](
+        query, key, v, allowed, result, n, m, d, v.shape[0],
+        query.stride(0), query.stride(1), key.stride(0), key.stride(1), *allowed.stride(),
+        HAS_MASK=mask is not None, CLASS=_class(batch, n, m, d),
+    )  # fmt: skip
+    return result
+
+
+def gradients(query: Tensor, key: Tensor, v: Tensor, moved: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What ∂s (B, n, m) float32 makes of query, key and v."""
+    query, key, v, moved = _rows(query), _rows(key), v.contiguous(), moved.contiguous()
+    (batch, n, d), m, heads = query.shape, key.shape[1], v.shape[0]
+    keys = _gradient_keys(m)
+    blocks = triton.cdiv(m, keys)
+    query_parts = query.new_empty(blocks, batch, n, d, dtype=query.dtype if blocks == 1 else torch.float32)
+    v_parts = v.new_empty(blocks, batch, d, dtype=torch.float32)
+    key_grad = torch.empty_like(key, memory_format=torch.contiguous_format)
+
+    def grid(tile: dict[str, int]) -> tuple[int]:
+        return (batch * blocks * triton.cdiv(d, tile["FEATURES"]),)
+
+    _tuned_gradients[grid](
+        query, key, v, moved, query_parts, key_grad, v_parts, batch, n, m, d, heads,
+        query.stride(0), query.stride(1), key.stride(0), key.stride(1),
+        CLASS=_class(batch, n, m, d), KEYS=keys,
+    )  # fmt: skip
+    query_grad = query_parts[0] if blocks == 1 else _add_up(query_parts, query)
+    return query_grad, key_grad, _add_up(v_parts, v)  # row b is head b % H: whole groups of H rows are added up
+
+
+def _gradient_keys(m: int) -> int:
+    """Keys a program: 64, or 32 where that leaves fewer places empty; no more than there are."""
+    if m <= 32:
+        return max(8, triton.next_power_of_2(m))
+    return min((64, 32), key=lambda size: -m % size)
+
+
+def fits_step(query: Tensor, key: Tensor) -> bool:
+    return query.shape[1] == 1 and key.shape[1] <= STEP_KEYS
+
+
+def _step_tile(m: int) -> dict[str, int]:
+    """A tile of 8,192 numbers: 64 keys × 128 features."""
+    keys = max(16, triton.next_power_of_2(m))
+    return {"KEYS": keys, "FEATURES": min(256, 8192 // keys)}
+
+
+def step(query: Tensor, key: Tensor, value: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """query (B, 1, d), ... -> context (B, 1, e), weights (B, 1, m) float32."""
+    query, key, value, v = _rows(query), _rows(key), _rows(value), v.contiguous()
+    batch, m, e = value.shape
+    context = value.new_empty(batch, 1, e)
+    weights = value.new_empty(batch, 1, m, dtype=torch.float32)
+    allowed = query if mask is None else mask
+    _tuned_step[(batch,)](
+        query, key, value, v, allowed, context, weights, m, query.shape[2], e, v.shape[0],
+        query.stride(0), key.stride(0), key.stride(1), value.stride(0), value.stride(1),
+        allowed.stride(0), allowed.stride(2), HAS_MASK=mask is not None, **_step_tile(m),
+    )  # fmt: skip
+    return context, weights
+
+
+def step_gradients(
+    query: Tensor, key: Tensor, value: Tensor, v: Tensor, weights: Tensor, grad: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What ∂context (B, 1, e) makes of query, key, value and v."""
+    query, key, value, v, grad = _rows(query), _rows(key), _rows(value), v.contiguous(), grad.contiguous()
+    (batch, m, e), d, heads = value.shape, query.shape[2], v.shape[0]
+    query_grad, key_grad, value_grad = (
+        torch.empty_like(x, memory_format=torch.contiguous_format) for x in (query, key, value)
+    )
+    v_parts = v.new_empty(batch, d, dtype=torch.float32)
+    _tuned_step_gradients[(batch,)](
+        query, key, value, v, weights, grad, query_grad, key_grad, value_grad, v_parts, m, d, e, heads,
+        query.stride(0), key.stride(0), key.stride(1), value.stride(0), value.stride(1), **_step_tile(m),
+    )  # fmt: skip
+    return query_grad, key_grad, value_grad, _add_up(v_parts, v)
