@@ -29,8 +29,8 @@ def marian_twin(model: TransformerTranslator) -> MarianMTModel:
     from transformers import MarianConfig, MarianMTModel
 
     c = model.config
-    if c.norm != "post" or c.positions != "sinusoidal":
-        raise SystemExit("Marian is post-norm with sinusoidal positions: train with model.norm=post")
+    if c.norm != "post" or c.positions != "sinusoidal" or c.window or c.shared_heads != c.heads:
+        raise SystemExit("Marian is post-norm with sinusoidal positions and full attention: train with model.norm=post")
     config = MarianConfig(
         vocab_size=model.source_embedding.table.num_embeddings,
         decoder_vocab_size=model.target_embedding.table.num_embeddings,

@@ -82,10 +82,10 @@ def test_auto_takes_flex_for_a_long_window_and_says_why() -> None:
 
 def test_a_long_window_encoder_is_the_same_on_both_machines() -> None:
     torch.manual_seed(0)
-    encoder = TransformerEncoder(64, layers=2, heads=2, window=30, causal=True, positions="rotary")
+    encoder = TransformerEncoder(64, layers=2, heads=2, window=30, causal=True, positions="alibi", backend="flex")
     x, lengths = torch.randn(2, 400, 64), torch.tensor([400, 123])
-    plain = encoder(x, lengths)
     with torch.no_grad():
+        plain = encoder(x, lengths)
         found = encoder.cuda()(x.cuda(), lengths.cuda()).cpu()
     for row, length in enumerate(lengths.tolist()):
         assert torch.allclose(found[row, :length], plain[row, :length], atol=1e-2)

@@ -218,6 +218,21 @@ def test_mistakes_are_named(make: Callable[[], Any], message: str) -> None:
         make()
 
 
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "relative"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_masks_and_biases_left_as_rules_say_the_same(positions: str, causal: bool) -> None:
+    made = []
+    for backend in ("auto", "flex"):
+        torch.manual_seed(0)
+        choices: dict[str, Any] = {"positions": positions, "causal": causal, "window": 3, "backend": backend}
+        made.append(TransformerEncoder(DIM, layers=2, heads=4, key_value_heads=2, **choices).eval())
+    x, lengths = torch.randn(2, 7, DIM), torch.tensor([7, 4])
+    dense, ruled = (encoder(x, lengths) for encoder in made)
+    torch.testing.assert_close(ruled, dense, atol=1e-5, rtol=1e-5)
+
+
 # Looking inside -------------------------------------------------------------------------------------------------------
 
 

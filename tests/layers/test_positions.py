@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
+from anaphora.layers.attention import MultiHeadAttention
 from anaphora.layers.embedding import Embedding
 from anaphora.layers.positions import (
     POSITIONS,
@@ -100,6 +101,27 @@ def test_others_say_nothing_to_attention() -> None:
         positions = RelativePositions(kind, 4, 8, both_ways=True)  # type: ignore[arg-type]
         assert positions(torch.arange(3), torch.arange(3)) == (None, None)
         assert not list(positions.parameters())
+
+
+@torch.no_grad()
+def test_rotary_attention_turns_queries_and_keys_and_leaves_values() -> None:
+    torch.manual_seed(1)
+    attention = MultiHeadAttention(8, 1).double()
+    x, positions = torch.randn(1, 5, 8).double(), RelativePositions("rotary", 1, 8, both_ways=True)
+    query, key, value = attention.query_key_value(x).split(8, dim=-1)
+    turn = rotation(torch.arange(5), 8)
+    scores = rotate(query[None], turn)[0] @ rotate(key[None], turn)[0].mT / 8**0.5
+    expected = attention.out(scores.softmax(dim=-1) @ value)
+    torch.testing.assert_close(attention(x, relation=positions.whole(5, x.device)), expected)
+    moved = positions(torch.arange(100, 105), torch.arange(100, 105))  # the same text, elsewhere
+    torch.testing.assert_close(attention(x, relation=moved), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_encoder_that_reads_both_ways_has_buckets_for_both(causal: bool) -> None:
+    bias = TransformerEncoder(16, positions="relative", causal=causal).positions.whole(6, torch.device("cpu")).bias
+    ahead = bias[0, 0]  # the first query: every key after its own comes later
+    assert len(set(ahead.tolist())) == (1 if causal else 6)  # causal: masked, so they share one
 
 
 # Order --------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anaphora.layers.attention import MultiHeadAttention, padding_mask
-from anaphora.layers.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual
+from anaphora.layers.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual, TransformerEncoder
 
 DIM = 8
 NORMS = ["pre", "post"]
@@ -109,3 +109,16 @@ def test_feed_forward_is_two_layers_at_every_position(activation: str) -> None:
     hidden = x @ network.inner.weight.mT + network.inner.bias
     hidden = hidden.clamp(min=0) if activation == "relu" else hidden * 0.5 * (1 + torch.erf(hidden / 2**0.5))
     torch.testing.assert_close(network(x), hidden @ network.outer.weight.mT + network.outer.bias)
+
+
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "relative"])
+def test_blocks_can_be_compiled_whole_whatever_the_positions(positions: str) -> None:
+    """No graph break, over lengths that change: training compiles blocks one by one."""
+    torch._dynamo.reset()
+    encoder = shaken(TransformerEncoder(DIM, layers=2, heads=2, positions=positions, window=3, key_value_heads=1))  # type: ignore[arg-type]
+    inputs = [(vectors(2, length, DIM), torch.tensor([length, 2])) for length in (5, 7, 9)]
+    plain = [encoder(*each) for each in inputs]
+    for block in encoder.blocks:
+        block.compile(backend="eager", fullgraph=True)
+    for each, expected in zip(inputs, plain):
+        torch.testing.assert_close(encoder(*each), expected)

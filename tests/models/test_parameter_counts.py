@@ -72,10 +72,36 @@ def test_tied_tables_count_once_and_are_one_memory() -> None:
 
 
 def test_learned_positions_count() -> None:
-    assert micro(positions="learned").parameter_count() - micro().parameter_count() == 2 * 64 * 32
+    plain = micro().parameter_count()
+    assert micro(positions="learned").parameter_count() - plain == 2 * 64 * 32
+    assert micro(positions="relative").parameter_count() - plain == 2 * 32 * 4  # 32 buckets, 4 heads, two stacks
+    assert micro(positions="sinusoidal-concatenated").parameter_count() - plain == 2 * 64 * 32
+    for free in ("rotary", "alibi", "none"):
+        assert micro(positions=free).parameter_count() == plain
 
 
-@pytest.mark.parametrize("changes", [{}, {"layers": 1, "decoder_layers": 3}, {"norm": "post", "activation": "gelu"}])
+def test_shared_key_heads_save_their_projections() -> None:
+    saved = micro().parameter_count() - micro(key_value_heads=1).parameter_count()
+    assert saved == 4 * 2 * 24 * (32 + 1)  # four self-attentions, keys and values, three heads of 8 each
+
+
+def test_a_window_saves_what_it_hides() -> None:
+    narrow, wide = (micro(window=window).flops(100, 100, 50, 50) for window in (5, None))
+    assert wide - narrow == 2 * 100 * 4 * 32 * ((50 - 9) + (25 - 5))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"layers": 1, "decoder_layers": 3},
+        {"norm": "post", "activation": "gelu"},
+        {"key_value_heads": 1},
+        {"key_value_heads": 2, "positions": "rotary"},
+        {"positions": "sinusoidal-concatenated"},
+        {"positions": "relative"},
+    ],
+)
 def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
     """The counter sees masked products too: it counts a causal attention in full, T scores a token, where the half of
     them that the mask leaves is what `flops` counts. Adding the other half must give the counter's number exactly."""
@@ -91,8 +117,9 @@ def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
     assert stated == pytest.approx(counter.get_total_flops(), rel=0.05)
 
 
-def test_bytes_per_token_are_those_of_a_state() -> None:
-    model = micro(decoder_layers=3)
+@pytest.mark.parametrize("key_value_heads", [None, 2, 1])
+def test_bytes_per_token_are_those_of_a_state(key_value_heads: int | None) -> None:
+    model = micro(decoder_layers=3, key_value_heads=key_value_heads)
     state = model.start(torch.ones(1, 4, dtype=torch.long), torch.tensor([4]), 1, 10)
     held = sum(state.memory[name].numel() * state.memory[name].element_size() for name in state.growing)
     assert model.cache_bytes_per_token() == held // 10

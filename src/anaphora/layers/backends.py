@@ -228,20 +228,24 @@ def attend_flex(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> 
         query,
         key,
         value,
-        score_mod=_score_mod(c.bias, queries, keys),
+        score_mod=_score_mod(c.bias, queries, keys, query.device),
         block_mask=block_mask,
         scale=scale,
         enable_gqa=key.shape[1] != heads,
     )
 
 
-def _score_mod(bias: Tensor | PositionBias | None, queries: int, keys: int) -> Callable[..., Tensor] | None:
+def _score_mod(
+    bias: Tensor | PositionBias | None, queries: int, keys: int, device: torch.device
+) -> Callable[..., Tensor] | None:
     """The bias as a function of a score and its four indices."""
     if bias is None:
         return None
-    if isinstance(bias, PositionBias):
-        ahead, of = keys - queries, bias.of
-        return lambda score, b, h, q, k: score + of(h, k - q - ahead)
+    if isinstance(bias, PositionBias):  # one number for each head and distance, of which there are only T + S - 1
+        distances = torch.arange(1 - keys, queries, device=device)
+        by_distance = bias.of(torch.arange(bias.heads, device=device)[:, None], distances)  # (H, T + S - 1)
+        last = queries - 1
+        return lambda score, b, h, q, k: score + by_distance[h, k - q + last]
     table = bias.view((1,) * (4 - bias.dim()) + tuple(bias.shape))
     wide = [int(size > 1) for size in table.shape]
     return lambda score, b, h, q, k: score + table[b * wide[0], h * wide[1], q * wide[2], k * wide[3]]
@@ -255,7 +259,7 @@ def _flex() -> Any:
 
 @cache
 def _compiled_flex() -> Callable[..., Any]:
-    return torch.compile(_flex().flex_attention, dynamic=False)
+    return torch.compile(_flex().flex_attention)
 
 
 # Linear -------------------------------------------------------------------------------------------------------------

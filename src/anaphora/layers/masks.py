@@ -100,7 +100,8 @@ class Padding(Mask):
     lengths: Tensor
 
     def rule(self, queries: int, keys: int) -> Rule:
-        return lambda b, h, q, k: k < self.lengths[b]
+        lengths = self.lengths
+        return lambda b, h, q, k: k < lengths[b]
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         if self.lengths.dim() != 1 or self.lengths.shape[0] not in (1, batch):

@@ -39,8 +39,8 @@ def sinusoids(length: int, dim: int) -> Tensor:
 class Relation(NamedTuple):
     """What an attention is told of where its queries and keys stand."""
 
-    bias: Tensor | None = None
-    """Added to the scores: broadcasts to (B, H, T, S)."""
+    bias: Tensor | PositionBias | None = None
+    """Added to the scores: a tensor that broadcasts to (B, H, T, S), or the rule of one."""
     rotation: Tensor | None = None
     """Cosine and sine of the angles by which queries, and keys that are new with them, are turned: (2, …, T, D / 2)."""
 
@@ -153,12 +153,14 @@ class RelativePositions(nn.Module):
     """What one stack of attentions, all its layers alike, is told of positions: places -> Relation.
 
     For rotary, alibi and relative; for the others, whose positions are in the input, it says nothing. The relative
-    table is the only thing learned, one for a stack as in T5.
+    table is the only thing learned, one for a stack as in T5. `silent` says that it has nothing to say, so that nobody
+    need work out places for it.
     """
 
     def __init__(self, positions: Positions, heads: int, head_dim: int, *, both_ways: bool) -> None:
         super().__init__()
         self.rotary, self.head_dim = positions == "rotary", head_dim
+        self.silent = positions not in ("rotary", "alibi", "relative")
         if self.rotary and head_dim % 2:
             raise ValueError(f"rotary positions turn pairs: each head's {head_dim} dimensions must be an even number")
         self.bias: PositionBias | None = None
@@ -175,3 +177,14 @@ class RelativePositions(nn.Module):
         if self.bias is not None:
             return Relation(bias=self.bias(queries, keys))
         return NOWHERE
+
+    def whole(self, length: int, device: torch.device) -> Relation:
+        """For a row of tokens that look at one another."""
+        if self.silent:
+            return NOWHERE
+        places = torch.arange(length, device=device)
+        return self(places, places)
+
+    def rule(self, length: int, device: torch.device) -> Relation:
+        """The same as `whole`, the bias left as a rule."""
+        return self.whole(length, device) if self.bias is None else Relation(bias=self.bias)

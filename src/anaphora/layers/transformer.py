@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaphora.layers.attention import Backend, MultiHeadAttention
-from anaphora.layers.backends import LONG, Normaliser
+from anaphora.layers.backends import Normaliser
 from anaphora.layers.encoders import Encoder
 from anaphora.layers.masks import Causal, Mask, Padding, Window, padding_mask
 from anaphora.layers.positions import NOWHERE, Positions, Relation, RelativePositions
@@ -196,6 +195,7 @@ class TransformerEncoder(Encoder):
         check_positions(positions, score, normaliser)
         self.dim, self.causal = dim, causal
         self.window = None if window is None else Window(window)
+        self.rules = backend == "flex"  # the only one that prefers masks and biases as rules
         self.blocks = nn.ModuleList(
             EncoderBlock(
                 MultiHeadAttention(
@@ -219,17 +219,15 @@ class TransformerEncoder(Encoder):
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         length = x.shape[1]
-        places = torch.arange(length, device=x.device)
-        relation = self.positions(places, places)
-        mask: Tensor | Mask = padding_mask(lengths, length)  # (B, 1, 1, T)
-        if self.window is not None:
-            rule = Padding(lengths) & self.window
-            if x.is_cuda and length >= LONG:  # left as a rule for the backends to make use of
-                mask = rule & Causal() if self.causal else rule
-            else:
-                mask = rule.materialise(length, length)  # once for all layers
+        rule = Padding(lengths) if self.window is None else Padding(lengths) & self.window
+        if self.rules:
+            mask: Tensor | Mask = rule & Causal() if self.causal else rule
+            relation = self.positions.rule(length, x.device)
+        else:  # written out once, for all layers
+            mask = padding_mask(lengths, length) if self.window is None else rule.materialise(length, length)
+            relation = self.positions.whole(length, x.device)
         for block in self.blocks:
-            x = block(x, mask, causal=self.causal, relation=relation)
+            x = block(x, mask, causal=self.causal and not self.rules, relation=relation)
         return self.norm(x)
 
 

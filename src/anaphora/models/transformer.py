@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from anaphora.layers.attention import MultiHeadAttention, padding_mask
 from anaphora.layers.embedding import Embedding
 from anaphora.layers.masks import Window
-from anaphora.layers.positions import Positions, RelativePositions
+from anaphora.layers.positions import NOWHERE, Positions, RelativePositions
 from anaphora.layers.transformer import Activation, DecoderBlock, FeedForward, Norm, TransformerEncoder
 from anaphora.models.contracts import DecoderState, Translator
 
@@ -118,9 +118,9 @@ class TransformerDecoder(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
         mask = padding_mask(lengths, memory.shape[1])  # (B, 1, 1, S)
-        places = torch.arange(x.shape[1], device=x.device)
-        relation = self.positions(places, places)
-        near = None if self.window is None else Window(self.window).materialise(len(places), len(places), x.device)
+        length = x.shape[1]
+        relation = self.positions.whole(length, x.device)
+        near = None if self.window is None else Window(self.window).materialise(length, length, x.device)
         for block in self.blocks:
             x = block(x, memory, mask, own_mask=near, relation=relation)
         return self.norm(x)
@@ -164,10 +164,10 @@ class TransformerDecoder(nn.Module):
         if self.window is not None:
             seen = seen & (torch.arange(state.bound, device=x.device) > position[:, None] - self.window)[:, :, None]
         seen = seen.view(-1, 1, beam, state.bound * beam)  # (B, 1, K, bound * K)
-        # place t * K + k of the cache is at position t
-        relation = self.positions(
-            position.view(-1, beam), torch.arange(state.bound * beam, device=x.device).div(beam, rounding_mode="floor")
-        )
+        relation = NOWHERE
+        if not self.positions.silent:  # place t * K + k of the cache is at position t
+            places = torch.arange(state.bound, device=x.device).repeat_interleave(beam)  # (bound * K,)
+            relation = self.positions(position.view(-1, beam), places)
         x, weights = x.view(-1, beam, x.shape[-1]), None  # (B, K, dim)
         for layer, block in enumerate(self.blocks):
             x, weights = block.step(  # type: ignore[operator]
@@ -264,7 +264,8 @@ class TransformerTranslator(Translator):
         decoder = (c.decoder_layers or c.layers) * (attention + over_source + feed_forward + 4 * c.dim * behind)
         project = 2 * c.dim * self.projection.out_features
         remember = (c.decoder_layers or c.layers) * 4 * c.dim**2  # keys and values of each source token
-        return source_tokens * (encoder + remember) + target_tokens * (decoder + project)
+        mix = 4 * c.dim**2 if c.positions == "sinusoidal-concatenated" else 0
+        return source_tokens * (encoder + remember + mix) + target_tokens * (decoder + project + mix)
 
     def cache_bytes_per_token(self) -> int:
         size = self.projection.weight.element_size()
