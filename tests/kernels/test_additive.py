@@ -96,7 +96,7 @@ def test_values_and_gradients_are_those_of_the_reference(
     tensors = inputs(lead, *sizes, per_head=per_head and len(lead) > 1, seed=seed)
     tensors = [tensors[0] * size, tensors[1] * size, *tensors[2:]]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", block)
+        patch.setattr(module, "BLOCK_ON_CPU", block)
         compare(tensors, dtype, make_mask(mask, lead, sizes[0], sizes[1], seed), backend="eager")
 
 
@@ -143,7 +143,7 @@ def test_memory_stays_within_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
             seen.extend(x.numel() for x in torch.utils._pytree.tree_leaves(result) if isinstance(x, Tensor))
             return result
 
-    monkeypatch.setattr(module, "BLOCK", 5000)
+    monkeypatch.setattr(module, "BLOCK_ON_CPU", 5000)
     tensors = [x.float() for x in inputs((4,), 20, 30, 32, 8)]
     with Sizes():
         run(additive_attention, tensors, torch.ones(4, 20, 8))

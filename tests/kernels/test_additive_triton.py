@@ -99,10 +99,12 @@ def test_halves_of_one_projection_are_read_where_they_lie(n: int) -> None:
 @interpreted
 @pytest.mark.parametrize("n", [1, 3])
 def test_saturated_features(n: int) -> None:
-    """One side far beyond LIMIT is exact; both beyond it with opposite signs are told apart by `step` alone."""
+    """One side far beyond LIMIT is exact; both beyond it, on two sides of 0, are told apart by `step` alone."""
     query, key, value, v = inputs((1,), n, 5, 6, 2)
     query[..., 0], key[..., 1] = 1e4, -1e4
     query[..., 2], key[..., 2] = 30.0, -30.5
+    if n == 1:
+        query[..., 3], key[..., 3] = 50.0, -49.5
     compare([query, key, value, v])
 
 

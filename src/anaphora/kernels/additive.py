@@ -29,8 +29,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 AdditiveBackend = Literal["auto", "triton", "eager"]
-BLOCK = 1 << 22
-"""Numbers of (B, n, m, d) that the eager form holds at a time, 16 MB in float32; one query's, where those are more."""
+BLOCK_ON_CPU, BLOCK_ON_GPU = 1 << 18, 1 << 24
+"""Numbers of (B, n, m, d) that the eager form holds at a time, 1 MB in float32, which stays in a CPU's cache, or 64;
+one query's, where those are more."""
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 """What the Triton kernels take; they compute in float32 throughout."""
 TRITON = importlib.util.find_spec("triton") is not None
@@ -125,10 +126,11 @@ class _Additive(torch.autograd.Function):
                 from anaphora.kernels import additive_triton as kernels
 
                 step = kernels.fits_step(query, key)
-                if step:
-                    context, weights = kernels.step(query, key, value, v, mask)
-                else:
-                    weights = _softmax(kernels.scores(query, key, v, mask), mask)
+                with torch.cuda.device_of(query):  # kernels start on the current GPU, tensors may be on another
+                    if step:
+                        context, weights = kernels.step(query, key, value, v, mask)
+                    else:
+                        weights = _softmax(kernels.scores(query, key, v, mask), mask)
             else:
                 step = False
                 weights = _softmax(_scores(query, key, v, mask), mask)
@@ -168,10 +170,12 @@ def _softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return weights if mask is None else weights.mul_(mask)
 
 
-def _blocks(batch: int, n: int, pairs: int, heads: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of rows (whole groups of `heads`, so that v lines up) and of queries, BLOCK numbers or one query each."""
-    queries = max(1, min(n, BLOCK // max(1, pairs * heads)))
-    rows = heads * max(1, BLOCK // max(1, pairs * heads * queries))
+def _blocks(query: Tensor, keys: int, heads: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of rows (whole groups of `heads`, so that v lines up) and of queries."""
+    batch, n, d = query.shape
+    room = (BLOCK_ON_CPU if query.device.type == "cpu" else BLOCK_ON_GPU) // max(1, keys * d * heads)
+    queries = max(1, min(n, room))
+    rows = heads * max(1, room // max(1, queries))
     for row in range(0, batch, rows):
         for start in range(0, n, queries):
             yield slice(row, row + rows), slice(start, start + queries)
@@ -186,17 +190,18 @@ def _wide(query: Tensor) -> torch.dtype:
 
 
 def _spread(v: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
-    """v (H, d) -> (rows, 1, 1, d), head after head; (1, 1, 1, d) when all share one."""
-    return v.to(dtype).repeat(rows // v.shape[0] if v.shape[0] > 1 else 1, 1)[:, None, None, :]
+    """v (H, d) -> (rows, 1, d), head after head; (1, 1, d) when all share one."""
+    return v.to(dtype).repeat(rows // v.shape[0] if v.shape[0] > 1 else 1, 1).unsqueeze(1)
 
 
 def _scores(query: Tensor, key: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """(B, n, m) in float32 (float64 for float64), a block at a time."""
-    dtype, (batch, n, d), m = _wide(query), query.shape, key.shape[1]
+    dtype, (batch, n, _), m = _wide(query), query.shape, key.shape[1]
     scores = query.new_empty(batch, n, m, dtype=dtype)
-    for rows, queries in _blocks(batch, n, m * d, v.shape[0]):
-        together = _tanh(query[rows, queries], key[rows], dtype)
-        scores[rows, queries] = together.mul_(_spread(v, len(together), dtype)).sum(dim=-1)
+    for rows, queries in _blocks(query, m, v.shape[0]):
+        together = _tanh(query[rows, queries], key[rows], dtype)  # (b, i, m, d)
+        one = _spread(v, len(together), dtype).transpose(1, 2)  # (b or 1, d, 1)
+        scores[rows, queries] = (together.flatten(1, 2) @ one).view(together.shape[:-1])
     return scores if mask is None else scores.masked_fill_(~mask, torch.finfo(dtype).min)
 
 
@@ -205,13 +210,14 @@ def _gradients(query: Tensor, key: Tensor, v: Tensor, moved: Tensor) -> tuple[Te
     dtype, (batch, n, d), m, heads = _wide(query), query.shape, key.shape[1], v.shape[0]
     query_grad, key_grad = query.new_empty(batch, n, d, dtype=dtype), key.new_zeros(batch, m, d, dtype=dtype)
     v_grad = v.new_zeros(heads, d, dtype=dtype)
-    for rows, queries in _blocks(batch, n, m * d, heads):
-        together = _tanh(query[rows, queries], key[rows], dtype)  # (b, i, m, d)
+    one = torch.ones((), dtype=dtype, device=query.device)
+    for rows, queries in _blocks(query, m, heads):
+        tanh = _tanh(query[rows, queries], key[rows], dtype)  # (b, i, m, d)
         pull = moved[rows, queries]  # (b, i, m)
-        # Σ over the pairs of each row is one product (1, i m) · (i m, d)
-        by_row = pull.flatten(1).unsqueeze(1) @ together.flatten(1, 2)  # (b, 1, d)
-        v_grad += by_row.view(-1, heads, d).sum(dim=0)
-        through = together.square_().neg_().add_(1).mul_(_spread(v, len(together), dtype)).mul_(pull.unsqueeze(-1))
-        query_grad[rows, queries] = through.sum(dim=2)
-        key_grad[rows] += through.sum(dim=1)
+        v_grad += (pull.flatten(1).unsqueeze(1) @ tanh.flatten(1, 2)).view(-1, heads, d).sum(dim=0)  # Σ over all pairs
+        slope = torch.addcmul(one, tanh, tanh, value=-1, out=tanh)  # 1 - tanh²
+        query_grad[rows, queries] = (pull.unsqueeze(2) @ slope).squeeze(2)  # Σ over keys, (b, i, d)
+        key_grad[rows] += slope.mul_(pull.unsqueeze(-1)).sum(dim=1)  # Σ over queries, (b, m, d)
+    for gradient in (query_grad, key_grad):
+        gradient *= _spread(v, batch, dtype)
     return query_grad.to(query.dtype), key_grad.to(key.dtype), v_grad.to(v.dtype)

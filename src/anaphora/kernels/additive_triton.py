@@ -15,8 +15,9 @@ the gradients of q, k and v in a single walk: a program keeps a block of keys ×
 ∂k and ∂v in its registers; ∂q is a sum over its keys, written once for each block of keys and added up afterwards.
 Nothing is added atomically, so results are the same on every run.
 
-E overflows: q and k are held within ±LIMIT each. Since tanh is 1 to the last bit of a float32 beyond 9.1, this changes
-nothing unless a query feature and a key feature both lie beyond 25, with opposite signs.
+E overflows: q and k are held within ±34.66 each (LIMIT). Since tanh is 1 to the last bit of a float32 beyond 9.1, this
+changes nothing unless a feature of a query lies beyond 34 and that of a key beyond 25 on the other side of 0, or the
+reverse.
 
 One query a row, a decoder's step, is bound by reading key and value once: `step` does everything in one kernel a
 direction, a program a row, with tanh of the sum itself (two special functions, no limit).
