@@ -320,7 +320,9 @@ def test_a_cpu_is_told_why() -> None:
     assert explain_backend(short, short, short, normaliser="none").name == "reference"
     chosen = explain_backend(long, long, long, score="additive", weight=torch.ones(4))
     assert chosen.name == "reference"
-    assert "(B, H, T, S, D) = 6,400" in chosen.reason
+    assert "(B, H, T, S, D)" in chosen.reason
+    wide = torch.randn(1, 8, 100, 64)
+    assert explain_backend(wide, wide, wide, score="additive", weight=torch.ones(64)).name == "additive"
 
 
 # Refused by name ------------------------------------------------------------------------------------------------------

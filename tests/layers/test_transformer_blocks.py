@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from anaphora.layers.attention import MultiHeadAttention, padding_mask
-from anaphora.layers.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual, TransformerEncoder
+from anaphora.layers.transformer import (
+    CrossAttentionBlock,
+    DecoderBlock,
+    EncoderBlock,
+    FeedForward,
+    Residual,
+    TransformerEncoder,
+)
 
 DIM = 8
 NORMS = ["pre", "post"]
@@ -66,6 +73,42 @@ def test_decoder_block_in_both_orders() -> None:
     second = block.around_cross_attention.norm(first + block.cross_attention.look(first, key, value, mask=mask))
     expected = block.around_feed_forward.norm(second + block.feed_forward(second))
     torch.testing.assert_close(block(x, memory, mask), expected)
+
+
+def test_cross_attention_block_in_both_orders() -> None:
+    x, memory, mask = vectors(2, 4, DIM), vectors(2, 5, 6), padding_mask(torch.tensor([3, 5]), 5)
+    for norm in NORMS:
+        parts = MultiHeadAttention(DIM, 2, memory_dim=6), FeedForward(DIM, 12)
+        block = shaken(CrossAttentionBlock(*parts, dim=DIM, norm=norm, dropout=0.1))  # type: ignore[arg-type]
+        one, two = block.around_attention.norm, block.around_feed_forward.norm
+        if norm == "pre":
+            middle = x + block.attention(one(x), memory, mask=mask)
+            expected = middle + block.feed_forward(two(middle))
+        else:
+            middle = one(x + block.attention(x, memory, mask=mask))
+            expected = two(middle + block.feed_forward(middle))
+        torch.testing.assert_close(block(x, memory, mask), expected)
+
+
+def test_a_causal_encoder_block_is_the_masked_block_of_a_decoder() -> None:
+    block, x = encoder_block("pre"), vectors(1, 5, DIM)
+    whole = block(x, causal=True)
+    for length in range(1, 5):  # growing the set of keys step by step is masking the others
+        torch.testing.assert_close(block(x[:, :length], causal=True), whole[:, :length])
+        torch.testing.assert_close(block(x[:, :length])[:, -1], whole[:, length - 1])
+
+
+def test_self_and_cross_attention_are_not_mistaken_for_one_another() -> None:
+    x, memory = vectors(2, 4, DIM), vectors(2, 5, 6)
+    own, cross = shaken(MultiHeadAttention(DIM, 2)), shaken(MultiHeadAttention(DIM, 2, memory_dim=6))
+    torch.testing.assert_close(cross(x, memory), cross.look(x, *cross.remember(memory), mask=None))
+    for wrong, message in (
+        (lambda: own(x, memory), "for a memory, make it with memory_dim"),
+        (lambda: cross(x), "needs a memory"),
+        (lambda: cross(x, memory, causal=True), "a memory is another text"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong()
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -332,9 +332,25 @@ class MultiHeadAttention(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, *, mask: Tensor | Mask | None = None, causal: bool = False, relation: Relation = NOWHERE
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Tensor | Mask | None = None,
+        causal: bool = False,
+        relation: Relation = NOWHERE,
     ) -> Tensor:
-        """Self-attention over x (B, T, dim)."""
+        """x (B, T, dim) looks at itself, or, cross-attention, at memory (B, S, memory_dim): (B, T, dim)."""
+        if self.cross != (memory is not None):
+            raise ValueError(
+                "cross-attention needs a memory (B, S, memory_dim) to look at"
+                if self.cross
+                else "self-attention looks at its own input: for a memory, make it with memory_dim"
+            )
+        if memory is not None:
+            if relation is not NOWHERE or causal:
+                raise ValueError("positions and causal masks compare places in one text; a memory is another text")
+            return self.look(x, *self.remember(memory), mask=mask)
         query, key, value = self.project(x, relation.rotation)
         return self.merge(self.attend(query, key, value, mask=mask, causal=causal, bias=relation.bias))
 

@@ -80,8 +80,8 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
             return Chosen("additive", "additive scores on a GPU: tanh in registers, tile by tile")
         numbers = query.shape[0] * query.shape[1] * query.shape[2] * key.shape[2] * key.shape[3]
         if numbers <= MANY:
-            return Chosen("reference", f"so small that its (B, H, T, S, D) = {numbers:,} numbers may be formed at once")
-        return Chosen("additive", f"{numbers:,} numbers of (B, H, T, S, D) are formed a block at a time")
+            return Chosen("reference", "so small that its (B, H, T, S, D) numbers may be formed at once")
+        return Chosen("additive", "so large that its (B, H, T, S, D) numbers are formed a block at a time")
     if c.normaliser == "none":
         if why := cannot("linear", query, c):
             return Chosen("reference", why)
@@ -116,7 +116,7 @@ def cannot(backend: str, query: Tensor, choices: Choices) -> str | None:
             return "additive scores do not factor into queries times keys"
         if c.dropout:
             return "dropout needs the weights one by one"
-        if _simple(c) is None:
+        if not _only_keys(c.mask):
             return "its sums know padding and causal masks only"
     elif backend == "additive":
         if c.score != "additive":
@@ -265,35 +265,26 @@ def _compiled_flex() -> Callable[..., Any]:
 # Linear -------------------------------------------------------------------------------------------------------------
 
 
-def _simple(choices: Choices) -> tuple[Tensor | None, bool] | None:
-    """Padding lengths, or a tensor over keys alone, and whether it is causal; None where the mask says more."""
-    keys, causal = [], choices.causal
-    mask = choices.mask
-    if isinstance(mask, Tensor):
-        if mask.dim() > 1 and mask.shape[-2] != 1:
-            return None
-        return mask, causal
-    for part in parts(mask) if mask is not None else ():
-        if isinstance(part, Causal):
-            causal = True
-        elif isinstance(part, Padding):
-            keys.append(part.lengths)
-        else:
-            return None
-    lengths = torch.stack([k.expand(max(len(other) for other in keys)) for k in keys]).amin(dim=0) if keys else None
-    return lengths, causal
+def _only_keys(mask: Tensor | Mask | None) -> bool:
+    """Whether a mask says the same to every query, but for being causal."""
+    if isinstance(mask, Mask):
+        return all(isinstance(part, Causal | Padding) for part in parts(mask))
+    return mask is None or mask.dim() < 2 or mask.shape[-2] == 1
 
 
 def attend_linear(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
     """Σ_s (q · k_s) v_s = q · Σ_s k_s v_sᵀ: one (D, D_v) matrix for all queries, or, causal, one that grows."""
-    simple = _simple(choices)
-    assert simple is not None
-    which, causal = simple
+    which, causal = choices.mask, choices.causal
+    if isinstance(which, Mask):
+        each, which = parts(which), None
+        causal = causal or any(isinstance(part, Causal) for part in each)
+        for part in each:
+            if isinstance(part, Padding):
+                real = part.materialise(1, key.shape[2])  # (B, 1, 1, S)
+                which = real if which is None else which & real
     query = prepared(query, choices.score, choices.weight)
     key, value = spread(key, query.shape[1]), spread(value, query.shape[1])
     if which is not None:
-        if which.dtype != torch.bool:
-            which = torch.arange(key.shape[2], device=key.device) < which[:, None, None, None]
         value = value.masked_fill(~which.transpose(-2, -1) if which.dim() > 1 else ~which[:, None], 0.0)
     if not causal:
         return query @ (key.transpose(-2, -1) @ value)

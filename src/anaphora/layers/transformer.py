@@ -1,6 +1,7 @@
 """The blocks of the Transformer, each a row of sub-layers wrapped in residual + normalisation, and a stack of them.
 
     encoder block:  x → self-attention → feed-forward
+    cross block:    x → cross-attention → feed-forward
     decoder block:  x → masked self-attention → cross-attention → feed-forward
 
 An encoder block with `causal=True` is the block of a decoder without a source, as language models use it.
@@ -86,6 +87,28 @@ class EncoderBlock(nn.Module):
         """x (B, S, dim), mask (B, 1, 1, S) True at real tokens, where positions are relative what is said of them ->
         (B, S, dim)."""
         x = self.around_attention(x, lambda x: self.attention(x, mask=mask, causal=causal, relation=relation))
+        return self.around_feed_forward(x, self.feed_forward)
+
+
+class CrossAttentionBlock(nn.Module):
+    """Every position looks at a memory, then thinks for itself.
+
+    pre-norm:   x ← x + attention(norm(x), memory);        x ← x + feed_forward(norm(x))
+    post-norm:  x ← norm(x + attention(x, memory));        x ← norm(x + feed_forward(x))
+    """
+
+    def __init__(
+        self, attention: MultiHeadAttention, feed_forward: FeedForward, *, dim: int, norm: Norm, dropout: float
+    ):
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        self.around_attention = Residual(dim, norm, dropout)
+        self.around_feed_forward = Residual(dim, norm, dropout)
+
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | Mask | None = None) -> Tensor:
+        """x (B, T, dim) over memory (B, S, memory_dim), mask (B, 1, 1, S) True at its real tokens -> (B, T, dim)."""
+        x = self.around_attention(x, lambda x: self.attention(x, memory, mask=mask))
         return self.around_feed_forward(x, self.feed_forward)
 
 
