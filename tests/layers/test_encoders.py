@@ -32,6 +32,7 @@ ENCODERS: dict[str, tuple[Maker, bool]] = {
     "window causal": (lambda: WindowEncoder(DIM, size=3, causal=True), True),
     "rnn": (lambda: RecurrentEncoder(DIM), True),
     "gru two layers": (lambda: RecurrentEncoder(DIM, cell="gru", layers=2, dropout=0.2), True),
+    "rnn-relu": (lambda: RecurrentEncoder(DIM, cell="rnn-relu"), True),
     "lstm": (lambda: RecurrentEncoder(DIM, cell="lstm"), True),
     "rnn both ways": (lambda: RecurrentEncoder(DIM, causal=False), False),
     "lstm both ways": (lambda: RecurrentEncoder(DIM, cell="lstm", causal=False, layers=2), False),
@@ -174,6 +175,21 @@ def test_a_recurrent_cell_by_its_formula() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize(
+    ("adds", "states"), [((1.0, 1.0), [[1, 0], [2, 0], [2, 1], [3, 1]]), ((0.0, 1.0), [[0, 0], [0, 0], [0, 1], [0, 1]])]
+)
+def test_a_cell_set_by_hand_adds_every_word_or_only_some(adds: tuple[float, float], states: list[list[int]]) -> None:
+    """A = [1, 0], B = [0, 1], "A A B A": h_t = ReLU(W x_t + h_{t-1}) counts what W lets through."""
+    encoder = RecurrentEncoder(2, cell="rnn-relu")
+    for parameter in encoder.parameters():
+        parameter.zero_()
+    encoder.cell.weight_ih_l0.copy_(torch.diag(torch.tensor(adds)))
+    encoder.cell.weight_hh_l0.copy_(torch.eye(2))
+    a, b = [1.0, 0.0], [0.0, 1.0]
+    assert encoder(torch.tensor([[a, a, b, a]]), torch.tensor([4]))[0].tolist() == states
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
     ("changes", "field"),
     [({"width": 3, "layers": 1}, 3), ({"width": 3, "layers": 4}, 9), ({"width": 3, "layers": 3, "dilated": True}, 15)],
 )
@@ -207,7 +223,7 @@ def test_pooling_looks_at_real_tokens_only() -> None:
     ("make", "message"),
     [
         (lambda: WindowEncoder(4, size=0), "size 0 is below 1"),
-        (lambda: RecurrentEncoder(4, cell="elman"), "no cell is called 'elman'"),  # type: ignore[arg-type]
+        (lambda: RecurrentEncoder(4, cell="elman"), "no cell is called 'elman'; known: gru"),  # type: ignore[arg-type]
         (lambda: RecurrentEncoder(5, causal=False), "must be an even number"),
         (lambda: ConvolutionEncoder(4, width=2), "needs an odd one"),
         (lambda: ClassificationHead(4, 2, pool="sum"), "no pooling is called 'sum'"),  # type: ignore[arg-type]

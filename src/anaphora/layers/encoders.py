@@ -15,15 +15,18 @@ nothing. `ClassificationHead` turns one vector, or the mean of all, into a choic
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anaphora.errors import nearest
 from anaphora.layers.masks import padding_mask
 
-Cell = Literal["rnn", "gru", "lstm"]
+Cell = Literal["rnn", "rnn-relu", "gru", "lstm"]
 Pool = Literal["mean", "max", "first", "last"]
 
 
@@ -81,21 +84,30 @@ class WindowEncoder(Encoder):
 class RecurrentEncoder(Encoder):
     """h_t = cell(x_t, h_{t-1}): one cell, the same at every place, that carries a state from word to word.
 
-        rnn   h_t = tanh(W x_t + U h_{t-1} + b)        gru, lstm   with gates, so that a state can last
+        rnn         h_t = tanh(W x_t + U h_{t-1} + b)
+        rnn-relu    the same with ReLU: a state that can count
+        gru, lstm   with gates, so that a state can last
 
-    Not causal, a second one reads backwards and each has half of the width. Rows are packed: no cell reads padding.
+    Not causal, a second one reads backwards and each has half of the width; rows are then packed, so that it begins at
+    a row's last real token and not in padding.
     """
 
     def __init__(
         self, dim: int, *, cell: Cell = "rnn", layers: int = 1, causal: bool = True, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        if cell not in ("rnn", "gru", "lstm"):
-            raise ValueError(f"no cell is called {cell!r}; there are rnn, gru, lstm")
+        kinds: dict[str, Callable[..., nn.RNNBase]] = {
+            "rnn": nn.RNN,
+            "rnn-relu": partial(nn.RNN, nonlinearity="relu"),
+            "gru": nn.GRU,
+            "lstm": nn.LSTM,
+        }
+        if cell not in kinds:
+            raise ValueError(f"no cell is called {cell!r}; {nearest(cell, kinds)}")
         if not causal and dim % 2:
             raise ValueError(f"two directions share {dim} dimensions: it must be an even number")
         self.dim, self.causal = dim, causal
-        self.cell: nn.RNNBase = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell](
+        self.cell: nn.RNNBase = kinds[cell](
             dim,
             dim if causal else dim // 2,
             num_layers=layers,
