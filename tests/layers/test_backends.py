@@ -233,6 +233,27 @@ def test_attention_without_positions_does_not_know_the_order_of_keys() -> None:
         torch.testing.assert_close(attend(**inputs, score=score), attend(**shuffled, score=score))
 
 
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (4, 5), (4, 1), (3, 4, 5), (2, 1, 1, 5), (1, 3, 4, 1), (2, 3, 4, 5)])
+@pytest.mark.parametrize("backend", ["sdpa", "linear", "few"])
+def test_a_mask_may_leave_out_dimensions(shape: tuple[int, ...], backend: str) -> None:
+    torch.manual_seed(0)
+    query, key, value = torch.randn(2, 3, 4, 6), torch.randn(2, 3, 5, 6), torch.randn(2, 3, 5, 6)
+    mask = torch.rand(shape) > 0.4
+    whole = mask.expand(2, 3, 4, 5)
+    normaliser = "none" if backend == "linear" else "softmax"
+    if backend == "linear" and len(shape) > 1 and shape[-2] > 1:
+        backend = "auto"
+    with torch.set_grad_enabled(backend != "few"):
+        asked = "auto" if backend == "few" else backend
+        found = attend(query, key, value, mask=mask, normaliser=normaliser, backend=asked)  # type: ignore[arg-type]
+    expected = attend(query, key, value, mask=whole, normaliser=normaliser, backend="reference")  # type: ignore[arg-type]
+    torch.testing.assert_close(found, expected)
+    if normaliser == "softmax":
+        bias, mask = mask.float(), None
+        found = attend(query, key, value, bias=bias, backend=asked)  # type: ignore[arg-type]
+        torch.testing.assert_close(found, attend(query, key, value, bias=bias.expand(2, 3, 4, 5), backend="reference"))
+
+
 # The additive seam ----------------------------------------------------------------------------------------------------
 
 

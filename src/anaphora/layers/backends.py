@@ -136,6 +136,8 @@ def allowed(choices: Choices, queries: int, keys: int, device: torch.device) -> 
     mask = choices.mask
     if isinstance(mask, Mask):
         mask = mask.materialise(queries, keys, device)
+    if mask is not None and mask.dim() < 2:
+        mask = mask.expand(1, keys)  # the fused kernels want to see both dimensions
     if not choices.causal:
         return mask
     causal = causal_mask(queries, keys, device)
@@ -147,6 +149,8 @@ def added(choices: Choices, query: Tensor, keys: int) -> Tensor | None:
     bias = choices.bias
     if isinstance(bias, PositionBias):
         bias = bias.materialise(query.shape[2], keys, query.device)
+    if bias is not None and bias.dim() < 2:
+        bias = bias.expand(1, keys)
     return None if bias is None else bias.to(query.dtype)
 
 
@@ -165,8 +169,9 @@ def attend_sdpa(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> 
     if c.bias is not None:
         join = added(c, query, key.shape[-2])
         if mask is not None and join is not None:
-            # finite, since a row of -inf alone would be 0/0; such a row is cleared below
-            join = join.masked_fill(~mask, torch.finfo(join.dtype).min)
+            # finite, since a row of -inf alone would be 0/0 (it is cleared below), and half of the lowest number, since
+            # a kernel may multiply it by log₂ e
+            join = join.masked_fill(~mask, torch.finfo(join.dtype).min / 2)
     grouped = {"enable_gqa": True} if key.shape[1] != query.shape[1] else {}
     out = F.scaled_dot_product_attention(
         query, key, value, attn_mask=join, is_causal=causal, dropout_p=c.dropout, scale=scale, **grouped

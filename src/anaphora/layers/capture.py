@@ -35,9 +35,10 @@ class Attended:
     """One call of one attention layer, for the chosen heads."""
 
     weights: Tensor
-    """(B, H, T, S): each row sums to one over the keys it may see, or is all zeros if it may see none. In a decoding
-    step T counts the rows of a sentence and S, over what they have said, the places of its tree (t * T + k is what
-    row k said at position t); a row sees its own path alone."""
+    """(B, H, T, S): each row sums to one over the keys it may see, or is all zeros if it may see none; of an attention
+    without softmax they are the scores, of any sign and sum. In a decoding step T counts the rows of a sentence and S,
+    over what they have said, the places of its tree (t * T + k is what row k said at position t); a row sees its own
+    path alone."""
     value: Tensor
     """(B, H, S, D): what the weights weigh."""
     context: Tensor
