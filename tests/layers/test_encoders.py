@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from anaphora.layers import backends
 from anaphora.layers.capture import capture
 from anaphora.layers.encoders import (
     AveragingEncoder,
@@ -247,6 +249,22 @@ def test_masks_and_biases_left_as_rules_say_the_same(positions: str, causal: boo
     x, lengths = torch.randn(2, 7, DIM), torch.tensor([7, 4])
     dense, ruled = (encoder(x, lengths) for encoder in made)
     torch.testing.assert_close(ruled, dense, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_the_layers_of_a_stack_share_one_table_of_blocks_and_leave_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.nn.attention import flex_attention
+
+    made: list[Any] = []
+    plain = flex_attention.create_block_mask
+    monkeypatch.setattr(flex_attention, "create_block_mask", lambda *a, **k: made.append(a) or plain(*a, **k))
+    encoder = TransformerEncoder(DIM, layers=3, window=2, backend="flex")
+    for _ in range(2):
+        encoder(torch.randn(2, 5, DIM), torch.tensor([5, 3]))
+    assert len(made) == 2
+    gc.collect()
+    assert not backends._BLOCKS
 
 
 # Looking inside -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -223,21 +224,29 @@ def attend_flex(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> 
     if c.score != "scaled-dot":
         query, scale = prepared(query, c.score, c.weight), 1.0
     flex: Callable[..., Any] = _compiled_flex() if query.is_cuda else _flex().flex_attention
-    block_mask = None
-    if mask is not None:
-        given = any(isinstance(part, Given) for part in parts(mask))  # the only rule that may tell heads apart
-        block_mask = _flex().create_block_mask(
-            mask.rule(queries, keys), batch, heads if given else None, queries, keys, device=query.device
-        )
     return flex(
         query,
         key,
         value,
         score_mod=_score_mod(c.bias, queries, keys, query.device),
-        block_mask=block_mask,
+        block_mask=None if mask is None else _block_mask(mask, batch, heads, queries, keys, query.device),
         scale=scale,
         enable_gqa=key.shape[1] != heads,
     )
+
+
+_BLOCKS: WeakKeyDictionary[Mask, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
+"""What was built of a mask, for as long as the mask is there: the layers of a stack share one."""
+
+
+def _block_mask(mask: Mask, batch: int, heads: int, queries: int, keys: int, device: torch.device) -> Any:
+    """The table of blocks that FlexAttention visits."""
+    built, asked = _BLOCKS.setdefault(mask, {}), (batch, heads, queries, keys, device)
+    if asked not in built:
+        given = any(isinstance(part, Given) for part in parts(mask))  # the only rule that may tell heads apart
+        rule = mask.rule(queries, keys)
+        built[asked] = _flex().create_block_mask(rule, batch, heads if given else None, queries, keys, device=device)
+    return built[asked]
 
 
 def _score_mod(
