@@ -138,6 +138,9 @@ def test_one_file_for_both_sides_and_pipes(world: World) -> None:
     assert "reads its text twice; write it into a file first" in world.refused(
         *world.words("train", "/dev/null", "/dev/null")
     )
+    assert "reads its text twice; write it into a file first" in world.refused(
+        *world.words("train", "/dev/zero", "/dev/zero")  # endless: refused before anything is read
+    )
     assert "- would be stdin, which cannot be read here; write" in world.refused(*world.words("score", "-", good))
 
 

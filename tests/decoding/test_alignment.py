@@ -306,3 +306,19 @@ def test_a_folder_without_a_choice_gets_one_or_a_default(micro: Path, model: Any
     chosen = choose_for_folder(tmp_path, model.model, tokenizers)
     assert "no gold was used" in chosen.reason
     assert read_choice(tmp_path) == chosen
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "{",
+        "[]",
+        '{"anaphora_alignment": 1, "method": "x", "reason": "y"}',
+        '{"anaphora_alignment": 1, "method": {"layer": "two"}, "reason": "y"}',
+        '{"anaphora_alignment": 1, "method": {"layer": -7}, "reason": "y"}',
+        '{"anaphora_alignment": 1, "method": {"layer": 1, "head": true}, "reason": "y"}',
+    ],
+)
+def test_a_damaged_choice_is_no_choice(tmp_path: Path, document: str) -> None:
+    (tmp_path / "alignment.json").write_text(document, encoding="utf-8")
+    assert read_choice(tmp_path) is None

@@ -30,7 +30,7 @@ def test_it_tries_the_model_that_the_whole_corpus_calls_for(tmp_path: Path) -> N
     whole = complete("transformer", OWN, pairs=100_000).training
     assert found.steps == whole.max_steps
     assert found.batch_tokens == 256
-    assert found.updates_timed >= 3
+    assert found.updates_timed >= 1
     assert found.total_seconds == pytest.approx(found.steps * found.seconds_per_update)
     assert 0 < found.seconds_per_update < 5
     assert found.peak_memory > 50_000_000
@@ -47,8 +47,10 @@ def test_the_size_follows_the_corpus_not_the_sample(tmp_path: Path) -> None:
 
 def test_epochs_become_updates() -> None:
     own = overrides(["training.epochs=3", "training.accumulate=2"], SECTIONS)
-    assert steps_of(complete("tiny", own, pairs=1000), 100.0) == 150
-    assert steps_of(complete("tiny", overrides(["training.max_minutes=3"], SECTIONS), pairs=1000), 10.0) is None
+    assert steps_of(complete("tiny", own, pairs=1000), 100.0, 1e6) == 150
+    assert steps_of(complete("tiny", overrides(["training.max_minutes=3"], SECTIONS), pairs=1000), 10.0, 1e6) is None
+    by_tokens = overrides(["training.max_tokens=2000000"], SECTIONS)
+    assert steps_of(complete("tiny", by_tokens, pairs=1000), 100.0, 1e6) == 200
 
 
 def test_in_a_process_of_its_own() -> None:

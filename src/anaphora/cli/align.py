@@ -96,7 +96,7 @@ def align(
         for one in aligned:
             out.result(one.pharaoh(base=base))
     out.say(f"{'; '.join(named.explain())}; words count from {base} ({split}); chosen because {reason}")
-    out.finish({**document, "alignments": [one.document() for one in aligned]})
+    out.finish({**document, "alignments": [one.document() for one in aligned] if json else []})
 
 
 def _first(aligned: list[Alignment]) -> str:

@@ -75,7 +75,9 @@ class Method:
     rule: Rule = "source"
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS or self.row not in ROWS or self.rule not in RULES:
+        known = self.kind in KINDS and self.row in ROWS and self.rule in RULES
+        numbers = [number for number in (self.layer, self.head) if number is not None]
+        if not known or not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError(f"no such method: {self}")
         if self.head is not None and self.layer is None:
             raise ValueError("a head needs a layer")

@@ -94,7 +94,8 @@ class _Recorder:
             if self.seen.gradients:
                 return tensor
             # a cache that grows in place must not change what was seen
-            return tensor.detach().clone() if tensor._is_view() else tensor.detach()
+            # (in inference mode nobody knows what is a view)
+            return tensor.detach().clone() if tensor._is_view() or tensor.is_inference() else tensor.detach()
 
         kept = keep(weights)
         dropped_kept = kept if dropped is weights else keep(dropped)

@@ -257,14 +257,15 @@ def _one_line(text: str, notes: Counter[str]) -> str:
 # -- bytes to lines ----------------------------------------------------------------------------------------------------
 
 
-def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
-    """Lines of UTF-8, parted at line feeds only; a last line without one counts like the others."""
-    number, first = 0, True
+def whole_lines(where: Place) -> Iterator[tuple[bytes, bool]]:
+    """Blocks of complete lines as bytes, parted at line feeds only, without the last feed; and whether there was one.
+    A last line without a feed counts like the others."""
+    number = 0
     rest: list[bytes] = []  # the beginning of a line whose end has not been read yet
     with reading(where.path), opened(where.path) as stream:
-        while True:
-            block = stream.read(BLOCK)
-            if block and b"\n" not in block:
+        while block := stream.read(BLOCK):
+            ended, feed, begun = block.rpartition(b"\n")
+            if not feed:
                 rest.append(block)
                 if len(rest) * BLOCK > LONGEST_LINE and sum(map(len, rest)) > LONGEST_LINE:
                     raise UserError(
@@ -274,22 +275,29 @@ def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
                         cure="check that this is a text file, one sentence a line",
                     )
                 continue
-            ended, _, begun = block.rpartition(b"\n")
             whole, rest = b"".join((*rest, ended)), [begun] if begun else []
-            if not block and not whole:
+            number += whole.count(b"\n") + 1
+            yield whole, True
+    if rest:
+        yield b"".join(rest), False
+
+
+def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
+    """Lines of UTF-8, without what editors add."""
+    number, first = 0, True
+    for whole, ended in whole_lines(where):
+        if first and whole.startswith(b"\xef\xbb\xbf"):
+            whole = whole[3:]
+            notes["bom"] += 1
+            if not whole and not ended:
                 return
-            if first and whole.startswith(b"\xef\xbb\xbf"):
-                whole = whole[3:]
-                notes["bom"] += 1
-                if not block and not whole:
-                    return
-            first = False
-            lines = _decode(whole, where.path, number).split("\n")
-            if b"\r" in whole:
-                notes["crlf"] += sum(line.endswith("\r") for line in lines)
-                lines = [line.removesuffix("\r") for line in lines]
-            number += len(lines)
-            yield from lines
+        first = False
+        lines = _decode(whole, where.path, number).split("\n")
+        if b"\r" in whole:
+            notes["crlf"] += sum(line.endswith("\r") for line in lines)
+            lines = [line.removesuffix("\r") for line in lines]
+        number += len(lines)
+        yield from lines
 
 
 def _decode(block: bytes, path: Path, before: int) -> str:

@@ -88,7 +88,7 @@ def prepare(
     """
     folder = Path(folder)
     tokenizer = TokenizerConfig() if tokenizer is None else tokenizer
-    _check(sides, valid_sides, hold_out, max_length)
+    check_request(sides, valid_sides, hold_out, max_length)
     there = (folder / "manifest.json").exists()
     hold_out = 0 if valid_sides else hold_out
     keep = tokenizer_lines if isinstance(tokenizer, TokenizerConfig) and not (there and on_change == "raise") else 0
@@ -406,7 +406,8 @@ def _changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return changed
 
 
-def _check(sides: Sides, valid_sides: Sides | None, hold_out: int | None, max_length: int) -> None:
+def check_request(sides: Sides, valid_sides: Sides | None, hold_out: int | None, max_length: int) -> None:
+    """What can be refused before any text is read."""
     if not sides or not all(sides.values()):
         named = ", ".join(side for side, files in sides.items() if not files) or "source and target"
         raise UserError(f"no files are given for {named}", cure="name them: data.source=… data.target=…")

@@ -131,7 +131,9 @@ class Trainer:
         if self.over() is None:
             self.probe()
             if graphs_pay(self.config, self.device):
-                self.graphs = GraphedLearning(self.learn_by_kernels, self.model.parameters(), self.device)
+                self.graphs = GraphedLearning(
+                    self.learn_by_kernels, self.model.parameters(), self.device, self.reporter.message
+                )
         self.reporter.start(self.progress, self.total)
         began, before = time.monotonic(), self.progress.seconds
         try:

@@ -41,7 +41,8 @@ def try_largest(largest: Batch, learn: Callable[[Batch], None], *, accumulate: i
     random = torch.get_rng_state()
     random_cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     try:
-        rows, first = len(largest.rows), None
+        all_rows = len(next(iter(largest.tokens.values())))  # with those that only fill it up
+        rows, first = all_rows, None
         while True:
             try:
                 learn(first_rows(largest, rows))
@@ -59,10 +60,10 @@ def try_largest(largest: Batch, learn: Callable[[Batch], None], *, accumulate: i
                     cure="take a smaller model (--recipe tiny) or shorter sentences (data.max_length=100)",
                 )
             rows //= 2
-        if rows < len(largest.rows):
+        if rows < all_rows:
             # a corpus smaller than batch_tokens makes smaller batches: count what this one holds
-            held = len(largest.rows) * max(tokens.shape[1] for tokens in largest.tokens.values())
-            parts = -(-len(largest.rows) // rows)
+            held = all_rows * max(tokens.shape[1] for tokens in largest.tokens.values())
+            parts = -(-all_rows // rows)
             raise UserError(
                 f"the largest batch ({held} tokens) does not fit in memory ({first})",
                 cure=f"set training.batch_tokens={held // parts} training.accumulate={accumulate * parts}, "

@@ -78,7 +78,13 @@ def propose(
             (folder / side).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
         request = {"recipe": recipe, "own": own, "pairs": pairs, "text_bytes": text_bytes, "device": device}
         (folder / "request.json").write_text(json.dumps({**request, "seconds": seconds or SECONDS}), encoding="utf-8")
-        command = [sys.executable, "-m", "anaphora.training.proposal", str(folder)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "anaphora.training.proposal",
+            str(folder),
+        ]  # -P: not the user's own random.py
         child = subprocess.run(command, capture_output=True, text=True)
         try:
             answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
@@ -106,12 +112,14 @@ def propose_for(part: Part, recipe: str, own: Document, *, held_out: bool, devic
     return propose(recipe, own, max(pairs, 1), (sample[0], sample[1]), text_bytes=text_bytes, device=device)
 
 
-def steps_of(config: RunConfig, batches_an_epoch: float) -> int | None:
+def steps_of(config: RunConfig, batches_an_epoch: float, tokens_an_epoch: float) -> int | None:
     """Updates that the limits allow, as far as they are known."""
     training = config.training
     plans = [] if training.max_steps is None else [float(training.max_steps)]
     if training.epochs is not None:
         plans.append(training.epochs * batches_an_epoch / training.accumulate)
+    if training.max_tokens is not None:
+        plans.append(training.max_tokens / tokens_an_epoch * batches_an_epoch / training.accumulate)
     return round(min(plans)) if plans else None
 
 
@@ -156,10 +164,10 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     usual = config.training.accumulate * an_epoch / trainer.batches.count(0)
     update_seconds = seconds / tokens * usual
     share = len(prepared.train) / pairs
-    steps = steps_of(config, trainer.batches.count(0) / share)
+    steps = steps_of(config, trainer.batches.count(0) / share, an_epoch / share)
     notes = []
     if device.type == "cuda":
-        peak = torch.cuda.max_memory_allocated(device)
+        peak = torch.cuda.max_memory_reserved(device)
         if config.training.compile == "on" or (config.training.compile == "auto" and (steps or 0) >= COMPILE_PAYS_FROM):
             notes.append("the run will be compiled, which was not tried here: updates will be faster")
     else:

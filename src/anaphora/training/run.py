@@ -111,6 +111,8 @@ def train(request: Request, console: Console | None = None) -> Outcome:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
+        if fresh:
+            discard_empty(folder)
         raise UserError(
             f"memory ran out ({first_line(error)})",
             file=folder,
@@ -153,7 +155,8 @@ class Run:
         progress = trainer.fit()
         reason = trainer.over() or "done"
         if read_metrics(self.folder).get("finished_step") != progress.step:
-            self.finish(trainer, progress)
+            with torch.compiler.set_stance("force_eager"):  # what is compiled is compiled for learning
+                self.finish(trainer, progress)
         metrics = read_metrics(self.folder)
         return Outcome(
             folder=self.folder,

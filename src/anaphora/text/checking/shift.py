@@ -114,7 +114,7 @@ def find_shifts(
             if better.separation > calibration.separation + 0.05:
                 scorer, calibration = another, better
     report(3, 5)
-    if calibration.separation < 0.55 and _echo(ripples, 0, lines) < 4:
+    if calibration.separation < 0.55 and _varied(from_, into) and _echo(ripples, 0, lines) < 4:
         return Shifts([Stretch(1, lines, None)], calibration.separation)
     if calibration.separation < 0.7:  # a poor lexicon: too little to accuse anybody
         return Shifts([], calibration.separation)
@@ -161,8 +161,10 @@ def propose(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not sure.any():
         return np.arange(-NEAR, NEAR + 1), np.zeros(lines, np.int64)
     known = np.flatnonzero(sure)
-    nearest = known[np.abs(known[None, :] - np.arange(len(centres))[:, None]).argmin(axis=1)]
-    guess = best[nearest]
+    after = np.searchsorted(known, np.arange(len(centres))).clip(max=len(known) - 1)
+    before = (after - 1).clip(min=0)
+    nearer = np.abs(known[before] - np.arange(len(centres))) <= np.abs(known[after] - np.arange(len(centres)))
+    guess = best[np.where(nearer, known[before], known[after])]
     values, counts = np.unique(best[sure], return_counts=True)
     far = [int(v) for v in values[np.argsort(-counts, kind="stable")] if abs(v) > NEAR][:PROPOSED]
     by_line = guess[np.minimum((np.arange(lines) + WINDOW // 4) // (WINDOW // 2), len(centres) - 1)]
@@ -205,6 +207,11 @@ class _Lines:
         for number in wanted.tolist():
             if 0 <= number < len(self.lines) and number not in self.words:
                 self.words[number] = words_of(self.lines[number])
+
+
+def _varied(*sides: _Lines) -> bool:
+    """Are most lines of each side different from each other? Of lines that are all alike none belongs elsewhere."""
+    return all(len(set(map(tuple, side.words.values()))) > len(side.words) / 2 for side in sides)
 
 
 def _chosen(lines: int, dense: int) -> np.ndarray:
@@ -283,10 +290,10 @@ class _Calibration:
 
     @classmethod
     def of(cls, own: np.ndarray, strangers: np.ndarray) -> _Calibration:
-        order = np.argsort(np.concatenate([own, strangers]), kind="stable")
-        ranks = np.empty(len(order))
-        ranks[order] = np.arange(len(order))
-        separation = (ranks[: len(own)].mean() - (len(own) - 1) / 2) / len(strangers)  # the area under the ROC curve
+        # the area under the ROC curve: how often an own partner is above a stranger, half of the ties counted
+        ordered = np.sort(strangers)
+        below, upto = (np.searchsorted(ordered, own, side=side) for side in ("left", "right"))
+        separation = (below + upto).mean() / 2 / len(strangers)
 
         def middle(values: np.ndarray) -> tuple[float, float]:
             low, centre, high = np.quantile(values, (0.16, 0.5, 0.84))
