@@ -35,7 +35,12 @@ FILES: dict[str, tuple[str, bytes, str, tuple[str, ...]]] = {
         r"bad\.en:8: byte 17 of this line \(0xF6\) is not UTF-8; convert the file: iconv",
         READERS,
     ),
-    "utf-16": ("bad.en", TEXT.decode().encode("utf-16"), r"bad\.en:1: byte 1 .* is not UTF-8; convert", READERS),
+    "utf-16": (
+        "bad.en",
+        TEXT.decode().encode("utf-16"),
+        r"bad\.en:1: byte 1 .* is not UTF-8; .*iconv -f UTF-16",
+        READERS,
+    ),
     "NUL": (
         "bad.en",
         TEXT.replace(b"sees 9", b"sees\x00 9"),

@@ -170,8 +170,8 @@ class Alignment:
         """Links on one line: "0-0 1-2"."""
         return " ".join(f"{i + base}-{j + base}" for i, j in self.links)
 
-    def document(self) -> dict[str, Any]:
-        """The trace: all there is to draw, as plain data."""
+    def document(self, *, base: int = 0) -> dict[str, Any]:
+        """The trace: all there is to draw, as plain data; `links` count words from `base`."""
 
         def side(words: list[Word]) -> list[dict[str, Any]]:
             return [{"word": word.text, "start": word.start, "end": word.end} for word in words]
@@ -185,8 +185,8 @@ class Alignment:
             "method": {**asdict(self.method), "name": self.method.name, "meaning": self.method.explain()},
             "weights": [[round(value, 5) for value in row] for row in self.weights.tolist()],
             "end_mark": [round(value, 5) for value in self.end_mark.tolist()],
-            "links": [list(link) for link in self.links],
-            "base": 0,
+            "links": [[i + base, j + base] for i, j in self.links],
+            "base": base,
             "problem": self.problem,
         }
 
@@ -210,7 +210,7 @@ class Alignment:
             target=target,
             weights=np.array(document["weights"], dtype=np.float32).reshape(len(target), len(source)),
             end_mark=np.array(document["end_mark"], dtype=np.float32),
-            links=[(i, j) for i, j in document["links"]],
+            links=[(i - document["base"], j - document["base"]) for i, j in document["links"]],
             method=Method(**method),
             split=document["split"],
             problem=document.get("problem"),
@@ -483,12 +483,15 @@ def align_translations(
     split: Split = "punctuation",
     window: int = WINDOW,
 ) -> Iterator[Translation]:
-    """The same translations, lazily and in order, each with its `alignment`: from the ids the model read and said."""
+    """The same translations, lazily and in order, each candidate with its `alignment`: from the ids read and said."""
     maker, translations = Pairs(source_tokenizer, target_tokenizer, split), iter(translations)
     while block := list(islice(translations, window)):
-        pairs = [maker.of(t.source, t.text, list(t.token_ids)) for t in block]
-        for translation, alignment in zip(block, align(model, pairs, method, split)):
-            translation.alignment = alignment
+        said = [(translation, candidate) for translation in block for candidate in translation.n_best]
+        pairs = [maker.of(translation.source, one.text, list(one.token_ids)) for translation, one in said]
+        for (_, candidate), alignment in zip(said, align(model, pairs, method, split)):
+            candidate.alignment = alignment
+        for translation in block:
+            translation.alignment = translation.n_best[0].alignment
             yield translation
 
 

@@ -122,6 +122,8 @@ def capture(
     graph and no model.
     """
     known = attention_layers(model)
+    if not known:
+        raise ValueError("this module holds no MultiHeadAttention, so there is nothing to capture")
     patterns = [layers] if isinstance(layers, str) else list(layers)
     for pattern in patterns:
         if not any(fnmatchcase(path, pattern) for path in known):

@@ -309,8 +309,26 @@ def _decode(block: bytes, path: Path, before: int) -> str:
             f"byte {error.start - start + 1} of this line (0x{block[error.start]:02X}) is not UTF-8",
             file=path,
             line=before + block.count(b"\n", 0, error.start) + 1,
-            cure=f"convert the file: iconv -f LATIN1 -t UTF-8 {path.name} (with the encoding it has)",
+            cure=encoding_cure(block, path.name),
         ) from error
+
+
+def encoding_cure(block: bytes, name: str) -> str:
+    """What to do with a file of which this beginning is not all UTF-8. Converting a file that is UTF-8 but for some
+    lines would spoil all the others."""
+    if block[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return f"this looks like UTF-16; convert the file: iconv -f UTF-16 -t UTF-8 {name}"
+    if any(not line.isascii() and _is_utf8(line) for line in block.split(b"\n")):
+        return "other lines are UTF-8, so mend or drop this one; `anaphora check --write-clean` drops such lines"
+    return f"convert the file: iconv -f LATIN1 -t UTF-8 {name} (with the encoding it has)"
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def opened(path: Path) -> Any:

@@ -116,11 +116,7 @@ def prepare(
     if survey.rows < FEWEST:
         what = "there is no text in this corpus" if not survey.rows else f"this corpus has {survey.rows} line only"
         raise UserError(what, file=first, cure="give it at least two lines; a useful model needs thousands")
-    for side, other in combinations(sides, 2):
-        if sides[side] == sides[other] and all(place(name, side).format == "text" for name in sides[side]):
-            raise UserError(
-                f"is given as {side} and as {other}", file=sides[side][0], cure=f"name the file of the {other} text"
-            )
+    refuse_one_file_twice(sides)
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = train_tokenizers(tokenizer, survey.lines, survey.rows, progress)
     if folder.exists() and not there:
@@ -404,6 +400,15 @@ def _changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         else:
             changed.append(spoken.get(key, f"data.{key}"))
     return changed
+
+
+def refuse_one_file_twice(sides: Sides) -> None:
+    """A plain text cannot be both sides of a corpus."""
+    for side, other in combinations(sides, 2):
+        if sides[side] == sides[other] and all(place(name, side).format == "text" for name in sides[side]):
+            raise UserError(
+                f"is given as {side} and as {other}", file=sides[side][0], cure=f"name the file of the {other} text"
+            )
 
 
 def check_request(sides: Sides, valid_sides: Sides | None, hold_out: int | None, max_length: int) -> None:
