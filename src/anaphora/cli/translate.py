@@ -45,7 +45,14 @@ def translate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Translate text, one line in, one line out. --json prints one object with everything."""
+    """Translate text, one line in, one line out. --json prints one object with everything.
+
+    anaphora translate runs/en-de input.txt > output.txt
+
+    echo 'The bank was closed.' | anaphora translate runs/en-de --alignments pharaoh
+
+    anaphora translate runs/en-de input.txt --beam 8 --n-best 3
+    """
     from itertools import repeat
 
     from anaphora import api

@@ -190,6 +190,11 @@ def choose_for_folder(
     """What was chosen at the end of training; else chosen now, if the run's text is there; else a sensible default."""
     choice = read_choice(folder)
     if choice is not None:
+        try:
+            choice.method.check(model)
+        except UserError as error:
+            cure = "delete the file: the method is then chosen anew"
+            raise UserError(f"does not fit the model: {error.what}", file=folder / FILE, cure=cure) from None
         return choice
     if (folder / DATA / "manifest.json").is_file():
         with suppress(UserError):  # text of an interrupted preparation, a folder one may not write to
