@@ -15,17 +15,16 @@ from hypothesis import strategies as st
 import anaphora
 from anaphora.decoding import alignment_method
 from anaphora.decoding.alignment import (
-    RULES,
     Alignment,
     Method,
     Pairs,
     align_pairs,
     cross_attentions,
-    links_of,
     normalise,
     to_words,
 )
 from anaphora.decoding.alignment_method import Choice, choose_for_folder, choose_method, read_choice, write_choice
+from anaphora.decoding.links import RULES, links_of
 from anaphora.errors import UserError
 from anaphora.layers.capture import capture
 from anaphora.text.agreement import Agreement

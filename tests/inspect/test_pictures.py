@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from anaphora.decoding.alignment import Alignment, Method, links_of
+from anaphora.decoding.alignment import Alignment, Method
+from anaphora.decoding.links import links_of
 from anaphora.inspect import fonts
 from anaphora.inspect.colours import LINK, colour, luminance, on, shade
 from anaphora.inspect.png import png

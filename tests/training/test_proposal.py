@@ -10,7 +10,8 @@ import pytest
 from anaphora.config import overrides
 from anaphora.errors import UserError
 from anaphora.text.tokenizer import vocabulary_for
-from anaphora.training.proposal import Proposal, attempt, propose, steps_of
+from anaphora.training.loop import planned_steps
+from anaphora.training.proposal import Proposal, attempt, propose
 from anaphora.training.recipes import SECTIONS, complete
 from micro_runs import MICRO, arguments, pairs
 
@@ -47,10 +48,10 @@ def test_the_size_follows_the_corpus_not_the_sample(tmp_path: Path) -> None:
 
 def test_epochs_become_updates() -> None:
     own = overrides(["training.epochs=3", "training.accumulate=2"], SECTIONS)
-    assert steps_of(complete("tiny", own, pairs=1000), 100.0, 1e6) == 150
-    assert steps_of(complete("tiny", overrides(["training.max_minutes=3"], SECTIONS), pairs=1000), 10.0, 1e6) is None
-    by_tokens = overrides(["training.max_tokens=2000000"], SECTIONS)
-    assert steps_of(complete("tiny", by_tokens, pairs=1000), 100.0, 1e6) == 200
+    limits = (own, 150), (overrides(["training.max_minutes=3"], SECTIONS), None)
+    for said, steps in (*limits, (overrides(["training.max_tokens=2000000"], SECTIONS), 200)):
+        config = complete("tiny", said, pairs=1000).training
+        assert planned_steps(config, batches_an_epoch=100.0, tokens_an_epoch=1e6) == steps
 
 
 def test_in_a_process_of_its_own() -> None:

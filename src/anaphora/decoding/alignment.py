@@ -25,10 +25,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from anaphora.decoding.links import RULE_MEANING, RULES, Rule, links_of
 from anaphora.decoding.scoring import score
 from anaphora.decoding.search import evaluating
 from anaphora.decoding.translate import Translation, clean, one_line, pad, token_batches
 from anaphora.errors import UserError
+from anaphora.evaluation.alignment import Link, write_pharaoh
 from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import Translator
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
@@ -36,11 +38,8 @@ from anaphora.text.words import Split, TokenWords, Word, split_words
 
 Kind = Literal["attention", "occlusion"]
 Row = Literal["predicts", "reads"]
-Rule = Literal["target", "source", "intersection", "union", "grow"]
 KINDS: tuple[Kind, ...] = ("attention", "occlusion")
 ROWS: tuple[Row, ...] = ("predicts", "reads")
-RULES: tuple[Rule, ...] = ("target", "source", "intersection", "union", "grow")
-Link = tuple[int, int]
 Ids = Sequence[int]
 
 BATCH_TOKENS, BATCH_PAIRS, WINDOW = 2048, 64, 1024
@@ -52,13 +51,6 @@ TRACE_VERSION = 1
 ROW_MEANING = {
     "predicts": "row = the step that predicts the target word",
     "reads": "row = the step that reads the target word",
-}
-RULE_MEANING = {
-    "target": "links: each target word to its best source word",
-    "source": "links: each source word to its best target word",
-    "intersection": "links: where the best of each row and of each column agree",
-    "union": "links: the best of each row and of each column",
-    "grow": "links: where rows and columns agree, grown to their neighbours",
 }
 
 
@@ -168,7 +160,7 @@ class Alignment:
 
     def pharaoh(self, *, base: int = 0) -> str:
         """Links on one line: "0-0 1-2"."""
-        return " ".join(f"{i + base}-{j + base}" for i, j in self.links)
+        return write_pharaoh(self.links, base=base)
 
     def document(self, *, base: int = 0) -> dict[str, Any]:
         """The trace: all there is to draw, as plain data; `links` count words from `base`."""
@@ -215,50 +207,6 @@ class Alignment:
             split=document["split"],
             problem=document.get("problem"),
         )
-
-
-# -- from weights to links ---------------------------------------------------------------------------------------------
-
-
-def links_of(weights: np.ndarray, rule: Rule) -> list[Link]:
-    """(T, S) -> (source word, target word), sorted. Of equals the first wins; a word of weight zero has no link."""
-    weights = np.round(weights.astype(np.float64), 5)  # differences below that are rounding, and ties go by order
-    if not weights.size:
-        return []
-    rows = [(s, t) for t, s in enumerate(weights.argmax(axis=1).tolist()) if weights[t, s] > 0]
-    columns = [(s, t) for s, t in enumerate(weights.argmax(axis=0).tolist()) if weights[t, s] > 0]
-    return sorted(by_rule(set(rows), set(columns), weights, rule))
-
-
-def by_rule(rows: set[Link], columns: set[Link], weights: np.ndarray, rule: Rule) -> set[Link]:
-    """The links of a rule, from the best of each row and the best of each column."""
-    if rule == "target":
-        return rows
-    if rule == "source":
-        return columns
-    if rule == "union":
-        return rows | columns
-    links = rows & columns
-    if rule == "grow":
-        _grow(links, (rows | columns) - links, weights)
-    return links
-
-
-def _grow(links: set[Link], candidates: set[Link], weights: np.ndarray) -> None:
-    """Koehn's grow-diag: add what touches a link, also at a corner, as long as it gives a word its first one."""
-    order = sorted(candidates, key=lambda link: (-weights[link[1], link[0]], link))
-    sources, targets = {s for s, _ in links}, {t for _, t in links}
-    grown = True
-    while grown:
-        grown = False
-        for s, t in order:
-            if (s, t) in links or (s in sources and t in targets):
-                continue
-            if any((s + a, t + b) in links for a in (-1, 0, 1) for b in (-1, 0, 1)):
-                links.add((s, t))
-                sources.add(s)
-                targets.add(t)
-                grown = True
 
 
 # -- from tokens to words ----------------------------------------------------------------------------------------------

@@ -22,16 +22,15 @@ import numpy as np
 from anaphora.decoding.alignment import (
     BATCH_TOKENS,
     ROWS,
-    RULES,
     Method,
     Pair,
     Pairs,
     attention_maps,
-    by_rule,
     cross_attentions,
     normalise,
     to_words,
 )
+from anaphora.decoding.links import RULES, by_rule
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment, alignment_error_rate
 from anaphora.folder import DATA, write_json

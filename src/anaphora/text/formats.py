@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from anaphora.errors import UserError, nearest, refused_by_system
+from anaphora.errors import UserError, first_line, nearest, refused_by_system
 
 BLOCK = 1 << 20  # bytes read at a time
 LONGEST_LINE = 1 << 28  # bytes: a file with a longer one is no text, and would fill the memory
@@ -339,11 +339,6 @@ def opened(path: Path) -> Any:
     if suffix == ".xz":
         return lzma.open(path, "rb")
     return pa.input_stream(str(path), compression="zstd") if suffix == ".zst" else path.open("rb")
-
-
-def first_line(error: Exception) -> str:
-    """What a library says of a file, without the pages that some add."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, first_line
 from anaphora.text.batches import Batch
 
 
@@ -18,10 +18,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(
         words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
     )
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def first_rows(batch: Batch, rows: int) -> Batch:
