@@ -264,3 +264,22 @@ def test_a_recipe_file_and_its_mistakes(tmp_path: Path) -> None:
         load_recipe("tinny")
     with pytest.raises(UserError, match="there is no such recipe file"):
         load_recipe(str(tmp_path / "absent.yaml"))
+
+
+def test_a_recipe_may_have_empty_sections(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("model:\n  kind: transformer\ntraining:\n", encoding="utf-8")
+    assert complete(str(file), {}, pairs=1000).training.max_steps
+    file.write_text("model:\ntraining:\n  seed: 3\n", encoding="utf-8")
+    assert complete(str(file), {}, pairs=1000).training.seed == 3
+
+
+def test_defaults_fit_together() -> None:
+    """A schedule that must know its end has one; the consistency loss is there only where there is dropout."""
+    plain = complete("transformer", {}, pairs=30_000).training
+    assert (plain.schedule, plain.consistency) == ("cosine", 5.0)
+    endless = complete("transformer", {"training": {"max_steps": None, "patience": 3}}, pairs=30_000).training
+    assert (endless.schedule, endless.max_steps) == ("inverse-sqrt", None)
+    assert complete("transformer", {"model": {"dropout": 0.0}}, pairs=30_000).training.consistency == 0
+    with pytest.raises(UserError, match=r"there is no dropout; set model\.dropout"):
+        complete("transformer", {"model": {"dropout": 0.0}, "training": {"consistency": 5.0}}, pairs=30_000)

@@ -220,3 +220,16 @@ def test_metrics_that_are_missing_or_torn_are_empty(tmp_path: Path) -> None:
     folder.write_json(tmp_path / "metrics.json", {"step": 1})
     assert folder.read_metrics(tmp_path) == {"step": 1}
     assert json.loads((tmp_path / "metrics.json").read_text()) == {"step": 1}
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs /dev/shm")
+def test_files_in_shared_memory_are_replaced_not_written_through() -> None:
+    """A hard link of the old content, such as a checkpoint of a published model, keeps it."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        old, link = Path(name) / "old", Path(name) / "link"
+        old.write_bytes(b"best")
+        os.link(old, link)
+        folder.write_bytes(link, b"averaged")
+        assert (old.read_bytes(), link.read_bytes()) == (b"best", b"averaged")

@@ -29,7 +29,7 @@ from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.formats import same_table
-from anaphora.text.preparation import open_prepared
+from anaphora.text.preparation import open_prepared, refuse_one_file_twice
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.words import Split
 from anaphora.training import run as running
@@ -116,6 +116,9 @@ def check(
         sides = {"source": _files(from_), "target": _files(into) or same_table(_files(from_))}
         if any(sides.values()):
             files[part] = {side: names for side, names in sides.items() if names}
+        refuse_one_file_twice(files.get(part, {}))
+    if estimate:
+        choose_device(device)  # a device that is not there is said at once
     words = config.tokenizer.vocabulary or 50_000
     report, found = check_corpus(files, max_length=longest(config), vocabulary=words, progress=progress)
     train = found.parts["train"]

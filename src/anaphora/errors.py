@@ -74,3 +74,8 @@ def refused_by_system(error: OSError, what: str, *, file: str | PathLike[str] | 
     """The operating system's refusal (a full disk, a read-only folder) as one sentence with its cure."""
     reason = error.strerror or str(error)
     return UserError(f"{what} ({reason})", file=file, cure=CURES.get(error.errno or 0, "choose another place"))
+
+
+def first_line(error: BaseException) -> str:
+    """What a library says, without the pages that some add."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -40,7 +40,8 @@ def sync(path: Path) -> None:
 
 def is_device(path: Path) -> bool:
     """A pipe, /dev/stdout, /dev/null: what can be written to, but must not be replaced."""
-    named = path.absolute().parts[1:2] == ("dev",)
+    # /dev/shm, below /dev, is a folder like any other
+    named = str(path.absolute().parent) in ("/dev", "/dev/fd", "/proc/self/fd")
     return path.exists() and (named or not path.is_file()) and not path.is_dir()
 
 

@@ -129,10 +129,40 @@ def test_translations_with_links(say: Any, micro: Path, files: dict[str, Path], 
     ("words", "message"),
     [
         (["--alignments", "giza"], "--alignments giza is no way to write them; use pharaoh or json"),
-        (["--alignments", "pharaoh", "--n-best", 2], "only the best translation of a line is aligned"),
     ],
 )
 def test_mistakes_of_translate(say: Any, micro: Path, files: dict[str, Path], words: list[Any], message: str) -> None:
     answer = say("translate", micro, files["source"], "--device", "cpu", *words)
     assert answer.code == 2
     assert message in answer.err
+
+
+def test_every_candidate_is_aligned(say: Any, micro: Path, files: dict[str, Path]) -> None:
+    words = ("translate", micro, files["source"], "--device", "cpu", "--n-best", 2, "--beam", 2)
+    lines = say(*words, "--alignments", "pharaoh").out.splitlines()
+    plain = say(*words).out.splitlines()
+    assert [line.partition(" ||| ")[0] for line in lines] == plain
+    traces = [json.loads(line) for line in say(*words, "--alignments", "json").out.splitlines()]
+    assert [(trace["index"], trace["rank"]) for trace in traces] == [
+        tuple(map(int, line.split("\t")[:2])) for line in plain
+    ]
+    links = [" ".join(f"{i}-{j}" for i, j in trace["links"]) for trace in traces]
+    assert links == [line.partition(" ||| ")[2] for line in lines]
+
+
+def test_traces_count_from_the_base_that_was_asked_for(say: Any, micro: Path, files: dict[str, Path]) -> None:
+    zero, one = (json.loads(say("align", micro, *sides(files), "--json", "--base", base).last) for base in (0, 1))
+    assert (zero["base"], one["base"], one["alignments"][0]["base"]) == (0, 1, 1)
+    for a, b in zip(zero["alignments"], one["alignments"]):
+        assert [[i + 1, j + 1] for i, j in a["links"]] == b["links"]
+
+
+def test_no_control_characters_reach_the_terminal(say: Any, micro: Path, tmp_path: Path) -> None:
+    for name in ("odd.en", "odd.de"):
+        (tmp_path / name).write_text("a \x1b]0;title\x07 dog \x1b[31m " + "long " * 40 + "\n", encoding="utf-8")
+    words = ("align", micro, "--source", tmp_path / "odd.en", "--target", tmp_path / "odd.de", "--device", "cpu")
+    for more in (("--picture", tmp_path / "odd.svg"), ("--line", 1)):
+        answer = say(*words, *more)
+        assert answer.code == 0
+        assert "\x1b]" not in answer.out + answer.err
+        assert "\x07" not in answer.out + answer.err

@@ -35,7 +35,12 @@ FILES: dict[str, tuple[str, bytes, str, tuple[str, ...]]] = {
         r"bad\.en:8: byte 17 of this line \(0xF6\) is not UTF-8; convert the file: iconv",
         READERS,
     ),
-    "utf-16": ("bad.en", TEXT.decode().encode("utf-16"), r"bad\.en:1: byte 1 .* is not UTF-8; convert", READERS),
+    "utf-16": (
+        "bad.en",
+        TEXT.decode().encode("utf-16"),
+        r"bad\.en:1: byte 1 .* is not UTF-8; .*iconv -f UTF-16",
+        READERS,
+    ),
     "NUL": (
         "bad.en",
         TEXT.replace(b"sees 9", b"sees\x00 9"),
@@ -137,6 +142,9 @@ def test_one_file_for_both_sides_and_pipes(world: World) -> None:
     )
     assert "reads its text twice; write it into a file first" in world.refused(
         *world.words("train", "/dev/null", "/dev/null")
+    )
+    assert "reads its text twice; write it into a file first" in world.refused(
+        *world.words("train", "/dev/zero", "/dev/zero")  # endless: refused before anything is read
     )
     assert "- would be stdin, which cannot be read here; write" in world.refused(*world.words("score", "-", good))
 

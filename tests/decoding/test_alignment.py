@@ -15,17 +15,16 @@ from hypothesis import strategies as st
 import anaphora
 from anaphora.decoding import alignment_method
 from anaphora.decoding.alignment import (
-    RULES,
     Alignment,
     Method,
     Pairs,
     align_pairs,
     cross_attentions,
-    links_of,
     normalise,
     to_words,
 )
 from anaphora.decoding.alignment_method import Choice, choose_for_folder, choose_method, read_choice, write_choice
+from anaphora.decoding.links import RULES, links_of
 from anaphora.errors import UserError
 from anaphora.layers.capture import capture
 from anaphora.text.agreement import Agreement
@@ -306,3 +305,19 @@ def test_a_folder_without_a_choice_gets_one_or_a_default(micro: Path, model: Any
     chosen = choose_for_folder(tmp_path, model.model, tokenizers)
     assert "no gold was used" in chosen.reason
     assert read_choice(tmp_path) == chosen
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "{",
+        "[]",
+        '{"anaphora_alignment": 1, "method": "x", "reason": "y"}',
+        '{"anaphora_alignment": 1, "method": {"layer": "two"}, "reason": "y"}',
+        '{"anaphora_alignment": 1, "method": {"layer": -7}, "reason": "y"}',
+        '{"anaphora_alignment": 1, "method": {"layer": 1, "head": true}, "reason": "y"}',
+    ],
+)
+def test_a_damaged_choice_is_no_choice(tmp_path: Path, document: str) -> None:
+    (tmp_path / "alignment.json").write_text(document, encoding="utf-8")
+    assert read_choice(tmp_path) is None

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from anaphora.decoding.alignment import Alignment, Method, links_of
+from anaphora.decoding.alignment import Alignment, Method
+from anaphora.decoding.links import links_of
 from anaphora.inspect import fonts
 from anaphora.inspect.colours import LINK, colour, luminance, on, shade
 from anaphora.inspect.png import png
@@ -188,3 +189,9 @@ def test_right_to_left_words_are_isolated_so_that_the_cells_stay() -> None:
     assert "\u2068المعلم\u2069" in plain
     assert all(line.startswith("\u200e") for line in plain.splitlines()[3:])
     assert "\u2068" not in heat_map(drawn(*SCRIPTS["latin"]), width=80).plain
+
+
+def test_a_font_of_boxes_is_no_font() -> None:
+    from anaphora.inspect import fonts
+
+    assert not [path for path in fonts.installed() if "lastresort" in path.name.lower()]

@@ -78,3 +78,14 @@ def test_a_second_backward_is_refused() -> None:
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="once"):
         loss.backward()
+
+
+def test_what_stands_at_padding_may_be_infinite() -> None:
+    logits, labels = torch.randn(4, 2, 5), torch.tensor([[3, 0], [2, 0]])
+    logits[:, 1] = torch.tensor([float("inf"), 0, 0, 0, 0])
+    logits.requires_grad_()
+    loss = cross_entropy(logits, labels, consistency=5.0)
+    loss.backward()
+    assert loss.isfinite()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()

@@ -190,3 +190,16 @@ def test_any_module_with_attention_can_be_captured() -> None:
     (call,) = seen["look"]
     torch.testing.assert_close(own.look.merge(call.weights @ call.value), out)
     assert (call.weights.triu(1) == 0).all()
+
+
+def test_what_was_seen_does_not_change_when_a_cache_goes_on() -> None:
+    """Also in inference mode, where a tensor does not say that it is a view."""
+    model = translator()
+    with torch.inference_mode(), capture(model, "decoder.blocks.0.attention") as seen:
+        state = model.start(SOURCE, LENGTHS, 2, 8)
+        _, state, _ = model.step(torch.tensor([1, 1, 1, 1]), state)
+        (first,) = seen["decoder.blocks.0.attention"]
+        kept = first.value.clone()
+        for name in state.growing:
+            state.memory[name].fill_(7.0)
+        assert torch.equal(first.value, kept)

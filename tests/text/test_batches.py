@@ -154,6 +154,12 @@ def test_subword_dropout_is_drawn_by_position(tmp_path: Path, pair_files: Files,
             assert drawn.lengths[side].sum() > done.train.lengths[drawn.rows].sum(0)[done.train.sides.index(side)]
     most = max(dropped.batch(0, index).cells for index in range(dropped.count(0)))
     assert 0.95 * most <= dropped.largest().cells <= 2 * 1000
+    few = Batches(done.train, 1000, samplers=samplers, dropout=0.5, multiple=4)
+    for index in range(few.count(1)):
+        made = few.batch(1, index)
+        assert all(tokens.shape[1] % 4 == 0 for tokens in made.tokens.values())
+        widest = max(tokens.shape[1] for tokens in made.tokens.values())
+        assert len(made) == 1 or len(made.tokens["source"]) * widest <= 1000
     undropped = Batches(done.train, 1000, samplers=samplers, dropout=0.0)
     assert all(same(undropped.batch(0, i), plain.batch(0, i)) for i in range(plain.count(0)))
     for batch in dropped.fixed():  # validation draws nothing

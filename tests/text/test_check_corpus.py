@@ -221,3 +221,28 @@ def test_any_bytes_are_read_line_by_line(tmp_path_factory: Any, lines: list[byte
         raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 0 else raw
         assert text.encode("utf-8", "surrogateescape") == raw.removesuffix(b"\r")
     assert list(side.lines) == [side.lines[i] for i in range(len(side.lines))]
+
+
+def test_an_empty_side_is_told_of_the_file_that_has_it(tmp_path: Path, rows: Rows) -> None:
+    train = [*rows[:30], (b"words", b" "), (b"", b"Worte"), (b"", b"")]
+    report, _, files = run(tmp_path, train)
+    found = {(finding.file, line) for finding in report.of_kind("empty") for line in finding.lines}
+    source, target = files["train"]["source"][0], files["train"]["target"][0]
+    assert found == {(target, 31), (source, 32), (source, 33)}
+
+
+def test_a_corpus_of_copies_is_told_once_and_kept(tmp_path: Path, rows: Rows) -> None:
+    report, check, files = run(tmp_path, [(source, source) for source, _ in rows[:60]])
+    (found,) = report.of_kind("language")
+    assert (found.problem, found.count, report.exit_code) == ("copies", 60, 0)
+    cleaned = write_clean(check, files, tmp_path / "clean")
+    assert (cleaned["pairs"], cleaned["left"]) == ({"train": 60}, 0)
+
+
+def test_words_of_its_own_side_keep_a_line_from_being_foreign() -> None:
+    from anaphora.text.checking import language
+
+    own = ["he was born in a town"] * 30 + ["something else"]
+    other = ["er ist in einer Stadt geboren"] * 30
+    lines = ["Daniel Gabriel Fahrenheit was born in Danzig", "er ist in Danzig geboren"]
+    assert language.without_familiar(lines, [0, 1], own, other) == [1]

@@ -42,6 +42,7 @@ def test_leaks_do_not_mind_case_and_punctuation_and_tell_pairs_from_sides() -> N
         (2, 2, "target"),
     ]
     assert 4 not in {leak.line for leak in found}
+    assert 3 not in {leak.line for leak in found}  # an empty pair is no leak
     for side, lines in (("source", [0, 1]), ("target", [0, 2])):  # one side alone
         alone = pairs.Leaks({side: test[side]})
         assert [(leak.line, leak.which) for leak in alone.within(training)] == [(line, side) for line in lines]

@@ -85,7 +85,8 @@ def test_blocks_of_a_large_corpus_find_the_line_too(pocket: tuple[Side, Side]) -
 def test_few_lines_and_short_sides_say_nothing() -> None:
     assert find_shifts([], []).stretches == []
     assert find_shifts(["a"] * 50, ["b"] * 49).stretches == []
-    assert [s for s in find_shifts(["a"] * 500, ["b"] * 500).stretches if s.offset != 0] == []
+    for a, b in (("a", "b"), ("a b c", "x y z"), ("", "")):  # lines that are all alike belong anywhere
+        assert [s for s in find_shifts([a] * 500, [b] * 500).stretches if s.offset != 0] == []
 
 
 def test_lengths_alone_propose_far_offsets() -> None:
@@ -138,3 +139,20 @@ def test_no_alarm_on_real_text(multi30k: dict[str, list[str]], files: tuple[str,
     if not all((data / file).exists() for file in files):
         pytest.skip(f"{files[0]} is not in {data}")
     assert told(*(list(read_column([str(data / file)], "text", Counter())) for file in files)) == []
+
+
+@pytest.mark.parametrize("k", [300, 1500])
+@pytest.mark.parametrize("even", [True, False])
+def test_many_lines_lost(pocket: tuple[Side, Side], k: int, even: bool) -> None:
+    """More than any window looks for: the whole file, or the numbers of lines, say by how many."""
+    source, target = pocket
+    lost = target[:k] + target[k + 400 :] + (target[-400:] if even else [])
+    found = [s for s in find_shifts(source, lost).stretches if s.offset != 0]
+    assert -400 in [s.offset for s in found]
+    assert abs(found[0].first - (k + 1)) <= 50
+
+
+def test_strangers_in_the_same_rhythm(multi30k: dict[str, list[str]]) -> None:
+    """In Multi30k short and long lines alternate, so that lengths agree even where nothing else does."""
+    german, english = (list(read_column(multi30k[side], side, Counter())) for side in ("source", "target"))
+    assert told(german[:6000], english[8000:14000]) == [(1, 6000, None)]

@@ -189,3 +189,20 @@ def test_one_table_may_hold_both_sides() -> None:
     assert same_table(["pairs.tsv", "more.jsonl.gz"]) == ["pairs.tsv", "more.jsonl.gz"]
     assert same_table(["plain.en"]) == []
     assert same_table(["pairs.tsv#2"]) == []  # whoever names a column names both
+
+
+@pytest.mark.parametrize(
+    ("content", "cure"),
+    [
+        ("gut\nschön\n".encode() + b"sch\xf6n\n", "other lines are UTF-8, so mend or drop this one"),
+        (b"gut\nsch\xf6n\n", "convert the file: iconv -f LATIN1"),
+        ("schön\n".encode("utf-16"), "this looks like UTF-16"),
+    ],
+)
+def test_what_is_no_utf8_has_the_right_cure(tmp_path: Path, content: bytes, cure: str) -> None:
+    from anaphora.text.formats import read_column
+
+    file = tmp_path / "text"
+    file.write_bytes(content)
+    with pytest.raises(UserError, match=cure):
+        list(read_column([str(file)], "source", Counter()))

@@ -156,3 +156,18 @@ def test_a_real_lack_of_memory_ends_with_a_proposal_and_exit_code_2(tmp_path: Pa
     assert "Traceback" not in done.stderr
     last = done.stderr.strip().splitlines()[-1]
     assert re.search(r"the largest batch \(\d+ tokens\) does not fit in memory .*; set training.batch_tokens=\d+", last)
+
+
+def test_rows_that_fill_a_batch_up_are_tried_too() -> None:
+    """They need memory like the others: three real rows of twelve."""
+    filled, tried = batch(12), []
+
+    def learn(tried_batch: Batch) -> None:
+        tried.append(len(tried_batch.tokens["source"]))
+        if tried[-1] > 6:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    filled.rows = filled.rows[:3]
+    with pytest.raises(UserError, match=r"the largest batch \(84 tokens\).*training.batch_tokens=42"):
+        try_largest(filled, learn, accumulate=1)
+    assert tried == [12, 6]

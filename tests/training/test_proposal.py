@@ -10,7 +10,8 @@ import pytest
 from anaphora.config import overrides
 from anaphora.errors import UserError
 from anaphora.text.tokenizer import vocabulary_for
-from anaphora.training.proposal import Proposal, attempt, propose, steps_of
+from anaphora.training.loop import planned_steps
+from anaphora.training.proposal import Proposal, attempt, propose
 from anaphora.training.recipes import SECTIONS, complete
 from micro_runs import MICRO, arguments, pairs
 
@@ -30,7 +31,7 @@ def test_it_tries_the_model_that_the_whole_corpus_calls_for(tmp_path: Path) -> N
     whole = complete("transformer", OWN, pairs=100_000).training
     assert found.steps == whole.max_steps
     assert found.batch_tokens == 256
-    assert found.updates_timed >= 3
+    assert found.updates_timed >= 1
     assert found.total_seconds == pytest.approx(found.steps * found.seconds_per_update)
     assert 0 < found.seconds_per_update < 5
     assert found.peak_memory > 50_000_000
@@ -47,8 +48,10 @@ def test_the_size_follows_the_corpus_not_the_sample(tmp_path: Path) -> None:
 
 def test_epochs_become_updates() -> None:
     own = overrides(["training.epochs=3", "training.accumulate=2"], SECTIONS)
-    assert steps_of(complete("tiny", own, pairs=1000), 100.0) == 150
-    assert steps_of(complete("tiny", overrides(["training.max_minutes=3"], SECTIONS), pairs=1000), 10.0) is None
+    limits = (own, 150), (overrides(["training.max_minutes=3"], SECTIONS), None)
+    for said, steps in (*limits, (overrides(["training.max_tokens=2000000"], SECTIONS), 200)):
+        config = complete("tiny", said, pairs=1000).training
+        assert planned_steps(config, batches_an_epoch=100.0, tokens_an_epoch=1e6) == steps
 
 
 def test_in_a_process_of_its_own() -> None:

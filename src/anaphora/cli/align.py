@@ -24,11 +24,15 @@ def align(
     target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
     gold: Annotated[Path | None, typer.Option(help="Gold links, i-j sure and i?j possible: prints the AER.")] = None,
     base: Annotated[int, typer.Option(help="What the first word is called in --gold and in links: 0 or 1.")] = 0,
-    split: Annotated[str, typer.Option(help="What a word is: punctuation stands apart, or only whitespace parts.")] = (
-        "punctuation"
-    ),
+    split: Annotated[
+        str, typer.Option(help="What a word is: `punctuation` stands apart, or only `whitespace` parts words.")
+    ] = ("punctuation"),
     method: Annotated[
-        str, typer.Option(help="auto, LAYER.HEAD, LAYER.mean, mean or occlusion, then :reads, then :RULE.")
+        str,
+        typer.Option(
+            help="auto, LAYER.HEAD, LAYER.mean, mean or occlusion; then :predicts or :reads; then :target, :source, "
+            ":intersection, :union or :grow."
+        ),
     ] = "auto",
     line: Annotated[int | None, typer.Option(help="Draw the pair of this line, from 1, here in the terminal.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw that pair (line 1 unless said) as .svg or .png.")] = None,
@@ -96,7 +100,7 @@ def align(
         for one in aligned:
             out.result(one.pharaoh(base=base))
     out.say(f"{'; '.join(named.explain())}; words count from {base} ({split}); chosen because {reason}")
-    out.finish({**document, "alignments": [one.document() for one in aligned]})
+    out.finish({**document, "alignments": [one.document(base=base) for one in aligned] if json else []})
 
 
 def _first(aligned: list[Alignment]) -> str:
@@ -128,6 +132,7 @@ def _show(out: Output, alignment: Alignment, picture: Path | None, base: int) ->
             out.result(alignment.pharaoh(base=base))
         return
     from anaphora.folder import write_bytes
+    from anaphora.inspect.terminal import shown
 
     if picture.suffix.lower() == ".svg":
         from anaphora.inspect.svg import svg
@@ -140,7 +145,7 @@ def _show(out: Output, alignment: Alignment, picture: Path | None, base: int) ->
         write_bytes(picture, content)
         for note in notes:
             out.say(f"warning: {note}")
-    out.result(f"{picture} shows {alignment.source_text} / {alignment.target_text}")
+    out.result(f"{picture} shows {shown(alignment.source_text)} / {shown(alignment.target_text)}")
 
 
 def _compare(

@@ -221,5 +221,8 @@ def _print_cleaned(cleaned: dict[str, Any], console: Console) -> None:
             )
         )
         console.print(Text("\n".join(f"  {file}" for file in files), style="cyan"))
+    if cleaned["left"]:
+        again = f"{cleaned['left']} findings are left: check what was written once more"
+        console.print(Text(again, style="yellow"))
     first = cleaned["files"]["train"]
     console.print(Text(f"Now: {program()} train RUN --source {first[0]} --target {first[1]}"))

@@ -89,7 +89,8 @@ def main() -> NoReturn:
             _close_stdout()
         _complain(str(refused_by_system(error, "the system refused", file=error.filename or "stdout")), 2)
     except (MemoryError, RuntimeError) as error:
-        from anaphora.training.memory import first_line, is_out_of_memory
+        from anaphora.errors import first_line
+        from anaphora.training.memory import is_out_of_memory
 
         if not is_out_of_memory(error):
             raise

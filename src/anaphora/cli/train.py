@@ -32,7 +32,14 @@ def train(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a translator. Repeat the command to continue; raise training.max_steps to go further."""
+    """Train a translator. Repeat the command to continue; raise training.max_steps to go further.
+
+    anaphora train runs/en-de --source train.en --target train.de
+
+    anaphora train runs/en-de --source train.tsv --recipe tiny training.max_minutes=30
+
+    anaphora train runs/mine --from runs/en-de --source my.en --target my.de
+    """
     # until the loop takes over, SIGTERM ends the preparation as Ctrl-C does
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     import dataclasses

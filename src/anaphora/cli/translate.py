@@ -45,7 +45,14 @@ def translate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Translate text, one line in, one line out. --json prints one object with everything."""
+    """Translate text, one line in, one line out. --json prints one object with everything.
+
+    anaphora translate runs/en-de input.txt > output.txt
+
+    echo 'The bank was closed.' | anaphora translate runs/en-de --alignments pharaoh
+
+    anaphora translate runs/en-de input.txt --beam 8 --n-best 3
+    """
     from itertools import repeat
 
     from anaphora import api
@@ -77,8 +84,6 @@ def translate(
         raise UserError(f"--{idle[0].replace('_', '-')} is about sampling, and nothing is sampled", cure="add --sample")
     if alignments not in (None, "pharaoh", "json"):
         raise UserError(f"--alignments {alignments} is no way to write them", cure="use pharaoh or json")
-    if alignments and settings.n_best > 1:
-        raise UserError("only the best translation of a line is aligned", cure="leave out --n-best or --alignments")
     interactive = lines is None and sys.stdin.isatty()
     with nullcontext(None) if interactive else out.bar("translating", None if lines is None else len(lines)) as bar:
         stream = loaded.stream(
@@ -115,15 +120,19 @@ def translate(
 
 
 def _lines(index: int, translation: Any, n_best: int, alignments: str | None = None) -> list[str]:
-    if alignments == "pharaoh":
-        return [f"{translation.text} ||| {translation.alignment.pharaoh()}"]
-    if alignments == "json":
-        import json
+    import json
 
-        return [json.dumps(translation.alignment.document(), ensure_ascii=False)]
-    if n_best == 1:
-        return [translation.text]
-    return [f"{index}\t{rank}\t{c.score:.4f}\t{c.text}" for rank, c in enumerate(translation.n_best, start=1)]
+    lines = []
+    for rank, candidate in enumerate(translation.n_best, start=1):
+        place = f"{index}\t{rank}\t{candidate.score:.4f}\t" if n_best > 1 else ""
+        if alignments == "json":
+            where = {"index": index, "rank": rank, "score": candidate.score} if n_best > 1 else {}
+            lines.append(json.dumps({**where, **candidate.alignment.document()}, ensure_ascii=False))
+        elif alignments == "pharaoh":
+            lines.append(f"{place}{candidate.text} ||| {candidate.alignment.pharaoh()}")
+        else:
+            lines.append(f"{place}{candidate.text}")
+    return lines
 
 
 def _document(translation: Any) -> dict[str, Any]:

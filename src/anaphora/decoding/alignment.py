@@ -25,10 +25,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from anaphora.decoding.links import RULE_MEANING, RULES, Rule, links_of
 from anaphora.decoding.scoring import score
 from anaphora.decoding.search import evaluating
 from anaphora.decoding.translate import Translation, clean, one_line, pad, token_batches
 from anaphora.errors import UserError
+from anaphora.evaluation.alignment import Link, write_pharaoh
 from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import Translator
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
@@ -36,11 +38,8 @@ from anaphora.text.words import Split, TokenWords, Word, split_words
 
 Kind = Literal["attention", "occlusion"]
 Row = Literal["predicts", "reads"]
-Rule = Literal["target", "source", "intersection", "union", "grow"]
 KINDS: tuple[Kind, ...] = ("attention", "occlusion")
 ROWS: tuple[Row, ...] = ("predicts", "reads")
-RULES: tuple[Rule, ...] = ("target", "source", "intersection", "union", "grow")
-Link = tuple[int, int]
 Ids = Sequence[int]
 
 BATCH_TOKENS, BATCH_PAIRS, WINDOW = 2048, 64, 1024
@@ -52,13 +51,6 @@ TRACE_VERSION = 1
 ROW_MEANING = {
     "predicts": "row = the step that predicts the target word",
     "reads": "row = the step that reads the target word",
-}
-RULE_MEANING = {
-    "target": "links: each target word to its best source word",
-    "source": "links: each source word to its best target word",
-    "intersection": "links: where the best of each row and of each column agree",
-    "union": "links: the best of each row and of each column",
-    "grow": "links: where rows and columns agree, grown to their neighbours",
 }
 
 
@@ -75,7 +67,9 @@ class Method:
     rule: Rule = "source"
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS or self.row not in ROWS or self.rule not in RULES:
+        known = self.kind in KINDS and self.row in ROWS and self.rule in RULES
+        numbers = [number for number in (self.layer, self.head) if number is not None]
+        if not known or not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError(f"no such method: {self}")
         if self.head is not None and self.layer is None:
             raise ValueError("a head needs a layer")
@@ -166,10 +160,10 @@ class Alignment:
 
     def pharaoh(self, *, base: int = 0) -> str:
         """Links on one line: "0-0 1-2"."""
-        return " ".join(f"{i + base}-{j + base}" for i, j in self.links)
+        return write_pharaoh(self.links, base=base)
 
-    def document(self) -> dict[str, Any]:
-        """The trace: all there is to draw, as plain data."""
+    def document(self, *, base: int = 0) -> dict[str, Any]:
+        """The trace: all there is to draw, as plain data; `links` count words from `base`."""
 
         def side(words: list[Word]) -> list[dict[str, Any]]:
             return [{"word": word.text, "start": word.start, "end": word.end} for word in words]
@@ -183,8 +177,8 @@ class Alignment:
             "method": {**asdict(self.method), "name": self.method.name, "meaning": self.method.explain()},
             "weights": [[round(value, 5) for value in row] for row in self.weights.tolist()],
             "end_mark": [round(value, 5) for value in self.end_mark.tolist()],
-            "links": [list(link) for link in self.links],
-            "base": 0,
+            "links": [[i + base, j + base] for i, j in self.links],
+            "base": base,
             "problem": self.problem,
         }
 
@@ -208,55 +202,11 @@ class Alignment:
             target=target,
             weights=np.array(document["weights"], dtype=np.float32).reshape(len(target), len(source)),
             end_mark=np.array(document["end_mark"], dtype=np.float32),
-            links=[(i, j) for i, j in document["links"]],
+            links=[(i - document["base"], j - document["base"]) for i, j in document["links"]],
             method=Method(**method),
             split=document["split"],
             problem=document.get("problem"),
         )
-
-
-# -- from weights to links ---------------------------------------------------------------------------------------------
-
-
-def links_of(weights: np.ndarray, rule: Rule) -> list[Link]:
-    """(T, S) -> (source word, target word), sorted. Of equals the first wins; a word of weight zero has no link."""
-    weights = np.round(weights.astype(np.float64), 5)  # differences below that are rounding, and ties go by order
-    if not weights.size:
-        return []
-    rows = [(s, t) for t, s in enumerate(weights.argmax(axis=1).tolist()) if weights[t, s] > 0]
-    columns = [(s, t) for s, t in enumerate(weights.argmax(axis=0).tolist()) if weights[t, s] > 0]
-    return sorted(by_rule(set(rows), set(columns), weights, rule))
-
-
-def by_rule(rows: set[Link], columns: set[Link], weights: np.ndarray, rule: Rule) -> set[Link]:
-    """The links of a rule, from the best of each row and the best of each column."""
-    if rule == "target":
-        return rows
-    if rule == "source":
-        return columns
-    if rule == "union":
-        return rows | columns
-    links = rows & columns
-    if rule == "grow":
-        _grow(links, (rows | columns) - links, weights)
-    return links
-
-
-def _grow(links: set[Link], candidates: set[Link], weights: np.ndarray) -> None:
-    """Koehn's grow-diag: add what touches a link, also at a corner, as long as it gives a word its first one."""
-    order = sorted(candidates, key=lambda link: (-weights[link[1], link[0]], link))
-    sources, targets = {s for s, _ in links}, {t for _, t in links}
-    grown = True
-    while grown:
-        grown = False
-        for s, t in order:
-            if (s, t) in links or (s in sources and t in targets):
-                continue
-            if any((s + a, t + b) in links for a in (-1, 0, 1) for b in (-1, 0, 1)):
-                links.add((s, t))
-                sources.add(s)
-                targets.add(t)
-                grown = True
 
 
 # -- from tokens to words ----------------------------------------------------------------------------------------------
@@ -481,12 +431,15 @@ def align_translations(
     split: Split = "punctuation",
     window: int = WINDOW,
 ) -> Iterator[Translation]:
-    """The same translations, lazily and in order, each with its `alignment`: from the ids the model read and said."""
+    """The same translations, lazily and in order, each candidate with its `alignment`: from the ids read and said."""
     maker, translations = Pairs(source_tokenizer, target_tokenizer, split), iter(translations)
     while block := list(islice(translations, window)):
-        pairs = [maker.of(t.source, t.text, list(t.token_ids)) for t in block]
-        for translation, alignment in zip(block, align(model, pairs, method, split)):
-            translation.alignment = alignment
+        said = [(translation, candidate) for translation in block for candidate in translation.n_best]
+        pairs = [maker.of(translation.source, one.text, list(one.token_ids)) for translation, one in said]
+        for (_, candidate), alignment in zip(said, align(model, pairs, method, split)):
+            candidate.alignment = alignment
+        for translation in block:
+            translation.alignment = translation.n_best[0].alignment
             yield translation
 
 

@@ -22,16 +22,15 @@ import numpy as np
 from anaphora.decoding.alignment import (
     BATCH_TOKENS,
     ROWS,
-    RULES,
     Method,
     Pair,
     Pairs,
     attention_maps,
-    by_rule,
     cross_attentions,
     normalise,
     to_words,
 )
+from anaphora.decoding.links import RULES, by_rule
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment, alignment_error_rate
 from anaphora.folder import DATA, write_json
@@ -77,18 +76,20 @@ def choose_method(
     """The candidate whose links on these pairs disagree least with the teacher; the first of equals."""
     stand_in = [_stand_in(pair, teacher) for pair in pairs]
     candidates: dict[Method, list[set[tuple[int, int]]]] = defaultdict(lambda: [set() for _ in pairs])
-    # One pair after the other, so that the maps of all layers and heads are never in memory for all pairs.
     paths = cross_attentions(model)
-    words: dict[int, np.ndarray] = {}
+    words: dict[int, np.ndarray] = {}  # of pairs whose pieces have not all come: never the maps of all pairs at once
     shares, spans = [pair.target_share() for pair in pairs], [list(pair.spans()) for pair in pairs]
+    waiting = [len(pieces) for pieces in spans]
     seen = attention_maps(model, pairs, paths, None, mean=False, batch_tokens=batch_tokens)
     for number, piece, weights in seen:  # (L, H, T + 1, S + 1)
         both = np.stack([weights[:, :, :-1], weights[:, :, 1:]])  # (2, L, H, T, S + 1): predicts, reads
         source, target = spans[number][piece]
         found = to_words(both, source, target, shares[number], len(pairs[number].source)).astype(np.float32)
         words[number] = words[number] + found if number in words else found
-    for number, maps in words.items():
-        methods, weights = _candidates(maps)  # weights (candidates, T, S)
+        waiting[number] -= 1
+        if waiting[number]:
+            continue
+        methods, weights = _candidates(words.pop(number))  # weights (candidates, T, S)
         if not weights.size:
             continue
         weights = np.round(weights.astype(np.float64), 5)  # as in `links_of`, but all at once
@@ -155,6 +156,8 @@ def choose_on(
     batch_tokens: int = BATCH_TOKENS,
 ) -> Choice:
     """Choose on held-out text, IBM-1 taught by training text; where little was held out, on training text as well."""
+    if not cross_attentions(model):
+        return Choice(Method(kind="occlusion"), None, "the model has no attention over the source")
     compared = [] if valid is None else corpus_pairs(valid, HELD_OUT_PAIRS)
     what = f"{len(compared):,} held-out pairs"
     if len(compared) < FEW_PAIRS:
@@ -186,9 +189,12 @@ def choose_for_folder(
     """What was chosen at the end of training; else chosen now, if the run's text is there; else a sensible default."""
     choice = read_choice(folder)
     if choice is not None:
+        try:
+            choice.method.check(model)
+        except UserError as error:
+            cure = "delete the file: the method is then chosen anew"
+            raise UserError(f"does not fit the model: {error.what}", file=folder / FILE, cure=cure) from None
         return choice
-    if not cross_attentions(model):
-        return Choice(Method(kind="occlusion"), None, "the model has no attention over the source")
     if (folder / DATA / "manifest.json").is_file():
         with suppress(UserError):  # text of an interrupted preparation, a folder one may not write to
             prepared = open_prepared(folder / DATA)
@@ -196,6 +202,8 @@ def choose_for_folder(
             write_choice(folder, choice)
     if choice is not None:
         return choice
+    if not cross_attentions(model):
+        return Choice(Method(kind="occlusion"), None, "the model has no attention over the source")
     if guided is not None:
         layer = max(len(cross_attentions(model)) - 2, 0) if guided[0] is None else guided[0]
         method = Method(layer=layer, head=guided[1], rule="intersection")
@@ -215,7 +223,7 @@ def read_choice(folder: Path) -> Choice | None:
             return None
         method = {key: value for key, value in document["method"].items() if key != "name"}
         return Choice(Method(**method), document.get("disagreement_with_ibm1"), str(document["reason"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -53,6 +53,10 @@ class Candidate:
     """Each token as the vocabulary names it, with its log-probability; end marks included."""
     finished: bool
     """Whether it ended by itself (every piece of it), instead of being cut off at the length limit."""
+    token_ids: list[tuple[list[int], list[int]]] = field(default_factory=list)
+    """For each piece, what the model read and what it said, without marks."""
+    alignment: Alignment | None = None
+    """Which source words each word came from, where asked for."""
 
 
 @dataclass
@@ -262,7 +266,9 @@ def _join(
         ranks = max((len(part.hypotheses) for part in parts), default=1)
         n_best = [
             # A piece with fewer candidates than its neighbours lends its best one.
-            _candidate([p.hypotheses[rank if rank < len(p.hypotheses) else 0] for p in parts], tokenizer, config)
+            _candidate(
+                [(p.ids, p.hypotheses[rank if rank < len(p.hypotheses) else 0]) for p in parts], tokenizer, config
+            )
             for rank in range(ranks)
         ]
         n_best[1:] = sorted(n_best[1:], key=lambda c: (not c.finished, -c.score)) if len(parts) > 1 else n_best[1:]
@@ -276,11 +282,13 @@ def _join(
             finished=best.finished,
             n_best=n_best,
             pieces=max(1, len(parts)),
-            token_ids=[(part.ids, part.hypotheses[0].tokens) for part in parts],
+            token_ids=best.token_ids,
         )
 
 
-def _candidate(parts: list[Hypothesis], tokenizer: Tokenizer, config: DecodingConfig) -> Candidate:
+def _candidate(pieces: list[tuple[list[int], Hypothesis]], tokenizer: Tokenizer, config: DecodingConfig) -> Candidate:
+    """pieces: what was read, and what was said of it."""
+    parts = [said for _, said in pieces]
     texts = [one_line(tokenizer.decode(part.tokens)) for part in parts]
     token_scores: list[tuple[str, float]] = []
     for part in parts:
@@ -294,6 +302,7 @@ def _candidate(parts: list[Hypothesis], tokenizer: Tokenizer, config: DecodingCo
         log_probability=total,
         token_scores=token_scores,
         finished=all(part.finished for part in parts),
+        token_ids=[(ids, said.tokens) for ids, said in pieces],
     )
 
 

@@ -145,5 +145,5 @@ def check_range(
                     f"{base}",
                     file=file,
                     line=number,
-                    cure=f"try {other}--split whitespace if the text was tokenised beforehand",
+                    cure=f"try {other}--split whitespace if the text was tokenised beforehand, punctuation if not",
                 )

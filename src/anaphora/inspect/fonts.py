@@ -95,7 +95,8 @@ def _files(folder: Path) -> list[Path]:
         Path(where) / name
         for where, _, names in os.walk(folder)
         for name in sorted(names)
-        if name.lower().endswith((".ttf", ".otf", ".ttc"))
+        # the last resort has a box for every character there is, which is what is to be avoided
+        if name.lower().endswith((".ttf", ".otf", ".ttc")) and not name.lower().startswith("lastresort")
     ]
 
 

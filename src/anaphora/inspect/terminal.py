@@ -90,6 +90,11 @@ def _emoji(text: str) -> bool:
     return flag or (len(text) > 1 and ("\ufe0f" in text or any("\U0001f3fb" <= c <= "\U0001f3ff" for c in text[1:])))
 
 
+def shown(text: str, room: int = 60) -> str:
+    """A text that a terminal may be given: no control characters, and not endless."""
+    return _cut(text, room)
+
+
 def _cut(text: str, room: int) -> str:
     """At most so many columns, the cut shown by an ellipsis; control characters become visible."""
     text = "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in text)

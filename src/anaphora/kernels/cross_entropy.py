@@ -59,11 +59,11 @@ class _CrossEntropy(torch.autograd.Function):
         for start in range(0, len(labels), rows):
             here = slice(start, start + rows)
             chunks = [half[here].float() for half in readings]
-            real = (labels[here] != ignore).unsqueeze(1)  # (n, 1)
+            padding = (labels[here] == ignore).unsqueeze(1)  # (n, 1)
             losses, gradients = _walk(chunks, labels[here, None], smoothing, consistency, with_gradient=wanted)
-            total += (losses * real).sum()
+            total += losses.masked_fill(padding, 0.0).sum()  # not times zero: what stands there may be infinite
             for part, values in zip(parts, gradients):
-                part[here] = values.mul_(real)
+                part[here] = values.masked_fill_(padding, 0.0)
         ctx.gradient = gradient
         return total
 

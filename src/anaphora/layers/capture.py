@@ -95,7 +95,8 @@ class _Recorder:
             if self.seen.gradients:
                 return tensor
             # a cache that grows in place must not change what was seen
-            return tensor.detach().clone() if tensor._is_view() else tensor.detach()
+            # (in inference mode nobody knows what is a view)
+            return tensor.detach().clone() if tensor._is_view() or tensor.is_inference() else tensor.detach()
 
         kept = keep(weights)
         dropped_kept = kept if dropped is weights else keep(dropped)
@@ -122,6 +123,8 @@ def capture(
     graph and no model.
     """
     known = attention_layers(model)
+    if not known:
+        raise ValueError("this module holds no MultiHeadAttention, so there is nothing to capture")
     patterns = [layers] if isinstance(layers, str) else list(layers)
     for pattern in patterns:
         if not any(fnmatchcase(path, pattern) for path in known):

@@ -114,8 +114,8 @@ class Translator(nn.Module):
         self, tokens: Tensor, state: DecoderState, *, attention: bool = False
     ) -> tuple[Tensor, DecoderState, Tensor | None]:
         """The last token of each row (R,) -> log-probabilities of the next (R, V), the state after it, and, where
-        asked and able, how much each row looked at each source token (R, S). What is returned stays the model's: the
-        search never writes to it."""
+        asked and able, how much each row looked at each source token (R, S). The log-probabilities are new, contiguous
+        and float32 at every step: the search writes into them."""
         raise NotImplementedError
 
     def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:

@@ -139,7 +139,7 @@ class TransformerDecoder(nn.Module):
             # laid out as every step's products want them, once
             kept[f"key{number}"], kept[f"value{number}"] = key.contiguous(), value.contiguous()
             for name in (f"said_key{number}", f"said_value{number}"):
-                kept[name] = memory.new_zeros(batch, self.key_value_heads, max_length * beam, self.head_dim)
+                kept[name] = key.new_zeros(batch, self.key_value_heads, max_length * beam, self.head_dim)
         past = {
             "position": torch.zeros(batch * beam, dtype=torch.long, device=memory.device),
             "ancestors": torch.full((batch * beam, max_length), -1, device=memory.device),  # -1: not there yet

@@ -182,7 +182,8 @@ class Batches:
         return batch
 
     def _widest(self, width: int) -> int:
-        return min(int(width * self.growth), max(width, self.max_length))
+        widest = min(int(width * self.growth), max(width, self.max_length))
+        return max(width, widest if widest == self.max_length else widest // self.multiple * self.multiple)
 
     def _height(self, rows: np.ndarray) -> int:
         """How many rows a batch of these has, with those that fill it up."""

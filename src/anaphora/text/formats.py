@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from anaphora.errors import UserError, nearest, refused_by_system
+from anaphora.errors import UserError, first_line, nearest, refused_by_system
 
 BLOCK = 1 << 20  # bytes read at a time
 LONGEST_LINE = 1 << 28  # bytes: a file with a longer one is no text, and would fill the memory
@@ -257,14 +257,15 @@ def _one_line(text: str, notes: Counter[str]) -> str:
 # -- bytes to lines ----------------------------------------------------------------------------------------------------
 
 
-def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
-    """Lines of UTF-8, parted at line feeds only; a last line without one counts like the others."""
-    number, first = 0, True
+def whole_lines(where: Place) -> Iterator[tuple[bytes, bool]]:
+    """Blocks of complete lines as bytes, parted at line feeds only, without the last feed; and whether there was one.
+    A last line without a feed counts like the others."""
+    number = 0
     rest: list[bytes] = []  # the beginning of a line whose end has not been read yet
     with reading(where.path), opened(where.path) as stream:
-        while True:
-            block = stream.read(BLOCK)
-            if block and b"\n" not in block:
+        while block := stream.read(BLOCK):
+            ended, feed, begun = block.rpartition(b"\n")
+            if not feed:
                 rest.append(block)
                 if len(rest) * BLOCK > LONGEST_LINE and sum(map(len, rest)) > LONGEST_LINE:
                     raise UserError(
@@ -274,22 +275,29 @@ def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
                         cure="check that this is a text file, one sentence a line",
                     )
                 continue
-            ended, _, begun = block.rpartition(b"\n")
             whole, rest = b"".join((*rest, ended)), [begun] if begun else []
-            if not block and not whole:
+            number += whole.count(b"\n") + 1
+            yield whole, True
+    if rest:
+        yield b"".join(rest), False
+
+
+def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
+    """Lines of UTF-8, without what editors add."""
+    number, first = 0, True
+    for whole, ended in whole_lines(where):
+        if first and whole.startswith(b"\xef\xbb\xbf"):
+            whole = whole[3:]
+            notes["bom"] += 1
+            if not whole and not ended:
                 return
-            if first and whole.startswith(b"\xef\xbb\xbf"):
-                whole = whole[3:]
-                notes["bom"] += 1
-                if not block and not whole:
-                    return
-            first = False
-            lines = _decode(whole, where.path, number).split("\n")
-            if b"\r" in whole:
-                notes["crlf"] += sum(line.endswith("\r") for line in lines)
-                lines = [line.removesuffix("\r") for line in lines]
-            number += len(lines)
-            yield from lines
+        first = False
+        lines = _decode(whole, where.path, number).split("\n")
+        if b"\r" in whole:
+            notes["crlf"] += sum(line.endswith("\r") for line in lines)
+            lines = [line.removesuffix("\r") for line in lines]
+        number += len(lines)
+        yield from lines
 
 
 def _decode(block: bytes, path: Path, before: int) -> str:
@@ -301,8 +309,26 @@ def _decode(block: bytes, path: Path, before: int) -> str:
             f"byte {error.start - start + 1} of this line (0x{block[error.start]:02X}) is not UTF-8",
             file=path,
             line=before + block.count(b"\n", 0, error.start) + 1,
-            cure=f"convert the file: iconv -f LATIN1 -t UTF-8 {path.name} (with the encoding it has)",
+            cure=encoding_cure(block, path.name),
         ) from error
+
+
+def encoding_cure(block: bytes, name: str) -> str:
+    """What to do with a file of which this beginning is not all UTF-8. Converting a file that is UTF-8 but for some
+    lines would spoil all the others."""
+    if block[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return f"this looks like UTF-16; convert the file: iconv -f UTF-16 -t UTF-8 {name}"
+    if any(not line.isascii() and _is_utf8(line) for line in block.split(b"\n")):
+        return "other lines are UTF-8, so mend or drop this one; `anaphora check --write-clean` drops such lines"
+    return f"convert the file: iconv -f LATIN1 -t UTF-8 {name} (with the encoding it has)"
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def opened(path: Path) -> Any:
@@ -313,11 +339,6 @@ def opened(path: Path) -> Any:
     if suffix == ".xz":
         return lzma.open(path, "rb")
     return pa.input_stream(str(path), compression="zstd") if suffix == ".zst" else path.open("rb")
-
-
-def first_line(error: Exception) -> str:
-    """What a library says of a file, without the pages that some add."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 @contextmanager

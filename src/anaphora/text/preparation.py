@@ -88,7 +88,7 @@ def prepare(
     """
     folder = Path(folder)
     tokenizer = TokenizerConfig() if tokenizer is None else tokenizer
-    _check(sides, valid_sides, hold_out, max_length)
+    check_request(sides, valid_sides, hold_out, max_length)
     there = (folder / "manifest.json").exists()
     hold_out = 0 if valid_sides else hold_out
     keep = tokenizer_lines if isinstance(tokenizer, TokenizerConfig) and not (there and on_change == "raise") else 0
@@ -116,11 +116,7 @@ def prepare(
     if survey.rows < FEWEST:
         what = "there is no text in this corpus" if not survey.rows else f"this corpus has {survey.rows} line only"
         raise UserError(what, file=first, cure="give it at least two lines; a useful model needs thousands")
-    for side, other in combinations(sides, 2):
-        if sides[side] == sides[other] and all(place(name, side).format == "text" for name in sides[side]):
-            raise UserError(
-                f"is given as {side} and as {other}", file=sides[side][0], cure=f"name the file of the {other} text"
-            )
+    refuse_one_file_twice(sides)
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = train_tokenizers(tokenizer, survey.lines, survey.rows, progress)
     if folder.exists() and not there:
@@ -406,7 +402,17 @@ def _changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return changed
 
 
-def _check(sides: Sides, valid_sides: Sides | None, hold_out: int | None, max_length: int) -> None:
+def refuse_one_file_twice(sides: Sides) -> None:
+    """A plain text cannot be both sides of a corpus."""
+    for side, other in combinations(sides, 2):
+        if sides[side] == sides[other] and all(place(name, side).format == "text" for name in sides[side]):
+            raise UserError(
+                f"is given as {side} and as {other}", file=sides[side][0], cure=f"name the file of the {other} text"
+            )
+
+
+def check_request(sides: Sides, valid_sides: Sides | None, hold_out: int | None, max_length: int) -> None:
+    """What can be refused before any text is read."""
     if not sides or not all(sides.values()):
         named = ", ".join(side for side, files in sides.items() if not files) or "source and target"
         raise UserError(f"no files are given for {named}", cure="name them: data.source=… data.target=…")

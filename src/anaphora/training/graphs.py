@@ -50,8 +50,16 @@ class Recording:
 class GraphedLearning:
     """`learn`, recorded for each shape of batch at its second appearance, replayed from then on."""
 
-    def __init__(self, learn: Learn, parameters: Iterable[nn.Parameter], device: torch.device) -> None:
+    def __init__(
+        self,
+        learn: Learn,
+        parameters: Iterable[nn.Parameter],
+        device: torch.device,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self.learn = learn
+        self.say = say
+        self.most = MOST_GRAPHS
         self.device = device
         self.seen: set[tuple[Any, ...]] = set()
         self.recordings: dict[tuple[Any, ...], Recording] = {}
@@ -64,8 +72,10 @@ class GraphedLearning:
         tensors = tensors_of(batch)
         shape = tuple((name, *tensor.shape) for name, tensor in tensors.items())
         recording = self.recordings.get(shape)
-        if recording is None and shape in self.seen and len(self.recordings) < MOST_GRAPHS:
-            recording = self.recordings[shape] = self.record(batch)
+        if recording is None and shape in self.seen and len(self.recordings) < self.most:
+            recording = self.try_record(batch)
+            if recording is not None:
+                self.recordings[shape] = recording
         if recording is None:
             self.seen.add(shape)
             # on the recording stream: whatever a first pass sets up (handles, workspaces) is there when recording
@@ -79,6 +89,16 @@ class GraphedLearning:
         recording.tokens.fill_(tokens)
         recording.graph.replay()
         return recording.loss.clone()  # the next replay writes there again
+
+    def try_record(self, batch: Any) -> Recording | None:
+        """Graphs keep memory of their own, so they may not fit where the kernels alone do: then no more of them."""
+        try:
+            return self.record(batch)
+        except torch.OutOfMemoryError:
+            self.most = 0
+            torch.cuda.empty_cache()
+            self.say(f"no memory for more CUDA graphs: going on with {len(self.recordings)}, other batches by kernels")
+            return None
 
     def record(self, batch: Any) -> Recording:
         """Nothing is computed here: kernels are noted down instead of run."""

@@ -120,7 +120,8 @@ class Trainer:
                 f"training.schedule={config.schedule} must know where the run ends",
                 cure="set training.max_steps, training.epochs, training.max_tokens or training.max_minutes",
             )
-        self.forward: Forward = self.maybe_compile()
+        self.compiled = self.maybe_compile()
+        self.forward: Forward = self.model
         self.graphs: GraphedLearning | None = None
 
     # What a run does -------------------------------------------------------------------------------------------------
@@ -131,7 +132,9 @@ class Trainer:
         if self.over() is None:
             self.probe()
             if graphs_pay(self.config, self.device):
-                self.graphs = GraphedLearning(self.learn_by_kernels, self.model.parameters(), self.device)
+                self.graphs = GraphedLearning(
+                    self.learn_by_kernels, self.model.parameters(), self.device, self.reporter.message
+                )
         self.reporter.start(self.progress, self.total)
         began, before = time.monotonic(), self.progress.seconds
         try:
@@ -232,8 +235,12 @@ class Trainer:
     def validate(self) -> Validation:
         assert self.validator is not None
         averaged: AbstractContextManager[None] = self.ema.in_place() if self.ema is not None else nullcontext()
-        with averaged, torch.compiler.set_stance("force_eager"):  # what is compiled is compiled for learning
+        with averaged, self.uncompiled():
             return self.validator(self.model, autocast=self.autocast())
+
+    def uncompiled(self) -> AbstractContextManager[Any]:
+        """For validation: what is compiled is compiled for learning. (Asking torch costs a second, so not in vain.)"""
+        return torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
 
     def over(self) -> str | None:
         """Why there is nothing more to do, or None."""
@@ -255,14 +262,9 @@ class Trainer:
 
     def planned_steps(self) -> int | None:
         """How many updates the limits allow, as far as that is known before starting."""
-        plans = [] if self.config.max_steps is None else [self.config.max_steps]
-        if self.config.epochs is not None:
-            plans.append(math.ceil(self.config.epochs * self.batches.count(0) / self.config.accumulate))
-        if self.config.max_tokens is not None:
-            corpus = self.batches.corpus
-            an_epoch = int(corpus.lengths[:, corpus.sides.index(self.objective.side)].sum()) + len(corpus)
-            plans.append(math.ceil(self.config.max_tokens / an_epoch * self.batches.count(0) / self.config.accumulate))
-        return min(plans, default=None)
+        corpus = self.batches.corpus
+        tokens = int(corpus.lengths[:, corpus.sides.index(self.objective.side)].sum()) + len(corpus)
+        return planned_steps(self.config, batches_an_epoch=self.batches.count(0), tokens_an_epoch=tokens)
 
     def autocast(self) -> AbstractContextManager[None]:
         kind, precision = self.device.type, self.config.precision
@@ -270,16 +272,17 @@ class Trainer:
             precision = "bf16" if kind == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
         return torch.autocast(kind, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
-    def maybe_compile(self) -> Forward:
+    def maybe_compile(self) -> bool:
         """Compile each block of the model's stacks (torch.compile). Blocks of one kind share their code, so this takes
         seconds where compiling the whole model takes minutes; still, only a long run on a GPU wins it back."""
         wanted = self.config.compile
         pays = self.device.type == "cuda" and (self.total or 0) >= COMPILE_PAYS_FROM
-        if wanted == "on" or (wanted == "auto" and pays):
-            for stack in (part for part in self.model.modules() if isinstance(part, nn.ModuleList)):
-                for block in stack:
-                    block.compile(dynamic=True)
-        return self.model
+        if wanted == "off" or (wanted == "auto" and not pays):
+            return False
+        for stack in (part for part in self.model.modules() if isinstance(part, nn.ModuleList)):
+            for block in stack:
+                block.compile(dynamic=True)
+        return True
 
     def probe(self) -> None:
         """The largest batch, forward and backward, before anything else."""
@@ -319,4 +322,14 @@ class Trainer:
 
 
 COMPILE_PAYS_FROM = 20_000
-"""Updates; a careful guess from one H200 (docs/lab-notes.md, "When compiling pays")."""
+"""Updates; on one H200 it paid from about 14,000 on (docs/lab-notes.md, "Compiling blocks instead of the model")."""
+
+
+def planned_steps(config: TrainingConfig, *, batches_an_epoch: float, tokens_an_epoch: float) -> int | None:
+    """Updates until the first of the limits that can be counted in updates; None if there is none."""
+    plans = [] if config.max_steps is None else [config.max_steps]
+    if config.epochs is not None:
+        plans.append(math.ceil(config.epochs * batches_an_epoch / config.accumulate))
+    if config.max_tokens is not None:
+        plans.append(math.ceil(config.max_tokens / tokens_an_epoch * batches_an_epoch / config.accumulate))
+    return min(plans, default=None)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, first_line
 from anaphora.text.batches import Batch
 
 
@@ -18,10 +18,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(
         words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
     )
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def first_rows(batch: Batch, rows: int) -> Batch:
@@ -41,7 +37,8 @@ def try_largest(largest: Batch, learn: Callable[[Batch], None], *, accumulate: i
     random = torch.get_rng_state()
     random_cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     try:
-        rows, first = len(largest.rows), None
+        all_rows = len(next(iter(largest.tokens.values())))  # with those that only fill it up
+        rows, first = all_rows, None
         while True:
             try:
                 learn(first_rows(largest, rows))
@@ -59,10 +56,10 @@ def try_largest(largest: Batch, learn: Callable[[Batch], None], *, accumulate: i
                     cure="take a smaller model (--recipe tiny) or shorter sentences (data.max_length=100)",
                 )
             rows //= 2
-        if rows < len(largest.rows):
+        if rows < all_rows:
             # a corpus smaller than batch_tokens makes smaller batches: count what this one holds
-            held = len(largest.rows) * max(tokens.shape[1] for tokens in largest.tokens.values())
-            parts = -(-len(largest.rows) // rows)
+            held = all_rows * max(tokens.shape[1] for tokens in largest.tokens.values())
+            parts = -(-all_rows // rows)
             raise UserError(
                 f"the largest batch ({held} tokens) does not fit in memory ({first})",
                 cure=f"set training.batch_tokens={held // parts} training.accumulate={accumulate * parts}, "

@@ -25,6 +25,7 @@ class TranslationBatch:
     labels: Tensor  # (B, T), … EOS without the first token: what it should say, PAD where nothing
     tokens: int  # real labels, known on the host
     source_tokens: int
+    rows: int  # without those that only fill the batch up
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device) -> TranslationBatch:
@@ -39,7 +40,8 @@ class TranslationBatch:
             target=send(target[:, :-1].copy()),
             labels=send(target[:, 1:].copy()),
             tokens=int((batch.lengths["target"] - 1).sum()),
-            source_tokens=int(batch.lengths["source"][: len(batch)].sum()),  # without rows that only fill up
+            source_tokens=int(batch.lengths["source"][: len(batch)].sum()),
+            rows=len(batch),
         )
 
 
@@ -97,6 +99,6 @@ class TranslationObjective:
         return cross_entropy(logits, batch.labels, smoothing=self.smoothing, consistency=self.consistency, ignore=PAD)
 
     def flops(self, model: Translator, batch: TranslationBatch) -> float:
-        rows = batch.source.shape[0]
-        once = model.flops(batch.source_tokens, batch.tokens, batch.source_tokens / rows, batch.tokens / rows)
+        lengths = batch.source_tokens / batch.rows, batch.tokens / batch.rows
+        once = model.flops(batch.source_tokens, batch.tokens, *lengths)
         return 2 * once if self.consistency else once

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge
-from anaphora.errors import UserError
+from anaphora.errors import UserError, first_line
 from anaphora.text.preparation import HOLD_OUT_LIMIT
 from anaphora.text.tokenizer import vocabulary_for
-from anaphora.training.recipes import Document, RunConfig, complete
+from anaphora.training.recipes import Document, complete
 
 if TYPE_CHECKING:
     from anaphora.text.checking.check import Part
@@ -78,7 +78,13 @@ def propose(
             (folder / side).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
         request = {"recipe": recipe, "own": own, "pairs": pairs, "text_bytes": text_bytes, "device": device}
         (folder / "request.json").write_text(json.dumps({**request, "seconds": seconds or SECONDS}), encoding="utf-8")
-        command = [sys.executable, "-m", "anaphora.training.proposal", str(folder)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "anaphora.training.proposal",
+            str(folder),
+        ]  # -P: not the user's own random.py
         child = subprocess.run(command, capture_output=True, text=True)
         try:
             answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
@@ -106,22 +112,13 @@ def propose_for(part: Part, recipe: str, own: Document, *, held_out: bool, devic
     return propose(recipe, own, max(pairs, 1), (sample[0], sample[1]), text_bytes=text_bytes, device=device)
 
 
-def steps_of(config: RunConfig, batches_an_epoch: float) -> int | None:
-    """Updates that the limits allow, as far as they are known."""
-    training = config.training
-    plans = [] if training.max_steps is None else [float(training.max_steps)]
-    if training.epochs is not None:
-        plans.append(training.epochs * batches_an_epoch / training.accumulate)
-    return round(min(plans)) if plans else None
-
-
 def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     """In the child: prepare, build, probe, update, measure."""
     import torch
 
     from anaphora.device import choose_device, describe_device
     from anaphora.text.preparation import prepare
-    from anaphora.training.loop import COMPILE_PAYS_FROM
+    from anaphora.training.loop import COMPILE_PAYS_FROM, planned_steps
     from anaphora.training.run import Run
     from anaphora.training.settling import longest
 
@@ -156,10 +153,11 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     usual = config.training.accumulate * an_epoch / trainer.batches.count(0)
     update_seconds = seconds / tokens * usual
     share = len(prepared.train) / pairs
-    steps = steps_of(config, trainer.batches.count(0) / share)
+    batches = trainer.batches.count(0) / share
+    steps = planned_steps(config.training, batches_an_epoch=batches, tokens_an_epoch=an_epoch / share)
     notes = []
     if device.type == "cuda":
-        peak = torch.cuda.max_memory_allocated(device)
+        peak = torch.cuda.max_memory_reserved(device)
         if config.training.compile == "on" or (config.training.compile == "auto" and (steps or 0) >= COMPILE_PAYS_FROM):
             notes.append("the run will be compiled, which was not tried here: updates will be faster")
     else:
@@ -231,7 +229,7 @@ def _peak_memory() -> int:
 
 
 def main(folder: Path) -> None:
-    from anaphora.training.memory import first_line, is_out_of_memory
+    from anaphora.training.memory import is_out_of_memory
 
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     try:

@@ -85,7 +85,7 @@ def load_recipe(name: str) -> Document:
         raise UserError("there is no such recipe file", file=path, cure=f"or a name: {', '.join(recipe_names())}")
     document = read_yaml(path)
     RunConfig.read(document, file=str(path))  # a mistake in a recipe is named by its file
-    return document
+    return {section: content for section, content in document.items() if content is not None}
 
 
 def sized_to(pairs: int, recipe: Document) -> Document:
@@ -168,6 +168,9 @@ def complete(
     document = merge(sized, chosen, own)
     if "consistency" not in said and not has_dropout(RunConfig.read(document)):
         document["training"]["consistency"] = 0.0  # two draws of no dropout are the same
+    training = document["training"]
+    if "schedule" not in said and all(training.get(limit) is None for limit in LIMITS[:-1]):
+        training["schedule"] = "inverse-sqrt"  # cosine must know where the run ends
     shared = document.get("tokenizer", {}).get("shared", True)
     if not shared and "tie" not in own.get("model", {}) and start is None:
         document.setdefault("model", {})["tie"] = "target"  # two vocabularies cannot share one table

@@ -15,7 +15,7 @@ import torch
 
 from anaphora.config import merge
 from anaphora.device import choose_device, describe_device, peak_flops
-from anaphora.errors import CURES, UserError, refused_by_system
+from anaphora.errors import CURES, UserError, first_line, refused_by_system
 from anaphora.folder import (
     CONFIG,
     DATA,
@@ -40,7 +40,7 @@ from anaphora.training.card import write_card
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
 from anaphora.training.graphs import MULTIPLE, graphs_pay
 from anaphora.training.loop import Trainer
-from anaphora.training.memory import first_line, is_out_of_memory
+from anaphora.training.memory import is_out_of_memory
 from anaphora.training.objective import Objective, TranslationObjective
 from anaphora.training.recipes import RunConfig, load_recipe
 from anaphora.training.reporting import RunReporter, describe, short
@@ -111,6 +111,8 @@ def train(request: Request, console: Console | None = None) -> Outcome:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
+        if fresh:
+            discard_empty(folder)
         raise UserError(
             f"memory ran out ({first_line(error)})",
             file=folder,
@@ -153,7 +155,8 @@ class Run:
         progress = trainer.fit()
         reason = trainer.over() or "done"
         if read_metrics(self.folder).get("finished_step") != progress.step:
-            self.finish(trainer, progress)
+            with trainer.uncompiled():
+                self.finish(trainer, progress)
         metrics = read_metrics(self.folder)
         return Outcome(
             folder=self.folder,

@@ -18,7 +18,7 @@ from anaphora.models import build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.batches import GROWTH
-from anaphora.text.preparation import Prepared, prepare
+from anaphora.text.preparation import Prepared, check_request, prepare
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Checkpoints
 from anaphora.training.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
@@ -67,6 +67,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
         text = differences(_text_settings(saved), _text_settings(asked.document()))
         refuse(folder, text, force=request.force)
     if saved is None and not (folder / DATA).exists():
+        check_request(asked.data.sides(), asked.data.valid_sides(), asked.data.hold_out, longest(asked))
         warn(asked, reporter)
     # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
     keeper = folder if saved is not None else request.start_from

@@ -113,23 +113,32 @@ class Check:
                 found = {problem: list(numbers) for problem, numbers in side.problems.items()}
                 for number, text in enumerate(side.lines):
                     encoding.look(number, text, found)
+                if side is not part.source and side.files == part.source.files:
+                    found.pop("bom", None)  # two columns of one table: told of the first
                 for problem, numbers in found.items():
                     self.tell(part, problem, numbers, side)
                 self.progress("characters", 1, None)
 
     def emptiness(self) -> None:
         for part in self.two_sided():
-            empty, same = [], []
+            empty: tuple[list[int], list[int]] = [], []
+            same: list[int] = []
             for number, (source, target) in enumerate(zip(part.source.lines, part.target.lines)):
                 if not source.strip() or not target.strip():
-                    empty.append(number)
+                    empty[bool(source.strip())].append(number)
                 elif source.strip() == target.strip() and any(map(str.isalpha, source)):
                     same += [] if part.misplaced(number) else [number]
-            self.tell(part, "empty", empty)
-            if part.name == "train" and len(empty) == len(part):  # nothing is left to learn from
+            for side, numbers in zip(part.sides, empty):
+                self.tell(part, "empty", numbers, side)
+            if part.name == "train" and sum(map(len, empty)) == len(part):  # nothing is left to learn from
                 self.findings[-1].stops = True
-            if 2 * len(same) <= len(part):  # a corpus of copies is one by intent
+            if 2 * len(same) <= len(part):
                 self.tell(part, "identical", same, part.target)
+            else:  # a corpus of copies may be one by intent: told once, and never dropped
+                (file, line), names = part.target.where(same[0]), " and ".join(side.files[0] for side in part.sides)
+                message = f"{len(same):,} of {len(part):,} pairs have the same text on both sides"
+                cure = f"look whether {names} are the files that are meant; a model learns to copy from them"
+                self.findings.append(Finding("language", "copies", file, line, message, cure, count=len(same)))
 
     def repetitions(self) -> None:
         for part in self.two_sided():
@@ -164,7 +173,10 @@ class Check:
             for leak in some:
                 file, line = there.where(leak.other)
                 details[leak.line] = f"this {which if which == 'pair' else which + ' line'} is line {line} of {file}"
-            self.tell(part, problem, [leak.line for leak in some], side, details=details, of=other.name)
+            opposite = "source" if which == "target" else "target"
+            alone = "" if part.lone or other.lone else f", with another {opposite}"
+            lines = [leak.line for leak in some]
+            self.tell(part, problem, lines, side, details=details, of=other.name, alone=alone)
         for said in self.findings:
             if said.extra.get("of") == other.name:
                 said.message = said.message.replace("the evaluation text", f"the {spoken} text")
@@ -188,7 +200,7 @@ class Check:
                 source, target = lengths[part.name]
                 odd = [n for n in usual.odd(source, target).tolist() if n not in long and not part.misplaced(n)]
                 details = {
-                    n: f"{source[n]:,} characters on one side, {target[n]:,} on the other; usual is 1 : {usual.c:.2f}"
+                    n: f"{source[n]:,} characters of source, {target[n]:,} of target; usual is 1 : {usual.c:.2f}"
                     for n in odd
                 }
                 self.tell(part, "ratio", odd, details=details)
@@ -207,6 +219,9 @@ class Check:
                 details = {n: f"this line is in {script} script, unlike its side" for n, script in strange.items()}
                 self.tell(part, "script", sorted(strange), side, details=details)
                 foreign = [n for n in profiles.foreign(side.lines, number) if n not in strange and n not in same]
+                foreign = language.without_familiar(
+                    side.lines, foreign, train.sides[number].lines, train.sides[1 - number].lines
+                )
                 self.tell(part, "language", foreign, side)
             self.progress("languages", 1, None)
 

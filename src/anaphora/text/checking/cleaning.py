@@ -63,7 +63,7 @@ def write_clean(check: Check, names: dict[str, Sides], folder: Path) -> dict[str
                 )
         check = Check(parts, max_length=check.max_length, progress=check.progress)
         check.everything()
-        if not check.findings:
+        if not [found for found in check.findings if found.problem != "copies"]:
             break
     files = _files(names)
     with atomic_folder(folder) as temporary:
@@ -77,7 +77,7 @@ def write_clean(check: Check, names: dict[str, Sides], folder: Path) -> dict[str
         "pairs": {name: len(part) for name, part in check.parts.items()},
         "mended": mended,
         "dropped": {name: {why: n for why, n in count.items() if n} for name, count in dropped.items()},
-        "left": len(check.findings),
+        "left": len([found for found in check.findings if found.problem != "copies"]),
     }
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 
 from anaphora.text.checking.reading import Problems
+from anaphora.text.formats import SEPARATORS
 
-SEPARATORS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r"  # where other tools begin a new line
 CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufeff]")
 ODD = re.compile(rf"[\x00-\x08\x0a-\x1f\x7f-\x9f{SEPARATORS}\ufeff\ufffd\ud800-\udfff]")
 

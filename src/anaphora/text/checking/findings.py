@@ -113,7 +113,8 @@ WORDING: dict[str, tuple[str, str, str, str]] = {
         "encoding",
         "this line is not UTF-8",
         "{n} lines are not UTF-8",
-        "convert the file with the encoding it has: iconv -f LATIN1 -t UTF-8",
+        "convert the file with the encoding it has (iconv -f LATIN1 -t UTF-8), or, where other lines are UTF-8, mend "
+        "or drop these (--write-clean drops them)",
     ),
     "nul": ("encoding", "this line holds NUL", "{n} lines hold NUL", "the file may be UTF-16 or binary; use iconv"),
     "bom": (
@@ -191,13 +192,13 @@ WORDING: dict[str, tuple[str, str, str, str]] = {
     "leak-source": (
         "leak",
         "this source line is in the evaluation text too",
-        "{n} source lines are in the evaluation text too, with another target",
+        "{n} source lines are in the evaluation text too{alone}",
         "drop it here, or expect scores that flatter",
     ),
     "leak-target": (
         "leak",
         "this target line is in the evaluation text too",
-        "{n} target lines are in the evaluation text too, with another source",
+        "{n} target lines are in the evaluation text too{alone}",
         "drop it here, or expect scores that flatter",
     ),
     "ratio": (

@@ -8,6 +8,8 @@ and names, which both sides share, say too little to be told.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -48,7 +50,10 @@ PER_TRIGRAM = 1.2  # nats by which each must fit the other side better, on avera
 IN_ALL = 30.0  # nats, summed over the line
 BUCKETS = 1 << 18  # of hashed trigrams
 CHUNK = 8192  # lines at a time
+FAMILIAR = 20  # occurrences on its own side, and this many times those on the other, make a word its side's own
 PROFILE = 200_000  # lines that a profile is made of, at most
+
+_WORDS = re.compile(r"[^\W\d_]+")
 
 
 @lru_cache(maxsize=1)
@@ -164,3 +169,18 @@ class Profiles:
             odd = (size >= TRIGRAMS) & (total > PER_TRIGRAM * size) & (total > IN_ALL) & (votes > 0.6 * size)
             found += numbers[odd].tolist()
         return found
+
+
+def without_familiar(lines: Sequence[str], numbers: list[int], own: Sequence[str], other: Sequence[str]) -> list[int]:
+    """Of lines that seem foreign by their trigrams, those without a word that is their own side's: "Daniel Gabriel
+    Fahrenheit was born in Danzig" is full of German letters, but "born" is English."""
+    if not numbers:
+        return []
+    words = {n: set(_WORDS.findall(lines[n][:2000].lower())) for n in numbers}
+    wanted = set().union(*words.values())
+    here, there = (
+        Counter(word for line in side for word in _WORDS.findall(line[:2000].lower()) if word in wanted)
+        for side in (own, other)
+    )
+    familiar = {word for word in wanted if here[word] >= FAMILIAR and here[word] >= FAMILIAR * there[word]}
+    return [n for n in numbers if not words[n] & familiar]

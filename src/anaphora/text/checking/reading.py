@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 from anaphora.errors import UserError
-from anaphora.text.formats import BLOCK, Place, opened, place, read_column, reading
+from anaphora.text.formats import Place, place, read_column, whole_lines
 
 Problems = dict[str, list[int]]  # by problem, the lines (from 0, over all files of the side) that have it
 
@@ -126,10 +126,13 @@ def _blocks(name: str, where: Place, side: str, before: int, problems: Problems)
         yield block
         return
     number = before
-    for raw in _raw_lines(where):
+    for whole, ended in whole_lines(where):
+        raw = whole.split(b"\n")
         if number == before and raw and raw[0].startswith(b"\xef\xbb\xbf"):
             raw[0] = raw[0][3:]
             problems.setdefault("bom", []).append(number)
+            if raw == [b""] and not ended:
+                return
         block = []
         for line in raw:
             if line.endswith(b"\r"):
@@ -143,21 +146,6 @@ def _blocks(name: str, where: Place, side: str, before: int, problems: Problems)
             block.append(_field(text, where, number - before + 1) if where.format != "text" else text)
             number += 1
         yield block
-
-
-def _raw_lines(where: Place) -> Iterator[list[bytes]]:
-    """Blocks of lines as bytes, parted at line feeds only; a last line without one counts like the others."""
-    rest: list[bytes] = []
-    with reading(where.path), opened(where.path) as stream:
-        while block := stream.read(BLOCK):
-            whole, feed, tail = block.rpartition(b"\n")
-            if not feed:
-                rest.append(block)
-                continue
-            yield b"".join([*rest, whole]).split(b"\n")
-            rest = [tail] if tail else []
-    if rest:
-        yield [b"".join(rest)]
 
 
 def _field(line: str, where: Place, number: int) -> str:

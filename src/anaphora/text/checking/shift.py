@@ -34,7 +34,8 @@ BLOCK = 32  # lines of a block
 FOLD = 64  # lines that go to the same half in cross-fitting
 FIT = 40_000  # pairs that the lexicon is fitted on, at most
 WINDOW = 512  # lines whose lengths are correlated at a time
-FARTHEST = 200  # lines: the largest offset looked for
+FARTHEST = 200  # lines: the largest offset looked for in each window
+WHOLE = 1 << 22  # lines up to which all of the file is correlated at once, for offsets of any size
 NEAR = 3  # offsets always tried
 PROPOSED = 6  # other offsets tried, those most windows propose
 LONGEST = 40  # words of a line that are looked at
@@ -114,7 +115,7 @@ def find_shifts(
             if better.separation > calibration.separation + 0.05:
                 scorer, calibration = another, better
     report(3, 5)
-    if calibration.separation < 0.55 and _echo(ripples, 0, lines) < 4:
+    if calibration.separation < 0.55 and _varied(from_, into) and _own_echo(ripples, 0, lines) < 4:
         return Shifts([Stretch(1, lines, None)], calibration.separation)
     if calibration.separation < 0.7:  # a poor lexicon: too little to accuse anybody
         return Shifts([], calibration.separation)
@@ -143,6 +144,7 @@ def find_shifts(
 def propose(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Offsets worth trying, and the likeliest one of every line, from the ripples of line lengths alone."""
     lines = min(len(a), len(b))
+    anywhere = [lag for lag in far_offsets(a, b) if abs(lag) > FARTHEST]
     centres = np.arange(0, lines, WINDOW // 2)
     best = np.zeros(len(centres), np.int64)
     sure = np.zeros(len(centres), bool)
@@ -157,16 +159,37 @@ def propose(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sums = np.fft.irfft(np.fft.rfft(there, size) * np.conj(np.fft.rfft(here, size)), size)[: len(lags)]
         norm = np.sqrt((here**2).sum() * (there**2).sum() * len(here) / len(there)) + 1e-9
         z = sums / norm * np.sqrt(len(here))  # about a standard normal where the lines are strangers
-        best[n], sure[n] = lags[z.argmax()], z.max() > 6
+        best[n], most = lags[z.argmax()], z.max()
+        for lag in anywhere:
+            echo = _echo((a, b), begin, end, lag)
+            if echo > most:
+                best[n], most = lag, echo
+        sure[n] = most > 6
     if not sure.any():
-        return np.arange(-NEAR, NEAR + 1), np.zeros(lines, np.int64)
+        return np.array(sorted({*range(-NEAR, NEAR + 1), *anywhere[:PROPOSED]})), np.zeros(lines, np.int64)
     known = np.flatnonzero(sure)
-    nearest = known[np.abs(known[None, :] - np.arange(len(centres))[:, None]).argmin(axis=1)]
-    guess = best[nearest]
+    after = np.searchsorted(known, np.arange(len(centres))).clip(max=len(known) - 1)
+    before = (after - 1).clip(min=0)
+    nearer = np.abs(known[before] - np.arange(len(centres))) <= np.abs(known[after] - np.arange(len(centres)))
+    guess = best[np.where(nearer, known[before], known[after])]
     values, counts = np.unique(best[sure], return_counts=True)
     far = [int(v) for v in values[np.argsort(-counts, kind="stable")] if abs(v) > NEAR][:PROPOSED]
     by_line = guess[np.minimum((np.arange(lines) + WINDOW // 4) // (WINDOW // 2), len(centres) - 1)]
     return np.array(sorted({*range(-NEAR, NEAR + 1), *far})), by_line
+
+
+def far_offsets(a: np.ndarray, b: np.ndarray) -> list[int]:
+    """Offsets at which a good part of the two files agrees, the clearest first; and the one that the numbers of lines
+    suggest."""
+    difference = [len(b) - len(a)] if len(a) != len(b) else []
+    if max(len(a), len(b)) > WHOLE:
+        return difference
+    size = 1 << (len(a) + len(b) - 1).bit_length()
+    sums = np.fft.irfft(np.fft.rfft(b, size) * np.conj(np.fft.rfft(a, size)), size)
+    sums[min(len(b), size) : size - len(a)] = 0  # no two lines stand so far apart
+    z = sums / (np.sqrt(min((a**2).sum(), (b**2).sum())) + 1e-9)  # about a standard normal among strangers
+    peaks = [int(at) for at in np.argsort(-z)[:PROPOSED] if z[at] > 7]
+    return list(dict.fromkeys([*difference, *(at if at < len(b) else at - size for at in peaks)]))
 
 
 def _log_lengths(lines: Sequence[str]) -> np.ndarray:
@@ -184,10 +207,20 @@ def _ripples(lengths: np.ndarray) -> np.ndarray:
     return np.clip(rest / spread, -3, 3)
 
 
-def _echo(ripples: tuple[np.ndarray, np.ndarray], begin: int, end: int) -> float:
-    """How clearly the lengths of these lines agree as they stand: about a standard normal among strangers."""
-    a, b = (side[begin:end] for side in ripples)
+def _echo(ripples: tuple[np.ndarray, np.ndarray], begin: int, end: int, lag: int = 0) -> float:
+    """How clearly the lengths of these lines agree at an offset: about a standard normal among strangers."""
+    begin, end = max(begin, -lag), min(end, len(ripples[1]) - lag)
+    if end <= begin:
+        return 0.0
+    a, b = ripples[0][begin:end], ripples[1][begin + lag : end + lag]
     return float((a * b).sum() / (np.sqrt((a**2).sum() * (b**2).sum()) + 1e-9) * np.sqrt(len(a)))
+
+
+def _own_echo(ripples: tuple[np.ndarray, np.ndarray], begin: int, end: int) -> float:
+    """How much more clearly they agree as they stand than a few lines off: lengths may have a rhythm of their own (in
+    Multi30k short and long lines alternate), and strangers in the same rhythm agree at many offsets."""
+    off = [_echo(ripples, begin, end, lag) for lag in range(-8, 9) if lag]
+    return _echo(ripples, begin, end) - max(0.0, *off)
 
 
 # -- the second witness: words -----------------------------------------------------------------------------------------
@@ -205,6 +238,11 @@ class _Lines:
         for number in wanted.tolist():
             if 0 <= number < len(self.lines) and number not in self.words:
                 self.words[number] = words_of(self.lines[number])
+
+
+def _varied(*sides: _Lines) -> bool:
+    """Are most lines of each side different from each other? Of lines that are all alike none belongs elsewhere."""
+    return all(len(set(map(tuple, side.words.values()))) > len(side.words) / 2 for side in sides)
 
 
 def _chosen(lines: int, dense: int) -> np.ndarray:
@@ -283,10 +321,10 @@ class _Calibration:
 
     @classmethod
     def of(cls, own: np.ndarray, strangers: np.ndarray) -> _Calibration:
-        order = np.argsort(np.concatenate([own, strangers]), kind="stable")
-        ranks = np.empty(len(order))
-        ranks[order] = np.arange(len(order))
-        separation = (ranks[: len(own)].mean() - (len(own) - 1) / 2) / len(strangers)  # the area under the ROC curve
+        # the area under the ROC curve: how often an own partner is above a stranger, half of the ties counted
+        ordered = np.sort(strangers)
+        below, upto = (np.searchsorted(ordered, own, side=side) for side in ("left", "right"))
+        separation = (below + upto).mean() / 2 / len(strangers)
 
         def middle(values: np.ndarray) -> tuple[float, float]:
             low, centre, high = np.quantile(values, (0.16, 0.5, 0.84))
@@ -345,7 +383,7 @@ def _tell(
         gain = float((ratios[inside, which] - ratios[inside, zero]).sum())
         certain = gain > CERTAIN and end - first >= SHORTEST
         if which == strangers:
-            certain &= end - first >= STRANGERS and _echo(ripples, first, end) < 3
+            certain &= end - first >= STRANGERS and _own_echo(ripples, first, end) < 3
         offset = 0 if which == zero or not certain else None if which == strangers else int(offsets[which])
         if told and told[-1].offset == offset:
             told[-1] = Stretch(told[-1].first, end, offset)
