@@ -94,7 +94,7 @@ def test_train_progress_goes_to_stderr_and_nothing_to_stdout(tmp_path: Path, cor
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert "corpus: 19 pairs to learn from, 1 to validate on" in done.stderr
-    assert "finished: 2 updates done. Now: python -m anaphora translate" in done.stderr
+    assert f"finished: 2 updates done. Now: {Path(sys.executable).name} -m anaphora translate" in done.stderr
     assert "\x1b[" not in done.stderr  # no colours where there is no terminal
     assert "Warning" not in done.stderr
 
