@@ -1,0 +1,216 @@
+"""The n-gram language model: P(word | the order - 1 words before it), by counting.
+
+    P(w₁ … w_T ⟨/s⟩) = Π P(w_t | w_{t-n+1} … w_{t-1})
+
+The model is a trie of all n-grams up to its order, in flat arrays (kernels/ngrams.py): beside each n-gram, log P of its
+last word after the others; beside each context, the weight that a word pays which was never seen after it. Reading a
+text is a walk: the state is the longest context that the trie knows.
+
+How counts become probabilities: ngram_smoothing.py. How n-grams are counted, in memory or out of it: ngram_counting.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anaphora.kernels.ngrams import F32, NOWHERE, U32, Rule, Trie, distribution, walk
+from anaphora.models.ngram_smoothing import Estimate, Grams, Smoothing, estimate, kept, log, predictable
+from anaphora.text.tokenizer import BOS
+
+
+@dataclass(kw_only=True)
+class NgramConfig:
+    """What is counted and how it becomes probabilities (section `model`)."""
+
+    kind: Literal["ngram"] = "ngram"
+    order: int = 5
+    """The longest n-gram: a word is predicted from the order - 1 before it."""
+    smoothing: Smoothing = "kneser-ney"
+    prune: list[int] = field(default_factory=list)
+    """N-grams of order 1, 2, … seen no more often than this are left out; the last number holds for all that follow."""
+    k: float = 1.0
+    """add-k: how much more often everything is taken to have been seen."""
+    backoff: float = 0.4
+    """stupid-backoff: what a word pays for each word by which its context is shortened."""
+
+    def __post_init__(self) -> None:
+        if self.order < 1:
+            raise ValueError(f"order is {self.order}; an n-gram has at least one word")
+        if self.order > 20:
+            raise ValueError(f"order is {self.order}; more than 20 words are no n-gram model any more")
+        if any(threshold < 0 for threshold in self.prune):
+            raise ValueError(f"prune is {self.prune}; counts are never negative")
+        if not self.k > 0:
+            raise ValueError(f"k is {self.k}; it must be above 0 (maximum-likelihood adds nothing)")
+        if not 0 < self.backoff <= 1:
+            raise ValueError(f"backoff is {self.backoff}; make it above 0 and at most 1")
+
+
+@dataclass(frozen=True)
+class NgramState:
+    """Where each row stands: its context as a number of the trie, and how many words that context has."""
+
+    context: NDArray[np.int64]  # (R,)
+    length: NDArray[np.int64]  # (R,)
+
+    def reorder(self, rows: Tensor) -> NgramState:
+        """Row i goes on from what row rows[i] has said."""
+        index = rows.numpy()
+        return NgramState(self.context[index], self.length[index])
+
+    select = reorder
+
+
+class NgramModel:
+    """A counting LanguageModel. Ids are those of its tokeniser; a row begins after ⟨s⟩."""
+
+    capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant"})
+
+    def __init__(self, config: NgramConfig, trie: Trie) -> None:
+        self.config = config
+        self.trie = trie
+        words = int(predictable(self.vocabulary).sum())
+        if config.smoothing == "stupid-backoff":
+            self.rule = Rule(False, np.float32(math.log(config.backoff)), np.float32(-math.inf))
+            self.capabilities = NgramModel.capabilities - {"normalised"}
+        elif config.smoothing == "kneser-ney":
+            self.rule = Rule(False, np.float32(0), np.float32(0))
+        else:
+            unseen = -math.log(words) if config.smoothing == "add-k" else -math.inf
+            self.rule = Rule(True, np.float32(0), np.float32(unseen))
+
+    @classmethod
+    def from_counts(cls, config: NgramConfig, orders: Sequence[Grams]) -> tuple[NgramModel, list[Estimate]]:
+        """The model of these counts, and the estimates it was made of (discounts are in them)."""
+        estimates = estimate(orders, config.smoothing, prune=config.prune, k=config.k)
+        return cls(config, build_trie(orders, estimates, kept(orders, config.prune))), estimates
+
+    @property
+    def order(self) -> int:
+        return len(self.trie.limits)
+
+    @property
+    def vocabulary(self) -> int:
+        return int(self.trie.limits[0])
+
+    def sizes(self) -> list[int]:
+        """How many n-grams there are of each order."""
+        return np.diff(self.trie.limits, prepend=0).tolist()
+
+    # -- the contract --------------------------------------------------------------------------------------------------
+
+    def score(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """log P of each token after those before it: ids (B, T), lengths (B,) -> (B, T), 0 at padding."""
+        out = torch.zeros(ids.shape, dtype=torch.float32)
+        rows = [row[:n] for row, n in zip(ids.numpy().astype(np.uint32), lengths.tolist())]
+        scores, _ = self.score_rows(rows)
+        for row, found in enumerate(scores):
+            out[row, : len(found)] = torch.from_numpy(found)
+        return out
+
+    def start(self, rows: int, max_length: int = 0) -> NgramState:
+        """Rows that have said nothing: they stand after ⟨s⟩."""
+        context, length = self._begin()
+        return NgramState(np.full(rows, context), np.full(rows, length))
+
+    def step(self, ids: Tensor | None, state: NgramState) -> tuple[Tensor, NgramState]:
+        """Each row's last token (R,), None at the beginning -> log P of every next one (R, V), and the state."""
+        context, length = state.context.copy(), state.length.copy()
+        out = np.empty((len(context), self.vocabulary), np.float32)
+        score, order = np.empty(1, np.float32), np.empty(1, np.uint8)
+        for row in range(len(context)):
+            if ids is not None:
+                token = np.array([int(ids[row])], np.uint32)
+                context[row], length[row] = walk(token, context[row], length[row], self.trie, self.rule, score, order)
+            distribution(context[row], length[row], self.trie, self.rule, out[row])
+        return torch.from_numpy(out), NgramState(context, length)
+
+    # -- many rows at once ---------------------------------------------------------------------------------------------
+
+    def score_rows(self, rows: Sequence[U32], *, threads: int = 2) -> tuple[list[F32], list[NDArray[np.uint8]]]:
+        """log P of each token of each row, and the order of the n-gram that gave it (0: none did)."""
+        starts = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=starts[1:])
+        tokens = np.concatenate([np.asarray(row, np.uint32) for row in rows]) if rows else np.zeros(0, np.uint32)
+        scores, orders = self.score_flat(tokens, starts, threads=threads)
+        cuts = starts[1:-1]
+        return np.split(scores, cuts), np.split(orders, cuts)
+
+    def score_flat(self, tokens: U32, starts: NDArray[np.int64], *, threads: int = 2) -> tuple[F32, NDArray[np.uint8]]:
+        """The same for rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]."""
+        from anaphora.kernels.ngrams import walk_rows
+
+        scores, orders = np.empty(len(tokens), np.float32), np.empty(len(tokens), np.uint8)
+        begin = self._begin()
+        parts = max(1, min(threads, len(starts) - 1))
+        cuts = np.searchsorted(starts, np.linspace(0, len(tokens), parts + 1)[1:-1])
+        edges = [0, *cuts.tolist(), len(starts) - 1]
+
+        def work(part: int) -> None:
+            walk_rows(tokens, starts[edges[part] : edges[part + 1] + 1], *begin, self.trie, self.rule, scores, orders)
+
+        if parts == 1:
+            work(0)
+        else:
+            with ThreadPoolExecutor(parts) as pool:
+                list(pool.map(work, range(parts)))
+        return scores, orders
+
+    def _begin(self) -> tuple[int, int]:
+        """The state after ⟨s⟩."""
+        if self.order == 1:
+            return int(NOWHERE), 0
+        follows = self.trie.first[BOS] != self.trie.first[BOS + 1]
+        return (BOS if follows else int(NOWHERE)), 1
+
+
+def build_trie(orders: Sequence[Grams], estimates: Sequence[Estimate], stay: Sequence[NDArray[np.bool_]]) -> Trie:
+    """One numbering for all orders, what is pruned left out."""
+    sizes = [int(keep.sum()) for keep in stay]
+    sizes[0] = len(stay[0])  # every word keeps its number
+    limits = np.cumsum(sizes).astype(np.int64)
+    total, inner = int(limits[-1]), int(limits[-1]) - sizes[-1] if len(orders) > 1 else 0
+    word = np.empty(total, np.uint32)
+    first = np.empty(inner + 1, np.uint32)
+    link = np.full(total, NOWHERE, np.uint32)
+    log_probability = np.empty(total, np.float32)
+    log_weight = np.zeros(inner, np.float32)
+    word[: sizes[0]] = np.arange(sizes[0])
+    log_probability[: sizes[0]] = log(estimates[0].probability)
+    number = np.arange(sizes[0], dtype=np.int64)  # of the order below, in the new numbering
+    for n in range(1, len(orders)):
+        grams, keep = orders[n], stay[n]
+        base, end = int(limits[n - 1]), int(limits[n])
+        new = base + np.cumsum(keep) - keep  # the number of each n-gram, or of the next one that stays
+        contexts = number >= 0
+        begins = np.append(new, end)[grams.first[:-1]]
+        first[number[contexts]] = begins[contexts]
+        log_weight[number[contexts]] = log(estimates[n].weight)[contexts]
+        word[base:end] = grams.word[keep]
+        log_probability[base:end] = log(estimates[n].probability[keep])
+        link[base:end] = number[grams.suffix[keep]]
+        number = np.where(keep, new, -1)
+    first[inner] = total
+    _skip_what_nothing_follows(limits, first, link, inner)
+    return Trie(limits, word, first, link, log_probability, log_weight)
+
+
+def _skip_what_nothing_follows(limits: NDArray[np.int64], first: U32, link: U32, inner: int) -> None:
+    """A context without children would only be passed through: links lead to the next one that has some."""
+    if not inner:
+        return
+    followed = np.zeros(int(limits[-1]), np.bool_)
+    followed[:inner] = first[1:] != first[:-1]
+    for n in range(1, len(limits)):
+        part = slice(int(limits[n - 1]), int(limits[n]))
+        suffix = link[part].astype(np.int64)
+        link[part] = np.where(followed[suffix], suffix, link[suffix])
