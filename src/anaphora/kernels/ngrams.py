@@ -10,17 +10,21 @@ n - 1 words, their last word), so the children of a context, the n-grams that be
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from anaphora.kernels.prefetch import prefetch
 
 NOWHERE = np.uint32(0xFFFFFFFF)
 
 U32 = NDArray[np.uint32]
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+Whole = int | np.integer[Any]
+Real = float | np.floating[Any]
 
 
 class Trie(NamedTuple):
@@ -46,71 +50,6 @@ class Rule(NamedTuple):
     level: np.float32
     """Otherwise: what each word costs by which the context had to be shortened, beside the weights."""
     unseen: np.float32
-
-
-@njit(cache=True, nogil=True)
-def positions_by_word(tokens: U32, words: int, skip: int) -> U32:
-    """Positions of a text sorted by their word, those of `skip` left out: a counting sort, so equal ones in order."""
-    ends = np.zeros(words + 1, np.int64)
-    for token in tokens:
-        if token != skip:
-            ends[token + 1] += 1
-    for word in range(words):
-        ends[word + 1] += ends[word]
-    places = np.empty(ends[words], np.uint32)
-    for position in range(len(tokens)):
-        token = tokens[position]
-        if token != skip:
-            places[ends[token]] = position
-            ends[token] += 1
-    return places
-
-
-@njit(cache=True, nogil=True)
-def extend(tokens: U32, ids: U32, contexts: int, by_word: U32, length: int) -> tuple[U32, U32, U32, U32, U32]:
-    """The n-grams of length + 1 words, from the numbers `ids` of those of `length` words that begin at each position.
-
-    Going through the text in the order of words, each occurrence is put into the room of its context: two stable
-    counting sorts in a row sort by (context, word). `ids` then has the new numbers (NOWHERE where a sentence ends
-    before). Returns word, first, suffix, count and the ids.
-    """
-    first = np.zeros(contexts + 1, np.uint32)
-    total = 0
-    for end in by_word:
-        if end >= length and ids[end - length] != NOWHERE:
-            first[ids[end - length] + 1] += 1
-            total += 1
-    for context in range(contexts):
-        first[context + 1] += first[context]
-    room = first[:-1].copy()
-    sorted_begins = np.empty(total, np.uint32)
-    for end in by_word:
-        if end >= length and ids[end - length] != NOWHERE:
-            context = ids[end - length]
-            sorted_begins[room[context]] = end - length
-            room[context] += 1
-    new_ids = np.full(len(ids), NOWHERE, np.uint32)
-    word = np.empty(total, np.uint32)
-    suffix = np.empty(total, np.uint32)
-    count = np.zeros(total, np.uint32)
-    found = 0
-    place = 0
-    for context in range(contexts):
-        stop = first[context + 1]
-        first[context] = found
-        last = NOWHERE
-        while place < stop:
-            begin = sorted_begins[place]
-            here = tokens[begin + length]
-            if here != last:
-                word[found] = last = here
-                suffix[found] = ids[begin + 1]
-                found += 1
-            new_ids[begin] = found - 1
-            count[found - 1] += 1
-            place += 1
-    first[contexts] = found
-    return word[:found].copy(), first, suffix[:found].copy(), count[:found].copy(), new_ids
 
 
 @njit(cache=True, nogil=True)
@@ -154,7 +93,8 @@ def interpolate(
 @njit(cache=True, nogil=True)
 def relative(count: U32, first: U32, added: float, words: int) -> tuple[F64, F64]:
     """(count + added) / (total + added · words) of each n-gram; of each context, the share of what was not seen in it:
-    added · words / (total + added · words), which its unseen words have in equal parts."""
+    added · words / (total + added · words), which its unseen words have in equal parts. Where nothing is added there is
+    no share to give, and the weight is 1: what a word pays then is not the context's to say (`Rule`)."""
     probability = np.zeros(len(count), np.float64)
     weight = np.ones(len(first) - 1, np.float64)
     for context in range(len(first) - 1):
@@ -164,14 +104,15 @@ def relative(count: U32, first: U32, added: float, words: int) -> tuple[F64, F64
         if total == 0.0:
             continue
         whole = total + added * words
-        weight[context] = added * words / whole
+        if added > 0.0:
+            weight[context] = added * words / whole
         for gram in range(first[context], first[context + 1]):
             probability[gram] = (count[gram] + added) / whole
     return probability, weight
 
 
 @njit(inline="always")
-def find_child(word: U32, begin: int, end: int, wanted: int) -> int:
+def find_child(word: U32, begin: Whole, end: Whole, wanted: Whole) -> Whole:
     """The place of `wanted` among the children [begin, end), sorted, or -1."""
     while end - begin > 8:
         middle = (begin + end) >> 1
@@ -186,7 +127,7 @@ def find_child(word: U32, begin: int, end: int, wanted: int) -> int:
 
 
 @njit(inline="always")
-def order_of(limits: NDArray[np.int64], gram: int) -> int:
+def order_of(limits: NDArray[np.int64], gram: Whole) -> int:
     """How many words the n-gram of this number has."""
     order = 1
     while gram >= limits[order - 1]:
@@ -194,10 +135,33 @@ def order_of(limits: NDArray[np.int64], gram: int) -> int:
     return order
 
 
+@njit(inline="always")
+def judge(gram: Whole, paid: Real, begin: Whole, length: Whole, trie: Trie, rule: Rule) -> tuple[Real, Whole]:
+    """log P and the order that gave it: n-gram `gram` was found from state `begin` by paying `paid` in weights."""
+    order = order_of(trie.limits, gram)
+    missing = length - (order - 1)  # words of the context that were of no use
+    if missing == 0 or not rule.exact:
+        score = paid + trie.log_probability[gram]
+        if missing > 0 and rule.level != 0.0:
+            score += np.float32(missing) * rule.level
+    elif begin != np.int64(NOWHERE) and order_of(trie.limits, begin) == length:  # the context is known, the word new
+        score, order = trie.log_weight[begin] + rule.unseen, length + 1
+    else:
+        score, order = rule.unseen, 0
+    return score, order
+
+
+@njit(inline="always")
+def state_after(gram: Whole, trie: Trie) -> Whole:
+    """The longest context that something can follow, after this n-gram."""
+    follows = gram < len(trie.first) - 1 and trie.first[gram] != trie.first[gram + 1]
+    return gram if follows else np.int64(trie.link[gram])
+
+
 @njit(cache=True, nogil=True)
 def walk(
-    tokens: U32, state: int, length: int, trie: Trie, rule: Rule, scores: F32, orders: NDArray[np.uint8]
-) -> tuple[int, int]:
+    tokens: U32, state: Whole, length: Whole, trie: Trie, rule: Rule, scores: F32, orders: NDArray[np.uint8]
+) -> tuple[Whole, Whole]:
     """log P of each token after those before it, and the order of the n-gram that said so; the state after the last.
 
     A *state* is the longest context that the trie knows and that something can follow, as a number of the trie
@@ -205,43 +169,28 @@ def walk(
     state, it falls back to its suffix, at the price of its weight. Each word makes the context at most one longer, so a
     text of n words takes at most 2n looks, whatever the order.
     """
-    inner = len(trie.first) - 1  # n-grams of the highest order have no children
     longest = len(trie.limits) - 1
     for place in range(len(tokens)):
         token = np.int64(tokens[place])
-        score = np.float32(0.0)
-        gram = np.int64(-1)
+        paid = np.float32(0.0)
+        gram: Whole = np.int64(-1)
         begin = state
         while state != np.int64(NOWHERE):
             gram = find_child(trie.word, np.int64(trie.first[state]), np.int64(trie.first[state + 1]), token)
             if gram >= 0:
                 break
-            score += trie.log_weight[state]
+            paid += trie.log_weight[state]
             state = np.int64(trie.link[state])
         if gram < 0:
             gram = token
-        order = order_of(trie.limits, gram)
-        missing = length - (order - 1)  # words of the context that were of no use
-        if missing == 0 or not rule.exact:
-            score += trie.log_probability[gram]
-            if missing > 0 and rule.level != 0.0:
-                score += missing * rule.level
-        elif (
-            begin != np.int64(NOWHERE) and order_of(trie.limits, begin) == length
-        ):  # the context is known, the word new in it
-            score, order = trie.log_weight[begin] + rule.unseen, length + 1
-        else:
-            score, order = rule.unseen, 0
-        scores[place] = score
-        orders[place] = order
-        follows = gram < inner and trie.first[gram] != trie.first[gram + 1]
-        state = gram if follows else np.int64(trie.link[gram])
+        scores[place], orders[place] = judge(gram, paid, begin, length, trie, rule)
+        state = state_after(gram, trie)
         length = min(length + 1, longest)
     return state, length
 
 
 @njit(cache=True, nogil=True)
-def distribution(state: int, length: int, trie: Trie, rule: Rule, out: F32) -> None:
+def distribution(state: Whole, length: Whole, trie: Trie, rule: Rule, out: F32) -> None:
     """log P of every word after a state, into out (V,): the widest context first, overwritten by what knows more."""
     words = trie.limits[0]
     if rule.exact and length > 0:
@@ -273,18 +222,86 @@ def distribution(state: int, length: int, trie: Trie, rule: Rule, out: F32) -> N
             out[trie.word[gram]] = trie.log_probability[gram] + cost
 
 
+LANES = 16
+"""Rows that `walk_rows` reads side by side: as many waits for memory at once. 8 and 32 are no quicker."""
+LOOK, SEARCH, ANSWER = 0, 1, 2
+
+
 @njit(cache=True, nogil=True)
 def walk_rows(
     tokens: U32,
     starts: NDArray[np.int64],
-    state: int,
-    length: int,
+    state: Whole,
+    length: Whole,
     trie: Trie,
     rule: Rule,
     scores: F32,
     orders: NDArray[np.uint8],
 ) -> None:
-    """`walk` over rows [starts[i], starts[i + 1]) of a text, each from the same state."""
-    for row in range(len(starts) - 1):
-        part = slice(starts[row], starts[row + 1])
-        walk(tokens[part], state, length, trie, rule, scores[part], orders[part])
+    """What `walk` finds for each row [starts[i], starts[i + 1]) of a text, each from the same state.
+
+    `walk` mostly waits for memory, so LANES rows are read in turns. Each turn ends by asking for the memory that the
+    lane's next one needs, and while that comes the other lanes have theirs: LOOK, where are the children of the state;
+    SEARCH, is the token one of them (if not, LOOK at the shorter context); ANSWER, take the n-gram's numbers.
+    """
+    inner, longest = len(trie.first) - 1, len(trie.limits) - 1
+    turn = np.empty(LANES, np.uint8)
+    place = np.empty(LANES, np.int64)
+    end = np.empty(LANES, np.int64)
+    begin = np.empty(LANES, np.int64)  # the state before the token, and where it has fallen back to since
+    now = np.empty(LANES, np.int64)
+    found = np.empty(LANES, np.int64)
+    words = np.empty(LANES, np.int64)
+    paid = np.empty(LANES, np.float32)
+    row, busy = 0, 0
+    while True:
+        while busy < LANES and row < len(starts) - 1:  # a free lane takes the next row that has tokens
+            if starts[row] < starts[row + 1]:
+                turn[busy], place[busy], end[busy] = LOOK, starts[row], starts[row + 1]
+                begin[busy], now[busy], words[busy], paid[busy] = state, state, length, np.float32(0.0)
+                busy += 1
+            row += 1
+        if busy == 0:
+            return
+        lane = 0
+        while lane < busy:
+            context = now[lane]
+            if turn[lane] == LOOK:
+                if context == np.int64(NOWHERE):
+                    found[lane] = tokens[place[lane]]
+                    prefetch(trie.log_probability, found[lane])
+                    turn[lane] = ANSWER
+                else:
+                    prefetch(trie.word, (np.int64(trie.first[context]) + np.int64(trie.first[context + 1])) >> 1)
+                    turn[lane] = SEARCH
+            elif turn[lane] == SEARCH:
+                children = np.int64(trie.first[context]), np.int64(trie.first[context + 1])
+                gram = find_child(trie.word, children[0], children[1], np.int64(tokens[place[lane]]))
+                if gram < 0:
+                    paid[lane] += trie.log_weight[context]
+                    context = np.int64(trie.link[context])
+                    now[lane], turn[lane] = context, LOOK
+                    if context != np.int64(NOWHERE):
+                        prefetch(trie.first, context)
+                        prefetch(trie.log_weight, context)
+                        prefetch(trie.link, context)
+                else:
+                    found[lane], turn[lane] = gram, ANSWER
+                    prefetch(trie.log_probability, gram)
+                    prefetch(trie.link, gram)
+                    if gram < inner:
+                        prefetch(trie.first, gram)
+                        prefetch(trie.log_weight, gram)
+            else:
+                here = place[lane]
+                scores[here], orders[here] = judge(found[lane], paid[lane], begin[lane], words[lane], trie, rule)
+                begin[lane] = now[lane] = state_after(found[lane], trie)
+                words[lane], paid[lane], turn[lane] = min(words[lane] + 1, longest), np.float32(0.0), LOOK
+                place[lane] = here + 1
+                if here + 1 == end[lane]:  # the last lane moves into its room
+                    busy -= 1
+                    turn[lane], place[lane], end[lane] = turn[busy], place[busy], end[busy]
+                    begin[lane], now[lane], found[lane] = begin[busy], now[busy], found[busy]
+                    words[lane], paid[lane] = words[busy], paid[busy]
+                    lane -= 1
+            lane += 1

@@ -15,16 +15,17 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from anaphora.kernels.ngrams import F32, NOWHERE, U32, Rule, Trie, distribution, walk
 from anaphora.models.ngram_smoothing import Estimate, Grams, Smoothing, estimate, kept, log, predictable
 from anaphora.text.tokenizer import BOS
+
+if TYPE_CHECKING:  # imported where it is used: counting within a memory limit has no 200 MB for it
+    from torch import Tensor
 
 
 @dataclass(kw_only=True)
@@ -82,8 +83,10 @@ class NgramModel:
         if config.smoothing == "stupid-backoff":
             self.rule = Rule(False, np.float32(math.log(config.backoff)), np.float32(-math.inf))
             self.capabilities = NgramModel.capabilities - {"normalised"}
-        elif config.smoothing == "kneser-ney":
+        elif config.smoothing in ("kneser-ney", "given"):
             self.rule = Rule(False, np.float32(0), np.float32(0))
+            if config.smoothing == "given":  # what a file says need not sum to one
+                self.capabilities = NgramModel.capabilities - {"normalised"}
         else:
             unseen = -math.log(words) if config.smoothing == "add-k" else -math.inf
             self.rule = Rule(True, np.float32(0), np.float32(unseen))
@@ -110,6 +113,8 @@ class NgramModel:
 
     def score(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """log P of each token after those before it: ids (B, T), lengths (B,) -> (B, T), 0 at padding."""
+        import torch
+
         out = torch.zeros(ids.shape, dtype=torch.float32)
         rows = [row[:n] for row, n in zip(ids.numpy().astype(np.uint32), lengths.tolist())]
         scores, _ = self.score_rows(rows)
@@ -124,6 +129,8 @@ class NgramModel:
 
     def step(self, ids: Tensor | None, state: NgramState) -> tuple[Tensor, NgramState]:
         """Each row's last token (R,), None at the beginning -> log P of every next one (R, V), and the state."""
+        import torch
+
         context, length = state.context.copy(), state.length.copy()
         out = np.empty((len(context), self.vocabulary), np.float32)
         score, order = np.empty(1, np.float32), np.empty(1, np.uint8)
@@ -138,9 +145,11 @@ class NgramModel:
 
     def score_rows(self, rows: Sequence[U32], *, threads: int = 2) -> tuple[list[F32], list[NDArray[np.uint8]]]:
         """log P of each token of each row, and the order of the n-gram that gave it (0: none did)."""
+        if not rows:
+            return [], []
         starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=starts[1:])
-        tokens = np.concatenate([np.asarray(row, np.uint32) for row in rows]) if rows else np.zeros(0, np.uint32)
+        tokens = np.concatenate([np.asarray(row, np.uint32) for row in rows])
         scores, orders = self.score_flat(tokens, starts, threads=threads)
         cuts = starts[1:-1]
         return np.split(scores, cuts), np.split(orders, cuts)
@@ -200,11 +209,11 @@ def build_trie(orders: Sequence[Grams], estimates: Sequence[Estimate], stay: Seq
         link[base:end] = number[grams.suffix[keep]]
         number = np.where(keep, new, -1)
     first[inner] = total
-    _skip_what_nothing_follows(limits, first, link, inner)
+    skip_what_nothing_follows(limits, first, link, inner)
     return Trie(limits, word, first, link, log_probability, log_weight)
 
 
-def _skip_what_nothing_follows(limits: NDArray[np.int64], first: U32, link: U32, inner: int) -> None:
+def skip_what_nothing_follows(limits: NDArray[np.int64], first: U32, link: U32, inner: int) -> None:
     """A context without children would only be passed through: links lead to the next one that has some."""
     if not inner:
         return

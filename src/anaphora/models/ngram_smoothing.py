@@ -6,6 +6,7 @@
     kneser-ney           interpolated modified Kneser-Ney (Chen and Goodman 1998): discounts from counts of counts, what
                          they set free goes to the shorter context, and a shorter context counts not how often a word
                          was seen but after how many different words
+    given                numbers that were not counted here but read (an ARPA file)
 
 A *context* h has at most order - 1 words; a sentence begins after ⟨s⟩ and ends with ⟨/s⟩, predicted like a word.
 """
@@ -24,7 +25,7 @@ from anaphora.errors import UserError
 from anaphora.kernels.ngrams import F64, U32, count_of_counts, interpolate, relative
 from anaphora.text.tokenizer import BOS, PAD
 
-Smoothing = Literal["kneser-ney", "stupid-backoff", "add-k", "maximum-likelihood"]
+Smoothing = Literal["kneser-ney", "stupid-backoff", "add-k", "maximum-likelihood", "given"]
 SMOOTHINGS: tuple[Smoothing, ...] = get_args(Smoothing)
 FALLBACK = (0.0, 0.5, 1.0, 1.5)
 """Discounts where counts of counts do not give any: text so small or so odd that no n-gram was seen once, or twice."""
@@ -70,11 +71,15 @@ def adjusted_counts(orders: Sequence[Grams]) -> list[U32]:
 
 
 def discounts(counts: U32) -> tuple[tuple[float, ...], bool]:
+    """`discounts_from` the counts of these counts."""
+    return discounts_from(count_of_counts(counts))
+
+
+def discounts_from(t: NDArray[np.int64]) -> tuple[tuple[float, ...], bool]:
     """(0, D₁, D₂, D₃₊) of Chen and Goodman, and whether they had to be made up.
 
     Y = t₁ / (t₁ + 2 t₂)        D_k = k - (k + 1) Y t_{k+1} / t_k        t_k: how many n-grams have count k
     """
-    t = count_of_counts(counts)
     if (t[1:4] == 0).any():
         return FALLBACK, True
     y = t[1] / (t[1] + 2 * t[2])
@@ -91,13 +96,13 @@ def predictable(words: int) -> NDArray[np.bool_]:
     return able
 
 
-def kept(orders: Sequence[Grams], prune: Sequence[int]) -> list[NDArray[np.bool_]]:
-    """Which n-grams stay: those seen more often than their order's threshold; the last one holds for what follows."""
-    if len(prune) > len(orders):
+def pruning_thresholds(order: int, prune: Sequence[int]) -> list[int]:
+    """One for each order, n-grams seen no more often are left out; the last one given holds for what follows."""
+    if len(prune) > order:
         raise UserError(
-            f"model.prune has {len(prune)} thresholds for order {len(orders)}", cure="give at most one for each order"
+            f"model.prune has {len(prune)} thresholds for order {order}", cure="give at most one for each order"
         )
-    thresholds = [*prune, *[prune[-1] if prune else 0] * (len(orders) - len(prune))]
+    thresholds = [*prune, *[prune[-1] if prune else 0] * (order - len(prune))]
     if thresholds[0] != 0:
         raise UserError(
             "model.prune begins with single words", cure="make it 0; tokenizer.minimum_count leaves out words"
@@ -107,38 +112,57 @@ def kept(orders: Sequence[Grams], prune: Sequence[int]) -> list[NDArray[np.bool_
             f"model.prune {list(prune)} falls: a longer n-gram would stay without its beginning",
             cure="let thresholds grow with the order",
         )
-    return [grams.count > threshold for grams, threshold in zip(orders, thresholds)]
+    return thresholds
+
+
+def kept(orders: Sequence[Grams], prune: Sequence[int]) -> list[NDArray[np.bool_]]:
+    """Which n-grams stay: those seen more often than their order's threshold."""
+    return [grams.count > threshold for grams, threshold in zip(orders, pruning_thresholds(len(orders), prune))]
 
 
 def estimate(
     orders: Sequence[Grams], smoothing: Smoothing, *, prune: Sequence[int] = (), k: float = 1.0
 ) -> list[Estimate]:
     """The numbers of every order; n-grams that are pruned have a probability all the same, for the caller to drop."""
+    if smoothing == "given":
+        raise UserError(
+            "model.smoothing is given, that is a model read from a file: its numbers do not come from counts",
+            cure=f"choose one of {', '.join(SMOOTHINGS[:-1])}",
+        )
     stay = kept(orders, prune)
     words = len(orders[0].count)
     able = predictable(words)
-    uniform = able / able.sum()
     if smoothing == "kneser-ney":
-        return _kneser_ney(orders, stay, uniform)
+        return _kneser_ney(orders, stay)
     counts = [np.where(keep, grams.count, 0).astype(np.uint32) for grams, keep in zip(orders, stay)]
     counts[0][[PAD, BOS]] = 0
     added = k if smoothing == "add-k" else 0.0
-    total = counts[0].sum() + added * able.sum()
-    estimates = [Estimate((counts[0] + added * able) / total, np.zeros(0))]
+    estimates = [Estimate(relative_words(counts[0], added), np.zeros(0))]
     for grams, count in zip(orders[1:], counts[1:]):
         estimates.append(Estimate(*relative(count, grams.first, added, int(able.sum()))))
     return estimates
 
 
-def _kneser_ney(orders: Sequence[Grams], stay: Sequence[NDArray[np.bool_]], uniform: F64) -> list[Estimate]:
+def relative_words(counts: U32, added: float) -> F64:
+    """P(word) without any context: (count + added) / (total + added · V)."""
+    able = predictable(len(counts))
+    return (counts + added * able) / (counts.sum() + added * able.sum())
+
+
+def interpolate_words(counts: U32, discount: F64) -> F64:
+    """P(word) without any context, Kneser-Ney: what the discounts set free, every word has in equal parts."""
+    able = predictable(len(counts))
+    taken = discount[np.minimum(counts, 3)]
+    return (counts - taken) / counts.sum() + taken.sum() / counts.sum() * (able / able.sum())
+
+
+def _kneser_ney(orders: Sequence[Grams], stay: Sequence[NDArray[np.bool_]]) -> list[Estimate]:
     estimates: list[Estimate] = []
     for grams, counts, keep in zip(orders, adjusted_counts(orders), stay):
         minus, fell_back = discounts(counts)
         table = np.array(minus)
         if not estimates:
-            taken = table[np.minimum(counts, 3)]
-            free = taken.sum() / counts.sum()
-            estimates.append(Estimate((counts - taken) / counts.sum() + free * uniform, np.zeros(0), minus, fell_back))
+            estimates.append(Estimate(interpolate_words(counts, table), np.zeros(0), minus, fell_back))
             continue
         lower = estimates[-1].probability
         estimates.append(

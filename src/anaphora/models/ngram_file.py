@@ -1,0 +1,184 @@
+"""A trie on disk: one safetensors file that is opened in no time, because nothing of it is read before it is needed.
+
+The file holds the arrays of a `Trie` (kernels/ngrams.py) as they are used. `read_trie` maps it into memory: processes
+that use the same model share its pages, and a model larger than memory can be asked. Other tools read it like any
+safetensors file. As in weights.py, the header carries the SHA-256 of the file with zeros in the checksum's place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anaphora.errors import UserError, refused_by_system
+from anaphora.folder import UNFINISHED, sync
+from anaphora.kernels.ngrams import Trie
+from anaphora.models.ngram_columns import write_at
+
+TYPES: dict[str, np.dtype[Any]] = {"I64": np.dtype(np.int64), "U32": np.dtype(np.uint32), "F32": np.dtype(np.float32)}
+FIELDS = {
+    "limits": "I64",
+    "word": "U32",
+    "first": "U32",
+    "link": "U32",
+    "log_probability": "F32",
+    "log_weight": "F32",
+}
+UNSEALED = "sha256:" + "0" * 64
+LONGEST_HEADER = 1 << 20
+DAMAGED = "is damaged: its content no longer has the checksum it was written with"
+CURE = "restore the file from a copy, or train again"
+
+
+def array_lengths(sizes: list[int]) -> dict[str, int]:
+    """How long each array of a trie is that has so many n-grams of each order."""
+    total = sum(sizes)
+    inner = total - sizes[-1] if len(sizes) > 1 else 0
+    return {
+        "limits": len(sizes),
+        "word": total,
+        "first": inner + 1,
+        "link": total,
+        "log_probability": total,
+        "log_weight": inner,
+    }
+
+
+class TrieFile:
+    """A trie's file while it is written, in any order; `seal` completes it."""
+
+    def __init__(self, path: Path, sizes: list[int]) -> None:
+        """Open it for writing; what stands there from an earlier time stays until it is overwritten."""
+        self.path = path
+        lengths = array_lengths(sizes)
+        document: dict[str, Any] = {"__metadata__": {"format": "pt", "sha256": UNSEALED}}
+        self.begins: dict[str, int] = {}
+        end = 0
+        for name, kind in FIELDS.items():  # the one of 8 bytes each first: so all are aligned
+            self.begins[name], end = end, end + lengths[name] * TYPES[kind].itemsize
+            document[name] = {"dtype": kind, "shape": [lengths[name]], "data_offsets": [self.begins[name], end]}
+        said = json.dumps(document, separators=(",", ":")).encode()
+        said += b" " * (-len(said) % 8)
+        self.header = len(said).to_bytes(8, "little") + said
+        self.size = len(self.header) + end
+        try:
+            self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            os.ftruncate(self.handle, self.size)
+        except OSError as error:
+            raise refused_by_system(error, "cannot be written", file=path) from None
+
+    def __enter__(self) -> TrieFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.handle)
+
+    def write(self, name: str, at: int, values: NDArray[Any]) -> None:
+        """Put numbers into an array of the trie, from place `at` on."""
+        dtype = TYPES[FIELDS[name]]
+        write_at(self.handle, values, len(self.header) + self.begins[name] + at * dtype.itemsize, self.path, dtype)
+
+    def sync(self) -> None:
+        """Force what was written onto the disk."""
+        os.fsync(self.handle)
+
+    def seal(self) -> str:
+        """All is written: put in the checksum, and force the file onto the disk. Returns the checksum."""
+        found = hashlib.sha256(self.header)
+        with self.path.open("rb") as stream:
+            stream.seek(len(self.header))
+            while block := stream.read(1 << 20):
+                found.update(block)
+        checksum = f"sha256:{found.hexdigest()}"
+        sealed = self.header.replace(UNSEALED.encode(), checksum.encode(), 1)
+        write_at(self.handle, np.frombuffer(sealed, np.uint8), 0, self.path, np.dtype(np.uint8))
+        self.sync()
+        return checksum
+
+
+def write_trie(file: Path, trie: Trie) -> None:
+    """Replace a trie's file atomically."""
+    temporary = file.with_name(f"{UNFINISHED}{os.getpid()}-{file.name}")
+    try:
+        with TrieFile(temporary, np.diff(trie.limits, prepend=0).tolist()) as out:
+            for name in FIELDS:
+                out.write(name, 0, getattr(trie, name))
+            out.seal()
+        temporary.replace(file)
+    except OSError as error:
+        raise refused_by_system(error, "cannot be written", file=file) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync(file.parent)
+
+
+def read_trie(file: Path, *, verify: bool = True) -> Trie:
+    """Map a trie into memory. `verify=False` leaves the checksum out, for which the whole file has to be read once."""
+    try:
+        with file.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            length = int.from_bytes(stream.read(8), "little")
+            if size < 8 or length > min(size - 8, LONGEST_HEADER):
+                raise ValueError(f"its header is to have {length:,} bytes, the whole file has {size:,}")
+            stream.seek(0)
+            header = stream.read(8 + length)
+            arrays = _arrays(json.loads(header[8:]), size - len(header))
+            if verify and not _is_sound(header, stream):
+                raise UserError(DAMAGED, file=file, cure=CURE)
+        found = {name: _map(file, FIELDS[name], len(header) + begin, count) for name, (begin, count) in arrays.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"cannot be read as an n-gram model ({error})", file=file, cure=CURE) from None
+    trie = Trie(**found)
+    sizes = np.diff(trie.limits, prepend=0).tolist()
+    if not sizes or min(sizes) < 0 or {name: len(array) for name, array in found.items()} != array_lengths(sizes):
+        raise UserError("cannot be read as an n-gram model (its arrays do not fit each other)", file=file, cure=CURE)
+    return trie
+
+
+def read_checksum(file: Path) -> str | None:
+    """The checksum that a file carries, taken at its word."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        found = re.search(rb"sha256:[0-9a-f]{64}", stream.read(min(length, LONGEST_HEADER)))
+    return found and found[0].decode()
+
+
+def _map(file: Path, kind: str, begin: int, count: int) -> NDArray[Any]:
+    if count == 0:  # a map has at least one byte
+        return np.zeros(0, TYPES[kind])
+    return np.memmap(file, TYPES[kind], "r", begin, (count,)).view(np.ndarray)
+
+
+def _arrays(document: Any, size: int) -> dict[str, tuple[int, int]]:
+    """Where each array begins and how long it is; ValueError if that cannot be."""
+    if not isinstance(document, dict) or document.keys() - {"__metadata__"} != FIELDS.keys():
+        raise ValueError(f"it does not hold {', '.join(FIELDS)}")
+    found = {}
+    for name, kind in FIELDS.items():
+        said = document[name]
+        (count,), (begin, end) = said["shape"], said["data_offsets"]
+        if said["dtype"] != kind or not 0 <= begin <= end <= size or count * TYPES[kind].itemsize != end - begin:
+            raise ValueError(f"{name} is not where its header says")
+        found[name] = (begin, math.prod(said["shape"]))
+    return found
+
+
+def _is_sound(header: bytes, stream: Any) -> bool:
+    """Whether the file is what it was. A file without a checksum (of other tools) is taken as it is."""
+    stored = re.findall(rb"sha256:[0-9a-f]{64}", header)
+    if not stored and b'"sha256"' not in header:
+        return True
+    if len(stored) != 1:
+        return False
+    found = hashlib.sha256(header.replace(stored[0], UNSEALED.encode()))
+    while block := stream.read(1 << 20):
+        found.update(block)
+    return f"sha256:{found.hexdigest()}".encode() == stored[0]

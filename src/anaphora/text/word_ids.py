@@ -1,0 +1,207 @@
+"""From lines to ids, quickly: words are what stands between white space, and a hash table over bytes numbers them.
+
+For a counting model the words are the tokens, and finding their ids in a Python dictionary would take longer than
+counting all their n-grams. Here the bytes of a text are read once, by compiled code: 10 to 20 million words a second.
+
+White space is what ASCII has of it: space, tab, carriage return, vertical tab, form feed; lines end with a newline. So
+the no-break spaces of Unicode stand inside words, as they do for other tools that count n-grams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from anaphora.errors import UserError
+from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK
+
+U32 = NDArray[np.uint32]
+EMPTY = np.uint32(0xFFFFFFFF)
+BLOCK = 1 << 20
+"""Bytes of text that are turned into ids at once."""
+SPACE, TAB, NEWLINE, RETURN = 32, 9, 10, 13  # vertical tab and form feed stand between newline and return
+
+
+@njit(cache=True, nogil=True)
+def _hash(text: NDArray[np.uint8], begin: int, end: int) -> np.uint64:
+    """FNV-1a of text[begin:end], its upper bits mixed into the lower ones, which choose the slot."""
+    found = np.uint64(0xCBF29CE484222325)
+    for place in range(begin, end):
+        found = (found ^ np.uint64(text[place])) * np.uint64(0x100000001B3)
+    return found ^ (found >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def _scan(
+    text: NDArray[np.uint8],
+    at: int,
+    framed: bool,
+    grow: bool,
+    slots: U32,
+    hashes: NDArray[np.uint64],
+    ends: NDArray[np.int64],
+    pool: NDArray[np.uint8],
+    ids: U32,
+    words: int,
+    out: U32,
+) -> tuple[int, int, int]:
+    """Ids of the words of text[at:], whole lines, into `out`, ⟨/s⟩ after each line and, if `framed`, ⟨s⟩ before it.
+
+    Word w is pool[ends[w] : ends[w + 1]] and has the id ids[w]; w stands in `slots`, at the word's hash or behind.
+    Returns where it stopped (before a line for which the tables may be too small), how many words there are now, and
+    how many ids were found.
+    """
+    mask = np.uint64(len(slots) - 1)
+    found = 0
+    size = len(text)
+    while at < size:
+        end = at
+        while end < size and text[end] != NEWLINE:
+            end += 1
+        new = (end - at + 1) // 2  # words that the line has at the most
+        if grow and (2 * (words + new) > len(slots) or words + new > len(ids) or ends[words] + end - at > len(pool)):
+            break
+        if framed:
+            out[found] = BOS
+            found += 1
+        while at < end:
+            while at < end and (text[at] == SPACE or TAB <= text[at] <= RETURN):
+                at += 1
+            begin = at
+            while at < end and not (text[at] == SPACE or TAB <= text[at] <= RETURN):
+                at += 1
+            if begin == at:
+                break
+            wanted = _hash(text, begin, at)
+            slot = wanted & mask
+            word = EMPTY
+            while slots[slot] != EMPTY:
+                other = slots[slot]
+                if hashes[other] == wanted and ends[other + 1] - ends[other] == at - begin:
+                    same = True
+                    for place in range(at - begin):
+                        if pool[ends[other] + place] != text[begin + place]:
+                            same = False
+                            break
+                    if same:
+                        word = other
+                        break
+                slot = (slot + np.uint64(1)) & mask
+            if word == EMPTY and grow:
+                word = np.uint32(words)
+                slots[slot] = word
+                hashes[word] = wanted
+                pool[ends[words] : ends[words] + at - begin] = text[begin:at]
+                ends[words + 1] = ends[words] + at - begin
+                ids[word] = len(SPECIALS) + words
+                words += 1
+            out[found] = UNK if word == EMPTY else ids[word]
+            found += 1
+        out[found] = EOS
+        found += 1
+        at = end + 1
+    return at, words, found
+
+
+@njit(cache=True, nogil=True)
+def _fill_slots(slots: U32, hashes: NDArray[np.uint64], words: int) -> None:
+    mask = np.uint64(len(slots) - 1)
+    for word in range(words):
+        slot = hashes[word] & mask
+        while slots[slot] != EMPTY:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = np.uint32(word)
+
+
+class WordIds:
+    """A vocabulary of words that text is looked up in, and that can grow from the text it sees.
+
+    A fresh one gives the ids 4, 5, 6 … in the order in which words come, behind the special tokens.
+    """
+
+    def __init__(self, known: Mapping[str, int] | None = None) -> None:
+        """With `known`, words and their ids: a vocabulary that is complete."""
+        self.complete = known is not None
+        self.words = 0
+        self._hashes, self._ids = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+        self._ends, self._pool = np.zeros(1, np.int64), np.zeros(0, np.uint8)
+        self._make_room(words=1 << 15, letters=1 << 18)
+        if known:
+            text = "\n".join(known).encode()
+            self._scan(np.frombuffer(text, np.uint8), framed=False, grow=True)
+            letters = int(self._ends[self.words])
+            if self.words != len(known) or letters + len(known) - 1 != len(text):  # nothing left out but the newlines
+                odd = next(word for word in known if word.encode().split() != [word.encode()])
+                raise UserError(f"the word {odd!r} of the vocabulary has white space in it or is empty")
+            self._ids[: self.words] = np.fromiter(known.values(), np.uint32, len(known))
+
+    def vocabulary(self) -> list[str]:
+        """The words in the order of their numbers; the first has the id 4 unless ids were given."""
+        whole = self._pool[: self._ends[self.words]].tobytes()
+        ends = self._ends[: self.words + 1].tolist()
+        try:
+            return [whole[begin:end].decode() for begin, end in pairwise(ends)]
+        except UnicodeDecodeError as error:
+            raise UserError(f"the word {error.object!r} is no UTF-8", cure="convert the text to UTF-8") from None
+
+    def ids(self, text: bytes, *, framed: bool = True) -> U32:
+        """Each line as ⟨s⟩ w … ⟨/s⟩, or w … ⟨/s⟩ if not `framed`. Words that a complete vocabulary lacks are ⟨unk⟩."""
+        return self._scan(np.frombuffer(text, np.uint8), framed=framed, grow=not self.complete)
+
+    def ids_of_lines(self, lines: Iterable[str], *, framed: bool = False) -> tuple[U32, NDArray[np.int64]]:
+        """The ids of lines one after the other, and where each begins; line i ends where line i + 1 begins."""
+        found = self.ids("\n".join([*lines, ""]).encode(), framed=framed)
+        return found, np.concatenate(([0], np.flatnonzero(found == EOS) + 1))
+
+    def read(self, file: Path | BinaryIO, *, framed: bool = True) -> Iterator[U32]:
+        """The ids of a whole file, in blocks of whole lines."""
+        if isinstance(file, Path):
+            with file.open("rb") as stream:
+                yield from self.read(stream, framed=framed)
+            return
+        rest: list[bytes] = []  # of a line whose end has not come yet
+        while block := file.read(BLOCK):
+            end = block.rfind(b"\n") + 1
+            if end:
+                yield self.ids(b"".join((*rest, block[:end])), framed=framed)
+                rest = []
+            rest.append(block[end:])
+        if any(rest):
+            yield self.ids(b"".join(rest), framed=framed)
+
+    def _scan(self, text: NDArray[np.uint8], *, framed: bool, grow: bool) -> U32:
+        out = np.empty(2 * len(text) + 2, np.uint32)  # an empty line of one byte has two
+        at = total = 0
+        while at < len(text):
+            at, self.words, found = _scan(
+                text,
+                at,
+                framed,
+                grow,
+                self._slots,
+                self._hashes,
+                self._ends,
+                self._pool,
+                self._ids,
+                self.words,
+                out[total:],
+            )
+            total += found
+            if at < len(text):
+                self._make_room(words=2 * len(self._ids), letters=2 * len(self._pool))
+        return out[:total].copy()
+
+    def _make_room(self, *, words: int, letters: int) -> None:
+        """Larger tables, with what is in them: half of the slots stay free, so that searches are short."""
+        self._hashes = np.append(self._hashes, np.zeros(words - len(self._hashes), np.uint64))
+        self._ids = np.append(self._ids, np.zeros(words - len(self._ids), np.uint32))
+        self._ends = np.append(self._ends, np.zeros(words + 1 - len(self._ends), np.int64))
+        self._pool = np.append(self._pool, np.zeros(letters - len(self._pool), np.uint8))
+        self._slots = np.full(2 * words, EMPTY, np.uint32)
+        _fill_slots(self._slots, self._hashes, self.words)
