@@ -70,12 +70,12 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
     if backend != "auto":
         if backend not in BACKENDS:
             raise ValueError(f"no attention backend is called {backend!r}; {nearest(backend, BACKENDS)}")
-        if why := cannot(backend, query, choices):
+        if why := cannot(backend, choices):
             raise ValueError(f"backend {backend!r} cannot do this: {why}; leave it to 'auto'")
         return Chosen(backend, "it was asked for")
     c = choices
     if c.score == "additive":
-        if why := cannot("additive", query, c):
+        if why := cannot("additive", c):
             return Chosen("reference", f"{why}: (B, H, T, S, D) numbers are formed")
         if query.is_cuda:
             return Chosen("additive", "additive scores on a GPU: tanh in registers, tile by tile")
@@ -84,10 +84,9 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
             return Chosen("reference", "so small that its (B, H, T, S, D) numbers may be formed at once")
         return Chosen("additive", "so large that its (B, H, T, S, D) numbers are formed a block at a time")
     if c.normaliser == "none":
-        if why := cannot("linear", query, c):
+        if why := cannot("linear", c):
             return Chosen("reference", why)
-        size, wide = query.shape[2] * key.shape[2], key.shape[-1] * value.shape[-1]
-        if size * (key.shape[-1] + value.shape[-1]) <= (query.shape[2] + key.shape[2]) * wide:
+        if pairs_are_less(query.shape[2], key.shape[2], key.shape[-1], value.shape[-1]):
             return Chosen("reference", "so short that scoring every pair is the less work")
         return Chosen("linear", "without softmax the keys and values are summed up once, for all queries")
     few = query.shape[2] <= FEW and query.device.type == "cpu" and not torch.is_grad_enabled()
@@ -95,12 +94,17 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
         return Chosen("few", f"at most {FEW} queries on a CPU and nothing to learn: plain products")
     ruled = isinstance(c.mask, Mask) or isinstance(c.bias, PositionBias)
     long = min(query.shape[2], key.shape[2]) >= LONG and query.shape[-1] >= NARROW
-    if ruled and long and query.is_cuda and not cannot("flex", query, c):
+    if ruled and long and query.is_cuda and not cannot("flex", c):
         return Chosen("flex", f"a mask or bias given as a rule, on a GPU, over at least {LONG} keys")
     return Chosen("sdpa", "softmax over dot products: PyTorch's fused kernels")
 
 
-def cannot(backend: str, query: Tensor, choices: Choices) -> str | None:
+def pairs_are_less(queries: float, keys: float, key_dim: int, value_dim: int) -> bool:
+    """Whether (Q Kᵀ) V takes no more products than Q (Kᵀ V)."""
+    return queries * keys * (key_dim + value_dim) <= (queries + keys) * key_dim * value_dim
+
+
+def cannot(backend: str, choices: Choices) -> str | None:
     """Why a backend cannot do what is asked, or None."""
     c = choices
     if backend in ("sdpa", "flex"):
@@ -303,6 +307,8 @@ def attend_linear(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -
     if not causal:
         return query @ (key.transpose(-2, -1) @ value)
     ahead = key.shape[2] - query.shape[2]
+    if ahead == 0:
+        return _causal_linear(query, key, value)
     if ahead < 0:  # the first queries stand before the first key
         late = _causal_linear(query[:, :, -ahead:], key, value)
         return F.pad(late, (0, 0, -ahead, 0))
@@ -324,9 +330,8 @@ def _causal_linear(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 # Additive -----------------------------------------------------------------------------------------------------------
 
 
-@cache
 def _additive_kernel() -> Callable[..., Tensor] | None:
-    try:
+    try:  # at every call, and not remembered: torch.compile warns of functions that remember
         from anaphora.kernels.additive import additive_attention  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         return None
