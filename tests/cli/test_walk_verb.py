@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ import pytest
 from anaphora.inspect.lectures import EXAMPLES, Example
 from anaphora.inspect.trace import Check, Trace, Walk
 from anaphora.inspect.walk import walk_attention
-from micro_runs import command
+from micro_runs import MICRO, command
 
 SENTENCE = "the old dog sees a cat."
 
@@ -53,6 +54,7 @@ def test_alone_it_lists_the_examples(say: Any, example: str, monkeypatch: pytest
     for name in EXAMPLES:
         assert name in answer.out
     assert "finds the B" in answer.out
+    assert "anaphora walk --matrices FILE" in " ".join(answer.out.split())
     assert max(map(len, answer.out.splitlines())) <= 80
     listed = json.loads(say("walk", "--json").last)["examples"]
     assert [one["name"] for one in listed] == list(EXAMPLES)
@@ -86,14 +88,6 @@ def test_one_by_name(say: Any, example: str) -> None:
     assert trace["walks"][0]["cells"][0]["column"] == "B"
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_every_registered_example_has_a_page_and_a_title_that_fits(name: str) -> None:
-    one = EXAMPLES[name]
-    assert one.name == name
-    assert one.title
-    assert one.page.endswith(".md")
-
-
 def test_a_failing_check_is_our_mistake_and_says_so(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong() -> list[Walk]:
         return [Walk("w", "Wrong", "", [], [Check("one is two", 1.0, 0.0)])]
@@ -102,7 +96,7 @@ def test_a_failing_check_is_our_mistake_and_says_so(say: Any, monkeypatch: pytes
     answer = say("walk", "wrong")
     assert answer.code == 1
     assert "FAILS: one is two" in answer.out
-    assert "a mistake of ours" in answer.err
+    assert "1 check fails: this is a mistake of ours" in answer.err
 
 
 # A model --------------------------------------------------------------------------------------------------------------
@@ -116,8 +110,8 @@ def test_a_model_and_a_sentence(say: Any, micro: Path) -> None:
     assert "FAILS" not in answer.out
     for what in ("logits are the fast run's", "same tokens", "as probable as the search did", "layer output"):
         assert what in answer.out
-    assert "there are encoder layers 0 with heads 0 to 1" in answer.err
-    assert max(map(len, answer.out.splitlines())) <= 80
+    assert "there are encoder layer 0 with heads 0 to 1; decoder layer 0 with" in answer.err
+    assert max(map(len, [*answer.out.splitlines(), *answer.err.splitlines()])) <= 80
 
 
 @pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
@@ -164,7 +158,7 @@ def test_the_trace_is_written_once_and_read_back(say: Any, micro: Path, tmp_path
     ("words", "message"),
     [
         (["--part", "middle"], "there is no part 'middle'; this model has encoder, decoder, cross"),
-        (["--layer", 7], "there is no layer 7 in cross; it has layer 0 alone"),
+        (["--layer", 7], "there is no layer 7 in cross; it has layer 0"),
         (["--head", 7], "there is no head 7 in layer 0 of cross; it has heads 0 to 1"),
         (["--target", "der Hund", "--query", "Maus"], "there is no query 'Maus'; there are 0 "),
         (["--target", "der Hund", "--cell", "99,0"], "there is no row '99'; there are 0 "),
@@ -186,6 +180,11 @@ def test_sentences_that_cannot_be_walked(say: Any, micro: Path) -> None:
     ):
         answer = say("walk", micro, sentence, "--device", "cpu")
         assert (answer.code, message in answer.err) == (2, True), answer.err
+    nothing = say("walk", micro, "", "--target", "der Hund", "--device", "cpu")
+    assert (nothing.code, "there is nothing to read" in nothing.err) == (2, True), nothing.err
+    long = say("walk", micro, "dog. " * 200, "--target", "der Hund", "--device", "cpu")
+    assert long.code == 2
+    assert long.err.endswith("; shorten it\n")
     odd = say(
         "walk",
         micro,
@@ -203,6 +202,24 @@ def test_sentences_that_cannot_be_walked(say: Any, micro: Path) -> None:
     assert empty.code == 0, empty.err
 
 
+def test_damaged_weights_are_the_users_to_mend(say: Any, micro: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anaphora import api
+
+    def damaged(*words: Any) -> Any:
+        loaded = load(*words)
+        for parameter in loaded.model.parameters():
+            parameter.data.fill_(float("nan"))
+        return loaded
+
+    load = api.load
+    monkeypatch.setattr(api, "load", damaged)
+    for more in ([], ["--target", "der Hund"], ["--part", "encoder", "--target", "der Hund"]):
+        answer = say("walk", micro, SENTENCE, "--device", "cpu", *more)
+        assert answer.code == 2
+        assert "its weights are damaged; take an earlier checkpoint" in answer.err
+        assert "Traceback" not in answer.err
+
+
 # Matrices -------------------------------------------------------------------------------------------------------------
 
 
@@ -217,6 +234,35 @@ def test_matrices_of_ones_own(say: Any, matrices: Path) -> None:
     assert scores["values"][2] == [0, 0, 10, 0]
     masked = next(step for step in document["walks"][0]["steps"] if step["symbol"] == "masked")
     assert masked["values"][0] == [10, None, None, None]
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "40", "nonsense"])
+def test_any_width_of_the_terminal_shows_the_tables(
+    say: Any, matrices: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    answer = say("walk", "--matrices", matrices)
+    assert answer.code == 0
+    assert "S = Q Kᵀ" in answer.out
+    if columns == "40":
+        assert max(map(len, answer.out.splitlines())) <= 40
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_titles_and_words_that_no_terminal_may_get(say: Any, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "mine.json"
+    rows = [[1, 0], [0, 1]]
+    odd = {"tokens": ["a\nb", "\ud800"], "title": "\ud800 \x1b[31m\nred", "Q": rows, "K": rows, "V": rows}
+    file.write_text(json.dumps(odd), encoding="utf-8")
+    picture = tmp_path / f"walk.{kind}"
+    answer = say("walk", "--matrices", file, "--picture", picture)
+    assert answer.code == 0, answer.err
+    assert answer.out == f"{picture} shows \ufffd \ufffd[31m red\n"
+    assert picture.exists()
+    printed = say("walk", "--matrices", file)
+    assert printed.code == 0, printed.err
+    assert "\x1b" not in printed.out
+    assert printed.out.splitlines()[0] == "\ufffd \ufffd[31m red"
 
 
 def test_a_mistake_in_a_file_is_one_line(say: Any, matrices: Path) -> None:
@@ -267,6 +313,9 @@ def test_pictures(say: Any, matrices: Path, tmp_path: Path, kind: str) -> None:
         (["find-c"], "no example is called 'find-c', and no folder; did you mean 'find-b'?"),
         (["find-b", "--head", 1], "--head is for a model and a sentence"),
         (["find-b", "--query", "x"], "--query is for a model and a sentence"),
+        (["find-b", "--device", "cpu"], "--device is for a model and a sentence"),
+        (["--matrices", "m.yaml", "--device", "cpu"], "--device is for a model and a sentence"),
+        (["find-b", "foo"], "the example find-b takes no sentence; leave it out: anaphora walk find-b"),
         (["--cell", "0,0"], "nothing to walk through was named"),
         (["find-b", "--matrices", "m.yaml"], "--matrices takes no 'find-b' beside it"),
         (["find-b", "--picture", "walk.gif"], "walk.gif: is no kind of picture; name it .svg or .png"),
@@ -287,6 +336,30 @@ def test_a_folder_without_a_sentence(say: Any, micro: Path) -> None:
     answer = say("walk", micro)
     assert answer.code == 2
     assert "no sentence was given for this model" in answer.err
+
+
+def test_the_examples_of_the_help_can_be_followed(
+    say: Any, corpus: dict[str, Path], matrices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As written, but for the model: it has the words of the example, and is told a translation with the word that
+    looks: it has learned nothing."""
+    import anaphora
+    from anaphora.cli.walk import walk
+
+    monkeypatch.chdir(matrices.parent)
+    files = {}
+    for side, sentence in (("source", "The old man reads."), ("target", "Der alte Mann liest.")):
+        files[side] = Path(corpus[side].name)
+        files[side].write_text(corpus[side].read_text(encoding="utf-8") + f"{sentence}\n", encoding="utf-8")
+    words = {"tokenizer.kind": "word", "tokenizer.vocabulary": 300, "data.hold_out": 0}
+    anaphora.train("demo/model", **files, settings={**MICRO, **words}, device="cpu")
+    lines = [line.strip() for line in (walk.__doc__ or "").splitlines() if line.strip().startswith("anaphora walk")]
+    assert len(lines) >= 5
+    for line in lines:
+        words = shlex.split(line)[1:]
+        told = ["--target", "Der alte Mann liest.", "--device", "cpu"] if "demo/model" in words else []
+        answer = say(*words, *told)
+        assert answer.code == 0, (line, answer.err)
 
 
 def test_help_shows_examples_in_80_columns() -> None:

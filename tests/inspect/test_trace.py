@@ -63,6 +63,31 @@ def test_a_trace_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert again.walks[0].holds
 
 
+def test_shares_are_told_and_judged() -> None:
+    from anaphora.inspect.trace_file import _Wrong, from_document
+
+    document = example().document()
+    steps = [step for walk in document["walks"] for step in walk["steps"]]
+    assert {step["symbol"] for step in steps if step["shares"]} == {"A"}
+    again = from_document(document)
+    assert [step.shares for walk in again.walks for step in walk.steps] == [step["shares"] for step in steps]
+    weights = next(step for step in steps if step["shares"])
+    weights["values"][0][0] = 7.0
+    with pytest.raises(_Wrong, match=r"holds a share that is not between 0 and 1"):
+        from_document(document)
+    weights["shares"] = "yes"
+    with pytest.raises(_Wrong, match="shares must be true or false"):
+        from_document(document)
+
+
+def test_scores_without_softmax_have_no_entropy() -> None:
+    scores = np.array([[[-3.0, 2.0], [5.0, -1.0]]])
+    sides = [Segment("q", "", tokens("x", "y"))]
+    plain = AttentionMap("m", "self", 0, "q", "q", "none", "row t reads y_t", scores, "none")
+    (head,) = Trace(segments=sides, attention=[plain]).document(budget=0)["attention"][0]["statistics"]
+    assert head == {"largest": 3.5}
+
+
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 99))
 def test_weights_come_back_bit_for_bit(heads: int, queries: int, keys: int, seed: int) -> None:
     from anaphora.inspect.trace_file import from_document

@@ -105,6 +105,96 @@ def test_three_in_place_of_e_and_a_scale() -> None:
     assert scaled.holds
 
 
+def test_a_memory_may_have_another_width() -> None:
+    walk = walk_projected(
+        [[1.0, 0.0]],
+        [[1.0], [2.0]],
+        [[1.0], [1.0], [1.0]],
+        [[1.0], [0.0], [0.0]],
+        memory=[[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]],
+        rows=["q"],
+        columns=["m", "n"],
+        dimensions=["a", "b"],
+        score="dot",
+    )
+    assert walk.step("S").values.tolist() == [[6, 1]]
+    assert walk.step("W_Q").rows == walk.step("E").columns == ["a", "b"]
+    assert walk.step("W_K").rows == walk.step("W_V").rows == walk.step("M").columns == ["1", "2", "3"]
+    assert walk.holds
+
+
+@pytest.mark.parametrize(
+    ("choices", "by_whom"),
+    [
+        ({"score": "dot"}, "attend() gives, backend sdpa"),
+        ({"causal": True}, "attend() gives, backend sdpa"),
+        ({"normaliser": "none"}, "attend() gives, backend linear"),
+        ({"normaliser": "none", "causal": True}, "attend() gives, backend linear"),
+        ({"normaliser": "none", "mask": Padding(torch.tensor([3]))}, "attend() gives, backend linear"),
+        ({"normaliser": "none", "mask": torch.eye(4).bool()}, "NumPy gives"),
+        ({"normaliser": "none", "window": 2, "causal": True}, "NumPy gives"),
+        ({"score": "bilinear", "weight": [[1.0, 2.0], [0.0, 1.0]], "window": 2, "normaliser": "none"}, "NumPy gives"),
+        ({"score": "additive", "weight": [1.0, 2.0]}, "attend() gives, backend additive"),
+        ({"score": "additive", "weight": [1.0, 2.0], "causal": True}, "attend() gives, backend additive"),
+        ({"score": "additive", "weight": [1.0, 2.0], "bias": np.eye(4), "causal": True}, "NumPy gives"),
+        ({"score": "additive", "weight": [1.0, 2.0], "bias": np.eye(4), "mask": np.tri(4, k=-1)}, "NumPy gives"),
+        ({"score": "additive", "weight": [1.0, 2.0], "normaliser": "none"}, "NumPy gives"),
+    ],
+)
+def test_the_last_check_never_compares_the_reference_with_itself(
+    choices: dict[str, Any], by_whom: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [[1.0, 0.5], [1.0, -2.0], [0.0, 1.0], [3.0, 0.0]]
+    last = walk_attention(words, words, words, rows=list("AABA"), **choices).checks[-1]
+    assert last.what == f"the weights times V are what {by_whom}"
+    assert last.holds
+    wrong = lambda *given, **more: attention_weights(*given, **more) * 0.9  # noqa: E731
+    monkeypatch.setattr("anaphora.inspect.walk.attention_weights", wrong)
+    assert not walk_attention(words, words, words, rows=list("AABA"), **choices).checks[-1].holds
+
+
+def test_scores_that_rounding_decides_are_refused() -> None:
+    far = [[1e7, 0.0], [0.0, 1e7]]
+    with pytest.raises(ValueError, match=r"scores reach 1.0e\+14, where rounding decides their weights; make the"):
+        walk_attention(far, far, far, rows=["a", "b"], score="dot")
+    with pytest.raises(ValueError, match="the scores are too large to be computed; make the numbers smaller"):
+        walk_attention([[1e200]], [[1e200]], [[1.0]], rows=["a"])
+    assert walk_attention(far, far, far, rows=["a", "b"], score="dot", normaliser="none").holds
+    near = walk_attention([[1e6, 0.0], [0.0, 1e6]], far, far, rows=["a", "b"], score="dot", scale=1e-3)
+    assert near.holds
+    assert max(check.tolerance for check in near.checks[:-1]) <= 1e-3
+
+
+@given(st.integers(0, 10_000), st.integers(0, 5), st.sampled_from(["dot", "scaled-dot", "additive", "bilinear"]))
+@settings(max_examples=80)
+def test_sums_that_cancel_are_no_mistake(seed: int, power: int, score: Any) -> None:
+    """Large products that take one another away leave a small score with a large error, in every order of summing."""
+    random = torch.Generator().manual_seed(seed)
+    query, key = (torch.randn(4, 3, generator=random, dtype=torch.float64) for _ in range(2))
+    query[:, :2], key[:, 0], key[:, 1] = 10.0**power, 10.0**power, -(10.0**power) * (1 + 1e-13)
+    weight = {"additive": torch.ones(3), "bilinear": torch.eye(3)}.get(score)
+    for normaliser in ("softmax", "none"):
+        walk = walk_attention(
+            query, key, 1e6 * key, rows=list("abcd"), score=score, weight=weight, normaliser=normaliser
+        )
+        assert walk.holds, [str(check) for check in walk.checks]
+
+
+def test_a_window_wider_than_any_text_hides_nothing() -> None:
+    walk = walk_attention(WORDS, WORDS, WORDS, rows=list("AABA"), window=10**30)
+    assert walk.step("masked").mask.all()  # type: ignore[union-attr]
+
+
+def test_weights_are_shares_and_scores_are_not_whatever_their_numbers() -> None:
+    walk = walk_attention(WORDS, WORDS, WORDS, rows=list("AABA"), score="dot")
+    assert walk.step("S").values.max() <= 1
+    assert [step.symbol for step in walk.steps if step.shares] == ["A"]
+    exact = walk_attention(WORDS, WORDS, WORDS, rows=list("AABA"), score="dot", normaliser="none")
+    assert not any(step.shares for step in exact.steps)
+    with pytest.raises(ValueError, match="a share is a number from 0 to 1"):
+        Step("A", "", "", ["a"], ["b"], [[1.5]], shares=True)
+
+
 def test_projections_come_first_and_must_fit() -> None:
     ten = [[10.0, 0.0], [0.0, 10.0]]
     one = [[1.0, 0.0], [0.0, 1.0]]
@@ -188,7 +278,6 @@ def test_words_and_numbers_point() -> None:
     labels = ["A", "A", ",", "las", "##en"]
     assert place(labels, "las", "row") == 3
     assert place(labels, "1", "row") == 1
-    assert place(["1", "0"], "0", "row") == 1  # a label before a number
     with pytest.raises(UserError, match=r"row 'A' stands at 0 \(A\), 1 \(A\); give one of these numbers"):
         place(labels, "A", "row")
     with pytest.raises(UserError, match=r"there is no row 'B'; there are 0 A, 1 A, 2 ,, 3 las, 4 ##en"):
@@ -197,11 +286,30 @@ def test_words_and_numbers_point() -> None:
         place(labels, "lasen", "row", ["A", "A", ",", "lasen", "lasen"])
     with pytest.raises(UserError, match="there is no row '5'"):
         place(labels, "5", "row")
+    with pytest.raises(UserError, match="row '0' is the name of #1 and the number of '1'; write #1 or #0"):
+        place(["1", "0"], "0", "row")
+    assert [place(["1", "0"], asked, "row") for asked in ("#0", "#1")] == [0, 1]
+    assert place(["x", "1"], "1", "row") == 1  # name and number of one and the same
+    with pytest.raises(UserError, match=r"row '1' stands at #0 \(1\), #1 \(1\)"):
+        place(["1", "1"], "1", "row")
+    assert place(["Buch"], "5", "row", first=5) == 0  # the sixth word of a sentence, alone
+    with pytest.raises(UserError, match="there is no row '0'; there are 5 Buch"):
+        place(["Buch"], "0", "row", first=5)
     walk = walk_attention(WORDS, WORDS, WORDS, rows=["a", "b", ",", "d"])
     assert (cell(walk, ",,d").row, cell(walk, ",,d").column) == (",", "d")
     assert (cell(walk, "3, 0").row, cell(walk, "3, 0").column) == ("d", "a")
     with pytest.raises(UserError, match="names no column"):
         cell(walk, "3")
+
+
+def test_a_cell_is_found_by_whole_words_and_by_their_numbers_in_the_sentence() -> None:
+    walk = walk_attention(WORDS[:2], WORDS, WORDS, rows=["le", "##sen"], columns=["re", "##ad", "a", "book"])
+    walk.row_words, walk.column_words, walk.first_row = ["lesen"] * 2, ["read", "read", "a", "book"], 7
+    assert (cell(walk, "8,3").row, cell(walk, "8,3").column) == ("##sen", "book")
+    with pytest.raises(UserError, match=r"row 'lesen' stands at 7 \(le\), 8 \(##sen\)"):
+        cell(walk, "lesen,book")
+    with pytest.raises(UserError, match=r"column 'read' stands at 0 \(re\), 1 \(##ad\)"):
+        cell(walk, "7,read")
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------
@@ -235,6 +343,17 @@ def test_many_dimensions_are_counted_and_not_hidden_silently() -> None:
     step = Step("Q", "", "queries", ["a"], [str(n) for n in range(64)], np.ones((1, 64)), dimensions=True)
     assert "… and 56 more of 64 dimensions: --json has them all" in step_text(step).plain
     assert len(step.document()["values"][0]) == 64
+    long = Step("Q", "", "", [str(n) for n in range(300)], [str(n) for n in range(64)], np.ones((300, 64)))
+    long.dimensions = True
+    for one in (step, long):
+        assert max(cell_len(line) for line in step_text(one, width=40).plain.splitlines()) <= 40
+
+
+def test_a_float32_comes_back_from_the_document() -> None:
+    drawn = np.random.default_rng(0).normal(size=(50, 50)).astype(np.float32)
+    labels = [str(n) for n in range(50)]
+    given = Step("S", "", "", labels, labels, drawn).document()["values"]
+    assert (np.array(given, dtype=np.float32) == drawn).all()
 
 
 def test_a_step_must_fit_its_labels() -> None:

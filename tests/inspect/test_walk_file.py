@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
+from anaphora.inspect.selection import cell
 from anaphora.inspect.walk_file import KEYS, walk_file
 
 ONE = [[1, 0], [0, 1]]
@@ -62,6 +65,10 @@ def test_everything_a_file_may_say(tmp_path: Path) -> None:
     assert read(tokens="x y", memory_tokens=["a", "b", "c"]).step("S").columns == ["a", "b", "c"]
     assert read(title="Mine").title == "Mine"
     assert read(Q=[["1e-1", 1]]).step("Q").values.tolist() == [[0.1, 1]]  # YAML reads 1e-1 as text
+    assert read(title="2 \x1b[31m\nlines").title == "2 \ufffd[31m lines"
+    assert read(title=2026).title == "2026"
+    wide = walk_file(written(tmp_path, {**PROJECTED, "M": [[1, 1, 1]], "W_K": [[1, 0]] * 3, "W_V": [[1]] * 3}))
+    assert wide.step("M").columns == ["1", "2", "3"]
     crossed = walk_file(written(tmp_path, {**PROJECTED, "M": [[1, 1]], "memory_tokens": ["m"]}))
     assert crossed.step("A").columns == ["m"]
     assert crossed.step("K").formula == "K = M W_K"
@@ -72,8 +79,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown score": ({**DIRECT, "score": "dott"}, "no score is called 'dott'; did you mean 'dot'?"),
     "unknown normaliser": ({**DIRECT, "normaliser": "softmx"}, "no normaliser is called 'softmx'; did you mean"),
     "ragged": ({**DIRECT, "K": [[1, 2], [3]]}, "row 2 of K has 1 numbers, row 1 has 2"),
-    "empty rows": ({**DIRECT, "K": [[], []]}, "row 1 of K has 0 numbers"),
-    "not a number": ({**DIRECT, "K": [[1, float("nan")]]}, "row 1, column 2 of K is nan; make it a finite number"),
+    "empty rows": ({**DIRECT, "K": [[], []]}, "row 1 of K is empty; give every row as many numbers"),
+    "not a number": (
+        {**DIRECT, "K": [[1, float("nan")]]},
+        "row 1, column 2 of K is nan; make it a number from -1,000,000 to 1,000,000",
+    ),
     "infinite": ({**DIRECT, "K": [[1, float("inf")]]}, "row 1, column 2 of K is inf"),
     "a word": ({**DIRECT, "K": [["x", 1]]}, "row 1, column 1 of K is 'x'"),
     "true": ({**DIRECT, "K": [[True, 1]]}, "row 1, column 1 of K is True"),
@@ -105,6 +115,19 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "base of nothing": ({**DIRECT, "base": 3, "normaliser": "none"}, "a base is softmax's"),
     "a bias without softmax": ({**DIRECT, "positions": "alibi", "normaliser": "none"}, "shifts a softmax"),
     "scale": ({**DIRECT, "scale": 2, "score": "additive", "v": [1, 1]}, "a scale is for dot products"),
+    "too many numbers": ({**DIRECT, "V": [[1] * 100_000] * 3}, "V has 300,000 numbers; a walk shows at most 200,000"),
+    "too large": (
+        {**DIRECT, "K": [[1, 2e6]]},
+        "row 1, column 2 of K is 2000000.0; make it a number from -1,000,000 to",
+    ),
+    "a window without end": ({**DIRECT, "window": 1e30}, "window is 1e+30; make it a whole number above 0, up to"),
+    "a title of lists": ({**DIRECT, "title": [["a"]]}, "title is [['a']]; make it one line of text"),
+    "a score of lists": ({**DIRECT, "score": [["a"]]}, "no score is called [['a']]; known: additive"),
+    "a word of lists": ({**DIRECT, "tokens": [["a"], "b"]}, "tokens must be a list of words, not [['a'], 'b']"),
+    "rounding": (
+        {**DIRECT, "Q": [[1e6, 1e6]], "K": [[1e6, 1e6]] * 3, "scale": 1e6},
+        "scores reach 2.0e+18, where rounding decides their weights; make the numbers smaller",
+    ),
     "too many": ({**DIRECT, "Q": [[1, 1]] * 65}, "Q has 65 rows; a walk shows at most 64"),
 }
 
@@ -131,6 +154,12 @@ def test_every_mistake_is_one_sentence_with_its_file(tmp_path: Path, name: str) 
         ("m.yaml", b"Q: &a [*a]\nK: *a\nV: *a\n", "m.yaml"),
         ("m.json", b'{"Q":\n[1', "m.json:2: is not JSON"),
         ("m.json", b"[" * 100_000, "is not JSON"),
+        ("m.json", b'{"Q": [[1]], "K": [[1]], "V": [[1]], "Q": [[2]]}', "the key 'Q' stands twice; leave one"),
+        (
+            "m.yaml",
+            b"Q: [[1]]\nK: [[1]]\nV: [[1]]\nQ: [[2]]\n",
+            "m.yaml:4: is not valid YAML (the key 'Q' stands twice)",
+        ),
         ("m.yaml", b"# " + b"x" * 5_000_000, "is larger than"),
     ],
 )
@@ -142,6 +171,62 @@ def test_files_that_hold_something_else(tmp_path: Path, name: str, content: byte
     assert message in str(error.value)
     with pytest.raises(UserError, match="there is no such file"):
         walk_file(tmp_path / "none.yaml")
+
+
+NINES = ", ".join(f"&a{n} [{', '.join([f'*a{n - 1}' if n else 'x'] * 9)}]" for n in range(12))
+"""Lists of lists, five hundred bytes that stand for 9^12 words."""
+
+
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    """A test that hangs fails."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError("it takes too long")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    "key", ["title", "score", "normaliser", "positions", "causal", "base", "window", "tokens", "K"]
+)
+@pytest.mark.parametrize("value", [f"[{NINES}]", f"!!pairs [x: [{NINES}]]"], ids=["list", "pairs"])
+@pytest.mark.usefixtures("impatient")
+def test_aliases_of_aliases_are_not_unfolded(tmp_path: Path, key: str, value: str) -> None:
+    file = tmp_path / "m.yaml"
+    rest = "".join(f"{name}: [[1]]\n" for name in "QKV" if name != key)
+    file.write_text(f"{key}: {value}\n{rest}", encoding="utf-8")
+    with pytest.raises(UserError, match=key):
+        walk_file(file)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_row_that_stands_for_many_is_counted_before_it_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    rows = ", ".join(["*r"] * 20_000)
+    file.write_text(f"Q: [&r [{', '.join('1' * 20_000)}], {rows}]\nK: [[1]]\nV: [[1]]\n", encoding="utf-8")
+    with pytest.raises(UserError, match="Q has 400,020,000 numbers"):
+        walk_file(file)
+
+
+def test_rows_without_names_are_counted_as_they_are_pointed_at(tmp_path: Path) -> None:
+    walk = walk_file(written(tmp_path, DIRECT))
+    assert (walk.step("S").rows, walk.step("S").columns) == (["q0", "q1"], ["k0", "k1", "k2"])
+    told = cell(walk, "1,2")
+    assert (told.row, told.column) == ("q1", "k2")
+    assert told.lines[0] == ("QKᵀ", ["q·k = 1·1 + 1·1 = 2"])
+    bare = {name: value for name, value in PROJECTED.items() if name != "tokens"}
+    assert walk_file(written(tmp_path, bare)).step("S").columns == ["e0", "e1", "e2", "e3"]
+    crossed = walk_file(written(tmp_path, {**bare, "M": ONE}))
+    assert (crossed.step("S").rows[3], crossed.step("S").columns) == ("e3", ["m0", "m1"])
+    numbers = walk_file(written(tmp_path, {**DIRECT, "tokens": [1, 2]}))
+    with pytest.raises(UserError, match="row '1' is the name of #0 and the number of '2'; write #0 or #1"):
+        cell(numbers, "1,2")
+    assert cell(numbers, "#1,#2").row == "2"
 
 
 odd = st.one_of(

@@ -11,7 +11,8 @@ import torch
 from anaphora.decoding.alignment import Method
 from anaphora.errors import UserError
 from anaphora.inspect import segments, walk_model
-from anaphora.inspect.trace import Trace
+from anaphora.inspect.selection import cell
+from anaphora.inspect.trace import READS, Trace
 from anaphora.inspect.walk_model import Asked, look, parts_of, there_are
 from anaphora.inspect.walk_translator import walk_translator
 from anaphora.layers.attention import MultiHeadAttention
@@ -220,8 +221,71 @@ def test_more_pairs_than_anybody_follows_are_refused(tokenizer: Tokenizer, monke
     assert walked(model, tokenizer, query="0").walks[0].holds
     long = " ".join(["dog"] * 80)
     ids = tokenizer.encode(long), tokenizer.encode("Hund")
-    with pytest.raises(UserError, match=r"the source has \d+ tokens; the model takes 64; shorten it, or give --target"):
+    with pytest.raises(UserError, match=r"the source has \d+ tokens; the model takes 64; shorten it$"):
         walk_translator(model, (tokenizer, tokenizer), (long, "Hund"), ids, Asked())
+
+
+def test_nothing_to_read_is_refused(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UserError, match="there is nothing to read; give a sentence with at least one word"):
+        walk_translator(translator(tokenizer), (tokenizer, tokenizer), ("", "Hund"), ([], [5]), Asked())
+
+
+def test_a_target_of_its_own_that_is_too_long_may_be_given(tokenizer: Tokenizer) -> None:
+    model, ids = translator(tokenizer), (tokenizer.encode("dog"), [5] * 80)
+    for said, cure in ((None, "shorten it$"), (-1.0, "give a shorter one: --target")):
+        with pytest.raises(UserError, match=rf"the target has 81 tokens; the model takes 64; {cure}"):
+            walk_translator(model, (tokenizer, tokenizer), ("dog", "x"), ids, Asked(), said=said)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("budget", [walk_model.BUDGET, 0])
+def test_damaged_weights_are_named(
+    tokenizer: Tokenizer, value: float, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk_model, "BUDGET", budget)
+    model = translator(tokenizer)
+    with torch.no_grad():
+        next(iter(attention_layers(model).values())).out.weight[0, 0] = value
+    for part in ("encoder", "decoder", "cross"):
+        with pytest.raises(UserError, match="its weights are damaged; take an earlier checkpoint"):
+            walked(model, tokenizer, part=part)
+
+
+def test_no_number_is_like_another_run() -> None:
+    fast, broken = torch.tensor([[1.0, 2.0]]), torch.full((1, 2), torch.nan)
+    assert all(check.holds for check in walk_model._same_run(fast, fast))
+    for pair in ((fast, broken), (broken, fast), (broken, broken)):
+        assert not any(check.holds for check in walk_model._same_run(*pair))
+
+
+def test_scores_of_a_model_that_rounding_decides(tokenizer: Tokenizer) -> None:
+    model = translator(tokenizer)
+    with torch.no_grad():
+        attention_layers(model)["encoder.blocks.0.attention"].query_key_value.weight.mul_(1e4)
+    with pytest.raises(UserError, match=r"head 0: scores reach .* where rounding decides their weights; walk another"):
+        walked(model, tokenizer, part="encoder", layer=0, head=0)
+
+
+def test_the_cell_of_one_query_is_pointed_at_as_in_the_whole(tokenizer: Tokenizer) -> None:
+    model = translator(tokenizer)
+    whole = walked(model, tokenizer, part="encoder", layer=0, head=1).walks[0]
+    labels = whole.step("A").rows
+    row, column = len(labels) - 3, labels.index("dog") if "dog" in labels else 1
+    alone = walked(model, tokenizer, part="encoder", layer=0, head=1, query=str(row)).walks[0]
+    asked = f"#{row},#{column}"
+    assert [name for name, _ in cell(alone, asked).lines] == [name for name, _ in cell(whole, asked).lines]
+    assert cell(alone, asked).row == cell(whole, asked).row == labels[row]
+    with pytest.raises(UserError, match=f"there is no row '#0'; there are {row} "):
+        cell(alone, "#0,#0")
+    words = whole.row_words
+    once = next(word for word in words if words.count(word) == 1)
+    assert cell(whole, f"{once},{once}").row == labels[words.index(once)]
+
+
+def test_without_softmax_the_most_decided_head_has_the_largest_scores(tokenizer: Tokenizer) -> None:
+    walk = walked(translator(tokenizer, normaliser="none"), tokenizer, part="encoder").walks[0]
+    assert "its rows' largest scores are the largest here" in walk.settings["chosen"]
+    assert "Row t reads x_t" in walk.says
 
 
 # Tokens ---------------------------------------------------------------------------------------------------------------
@@ -271,7 +335,7 @@ def test_any_model_with_attention_can_be_looked_into(tokenizer: Tokenizer) -> No
     torch.manual_seed(0)
     model, ids = Reader(), tokenizer.encode(SOURCE)
     text = segments.segment("src", SOURCE, ids, tokenizer)
-    side = walk_model.Side(text, text, walk_model.READS)
+    side = walk_model.Side(text, text, READS)
     maps, walk, logits = look(model, lambda: model(torch.tensor([ids])), {"stack": side}, Asked())
     assert walk.holds
     assert maps[0].mask == "causal"

@@ -36,7 +36,7 @@ def walked(labels: list[str], size: int = 4, **choices: Any) -> Walk:
 TEXTS = {
     "words": ["the", "old", "man", "reads", "a", "book", "."],
     "scripts": ["老人", "يقرأ", "שלום", "👩‍👩‍👧", "Donaudampfschifffahrtsgesellschaftskapitän", "a", ""],
-    "hostile": [HOSTILE, "&", "<b>", "\x00"],
+    "hostile": [HOSTILE, "&", "<b>", "\x00", "a\nb", "a\u2028b", "\ud800", "\x1b[31m"],
     "one": ["x"],
     "thirty": [f"word{n}" for n in range(30)],
 }

@@ -11,7 +11,6 @@ import pytest
 
 PAGES = Path(__file__).parents[2] / "docs" / "lectures"
 BLOCK = re.compile(r"^```\n\$ anaphora (walk[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-DIFFERENCE = re.compile(r"\s*\(largest\s+difference\s[^)]*\)")
 LEFT_OUT = "…"
 
 PageShows = Callable[..., None]
@@ -42,10 +41,10 @@ def page_shows(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str
 
 
 def find(shown: str, printed: str, tolerance: float) -> None:
-    """Each part of what is shown stands in what was printed, in this order; how far checks are off may vary."""
-    lines = DIFFERENCE.sub("", printed).rstrip().splitlines()
+    """Each part of what is shown stands in what was printed, in this order."""
+    lines = printed.rstrip().splitlines()
     place = 0
-    for part in re.split(rf"^{LEFT_OUT}\n", DIFFERENCE.sub("", shown), flags=re.MULTILINE):
+    for part in re.split(rf"^{LEFT_OUT}\n", shown, flags=re.MULTILINE):
         wanted = part.rstrip("\n").splitlines()
         starts = [
             start

@@ -85,5 +85,12 @@ def test_every_check_holds(walks: dict[str, Walk]) -> None:
         assert walk.holds, walk.checks
 
 
+def test_the_check_of_sick_compares_with_one_and_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two readings that agree with one another, and with nothing else, do not pass."""
+    others, ratio, letter = lecture.alpha()
+    monkeypatch.setattr(lecture, "alpha", lambda: (others, ratio.flip(1), letter.flip(1)))
+    assert not lecture._senses().holds
+
+
 def test_the_page(page_shows: Any) -> None:
     page_shows("5-trick.md")

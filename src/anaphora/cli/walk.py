@@ -26,9 +26,11 @@ def walk(
     query: Annotated[str | None, typer.Option(help="One word that looks, or its number from 0: its row alone.")] = None,
     matrices: Annotated[Path | None, typer.Option(help="Matrices of your own: a YAML or JSON file.")] = None,
     cell: Annotated[
-        str | None, typer.Option(metavar="ROW,COLUMN", help="Work out one cell: words, or numbers from 0.")
+        str | None, typer.Option(metavar="ROW,COLUMN", help="Work out one cell: words, or numbers from 0 (2, or #2).")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw all steps on one sheet, .svg or .png.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw all steps on one sheet, .svg or .png, and print no tables.")
+    ] = None,
     trace: Annotated[Path | None, typer.Option(help="Write the trace document here (JSON).")] = None,
     force: Force = False,
     device: Device = "auto",
@@ -43,7 +45,7 @@ def walk(
 
     anaphora walk as-and-bs --cell query,B
 
-    anaphora walk demo/model "The old man reads." --query reads
+    anaphora walk demo/model "The old man reads." --query Mann
 
     anaphora walk demo/model "The old man reads." --part encoder --layer 0 --head 1 --picture heads.png
 
@@ -53,11 +55,14 @@ def walk(
 
     out = Output(as_json=json, quiet=quiet)
     of_model = {"--target": target, "--part": part, "--layer": layer, "--head": head, "--query": query}
+    of_model["--device"] = None if device == "auto" else device
     given = [name for name, value in of_model.items() if value is not None]
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
         raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
     if matrices is not None and what is not None:
         raise UserError(f"--matrices takes no {what!r} beside it", cure="leave one of the two out")
+    if what is not None and sentence is not None:
+        _check_no_example(what)
     if given and sentence is None:
         raise UserError(f"{given[0]} is for a model and a sentence", cure="anaphora walk MODEL SENTENCE …")
     if picture is not None and trace is not None and picture.absolute() == trace.absolute():
@@ -92,9 +97,22 @@ def _list(out: Output) -> None:
         named = f"{example.name:<{room}}  {example.title}"
         out.result(textwrap.fill(named, max(wide, 40), subsequent_indent=" " * (room + 2)))
     out.result("")
-    out.result("anaphora walk NAME shows one; anaphora walk MODEL SENTENCE looks into a model.")
+    told = (
+        "anaphora walk NAME shows one; anaphora walk MODEL SENTENCE looks into a model; "
+        "anaphora walk --matrices FILE takes your own numbers."
+    )
+    out.result(textwrap.fill(told, max(wide, 40), break_on_hyphens=False))
     listed = [{"name": e.name, "title": e.title, "page": e.page} for e in EXAMPLES.values()]
     out.finish({"examples": listed})
+
+
+def _check_no_example(name: str) -> None:
+    """A sentence is for a model; a folder of that name is one."""
+    from anaphora.errors import UserError
+    from anaphora.inspect.lectures import EXAMPLES
+
+    if name in EXAMPLES and not Path(name).is_dir():
+        raise UserError(f"the example {name} takes no sentence", cure=f"leave it out: anaphora walk {name}")
 
 
 def _of_example(name: str) -> Trace:
@@ -132,7 +150,9 @@ def _of_model(
 
     made = api.load(folder, device).walk(sentence, target, part=part, layer=layer, head=head, query=query)
     for walk in made.walks:
-        out.say(f"{walk.settings['chosen']}; there are {walk.settings['choices']}")
+        wide = max(shutil.get_terminal_size().columns, 40)
+        for told in (walk.settings["chosen"], f"there are {walk.settings['choices']}"):
+            out.say(textwrap.fill(told, wide, subsequent_indent="  "))
     return made
 
 
@@ -153,6 +173,7 @@ def _work_out(made: Trace, asked: str) -> None:
 
 def _show(out: Output, made: Trace, picture: Path | None, trace: Path | None) -> None:
     from anaphora.cli.output import json_line
+    from anaphora.errors import printable
     from anaphora.folder import write_bytes, write_text
 
     if not out.as_json and picture is None:
@@ -160,12 +181,13 @@ def _show(out: Output, made: Trace, picture: Path | None, trace: Path | None) ->
 
         from anaphora.inspect.tables import walk_text
 
-        console = Console(highlight=False, soft_wrap=True)
+        wide = max(shutil.get_terminal_size().columns, 20)
+        console = Console(highlight=False, soft_wrap=True, width=wide)
         colours = console.color_system is not None and not console.no_color
         for number, walk in enumerate(made.walks):
             if number:
                 out.result("")
-            text = walk_text(walk, width=console.width, colours=colours)
+            text = walk_text(walk, width=wide, colours=colours)
             text.rstrip()
             console.print(text)
     document = made.document() if out.as_json or trace is not None else {}
@@ -182,9 +204,10 @@ def _show(out: Output, made: Trace, picture: Path | None, trace: Path | None) ->
             write_bytes(picture, content)
             for note in notes:
                 out.say(f"warning: {note}")
-        out.result(f"{picture} shows {' · '.join(walk.title for walk in made.walks)}")
+        out.result(printable(f"{picture} shows {' · '.join(walk.title for walk in made.walks)}"))
     failed = [check for check in made.checks if not check.holds]
     out.finish(document)
     if failed:
-        out.say(f"{len(failed)} checks fail: this is a mistake of ours; please report it with --trace")
+        fail = "1 check fails" if len(failed) == 1 else f"{len(failed)} checks fail"
+        out.say(f"{fail}: this is a mistake of ours; please report it with --trace")
         raise typer.Exit(1)

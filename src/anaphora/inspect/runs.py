@@ -60,15 +60,13 @@ def noting(layer: MultiHeadAttention) -> Iterator[Noted]:
     def mix(module: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> None:
         noted.context, noted.output = given[0][0].detach().float().cpu(), out[0].detach().float().cpu()
 
-    def call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        noted.called = _called(module, args, kwargs)
-
     for name in ("query_key_value",) if not layer.cross else ("query", "key_value"):
         handles.append(getattr(layer, name).register_forward_hook(project(name)))
     handles.append(layer.out.register_forward_hook(mix))
-    handles.append(layer.register_forward_pre_hook(call, with_kwargs=True))
     try:
-        yield noted
+        with hearing({"": layer}) as heard:
+            yield noted
+            noted.called = heard[""]
     finally:
         for handle in handles:
             handle.remove()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anaphora.inspect.trace import Segment, Token
-from anaphora.text.tokenizer import SPECIALS, Tokenizer
+from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS, Tokenizer
 from anaphora.text.words import TokenWords, split_words
 
 CONTINUES = "##"
@@ -54,7 +54,7 @@ def words(segment: Segment) -> list[str]:
 
 def _is_mark(token: int) -> bool:
     """Padding, begin or end: not a part of the text."""
-    return token < 3
+    return token in (PAD, BOS, EOS)
 
 
 def _spelled(content: bytes) -> str:

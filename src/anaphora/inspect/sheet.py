@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from anaphora.inspect.colours import RGB, colour, on_colour, signed
-from anaphora.inspect.layout import shown
-from anaphora.inspect.tables import DIMENSIONS, is_weights, written
+from anaphora.inspect.layout import drawable, shown
+from anaphora.inspect.tables import DIMENSIONS, written
 from anaphora.inspect.trace import Step, Walk
 
 WIDTH = 1400.0
@@ -114,7 +114,7 @@ def lay_out(walks: Sequence[Walk], measure: Measure) -> Sheet:
 def wrapped(text: str, size: float, room: float, measure: Measure) -> list[str]:
     """A paragraph in lines that fit; a single word that does not is left whole."""
     lines: list[str] = []
-    for word in text.split():
+    for word in drawable(" ".join(text.split())).split():
         if lines and measure(f"{lines[-1]} {word}", size) <= room:
             lines[-1] += f" {word}"
         else:
@@ -230,7 +230,7 @@ class _Block:
 
 def _painter(step: Step) -> Callable[[float], RGB]:
     """Shares by how dark they are; other numbers brown below zero and blue above it, of the table's largest."""
-    if is_weights(step):
+    if step.shares:
         return colour
     largest = float(np.abs(step.values).max()) or 1.0
     return lambda value: signed(value / largest)
@@ -251,12 +251,12 @@ def _legend(sheet: Sheet, y: float, walks: Sequence[Walk], measure: Measure) -> 
         sheet.reach(x + measure(text, SMALL))
         return x + measure(text, SMALL) + 28
 
-    shares = any(is_weights(step) for step in steps)
+    shares = any(step.shares for step in steps)
     if shares:
         for place in range(20):
             sheet.box(x + 5 * place, y, 5.3, 13, colour(place / 19))
         x = entry("from 0 to 1", x + 108)
-    if not all(is_weights(step) for step in steps):
+    if not all(step.shares for step in steps):
         for place in range(21):
             sheet.box(x + 5 * place, y, 5.3, 13, signed(place / 10 - 1))
         told = "brown below 0, blue above it, against the largest of its table"

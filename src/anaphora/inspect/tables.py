@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anaphora.inspect.colours import colour, hexadecimal, on
-from anaphora.inspect.terminal import LEFT_TO_RIGHT, cells, cut, isolated, right_to_left
+from anaphora.inspect.terminal import LEFT_TO_RIGHT, cells, cut, isolated, right_to_left, visible
 from anaphora.inspect.trace import Cell, Step, Walk
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def step_text(step: Step, *, width: int = 80, colours: bool = False) -> Text:
     marked = any(right_to_left(name) for name in (*step.rows, *step.columns))
     begin = LEFT_TO_RIGHT if marked else ""
     sizes = [max(min(cells(step.columns[c]), LABEL), *(len(numbers[r][c]) for r in rows)) + 2 for c in shown]
-    shaded = colours and is_weights(step)
+    shaded = colours and step.shares
     parts = _parts(sizes, max(width - label - 2, 1))
     for part in parts:
         text.append(begin + " " * (label + 2), style="dim")
@@ -91,12 +91,14 @@ def step_text(step: Step, *, width: int = 80, colours: bool = False) -> Text:
             text.append("\n")
         if len(parts) > 1:
             first, last = part[0] + 1, part[-1] + 1
-            text.append(f"  (columns {first} to {last} of {len(step.columns)})\n", style="dim")
+            _paragraph(text, f"  (columns {first} to {last} of {len(step.columns)})", width, style="dim")
     left = len(step.columns) - len(shown)
     if left:
-        text.append(f"  … and {left} more of {len(step.columns)} dimensions: --json has them all\n", style="dim")
+        more = f"  … and {left} more of {len(step.columns)} dimensions: --json has them all"
+        _paragraph(text, more, width, style="dim", hang=4)
     if len(step.rows) > MOST_ROWS:
-        text.append(f"  … and {len(step.rows) - MOST_ROWS} more rows: --json has them all\n", style="dim")
+        more = f"  … and {len(step.rows) - MOST_ROWS} more rows: --json has them all"
+        _paragraph(text, more, width, style="dim", hang=4)
     return text
 
 
@@ -120,11 +122,6 @@ def heading(step: Step) -> str:
     """`S = Q Kᵀ: how well …`, or where there is no formula `Q: a query …`."""
     named = step.formula or step.symbol
     return f"{named}: {step.says}" if step.says else named
-
-
-def is_weights(step: Step) -> bool:
-    """Whether the numbers are shares, which are shown by how dark a cell is."""
-    return not step.dimensions and bool(step.values.size) and step.values.min() >= 0 and step.values.max() <= 1
 
 
 def written(step: Step) -> list[list[str]]:
@@ -166,7 +163,7 @@ def _parts(sizes: Sequence[int], room: int) -> list[range]:
 
 
 def _paragraph(text: Text, words: str, width: int, *, style: str = "", hang: int = 0) -> None:
-    words = "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in words)
+    words = visible(words)
     begin = words[: len(words) - len(words.lstrip())]
     lines = textwrap.wrap(words.strip(), max(width - len(begin), 20), subsequent_indent=" " * max(hang - len(begin), 0))
     for line in lines:

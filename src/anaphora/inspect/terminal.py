@@ -95,9 +95,14 @@ def shown(text: str, room: int = 60) -> str:
     return cut(text, room)
 
 
+def visible(text: str) -> str:
+    """Control characters, which a terminal would obey, as U+FFFD."""
+    return "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in text)
+
+
 def cut(text: str, room: int) -> str:
     """At most so many columns, the cut shown by an ellipsis; control characters become visible."""
-    text = "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in text)
+    text = visible(text)
     if cells(text) <= room:
         return text
     kept = text

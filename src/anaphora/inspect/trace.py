@@ -26,10 +26,15 @@ import numpy as np
 from anaphora.version import __version__
 
 SCHEMA = "trace/1"
-CONVENTIONS = ("row t predicts y_t", "row t reads y_t")
+PREDICTS, READS = "row t predicts y_t", "row t reads y_t"
+CONVENTIONS = (PREDICTS, READS)
+"""What a row of weights means: the step that says token t next, or the one that has read it."""
 BUDGET = 8_000_000
 """Bytes of attention that a trace carries whole. Six layers of eight heads over 128 tokens are 3 MB; twelve of twelve
 over 512 would be 151: above the budget each head has statistics instead."""
+
+SHARE_TOLERANCE = 1e-5
+"""How far rounding may take a share out of 0 to 1."""
 
 Arithmetic = Callable[[int, int], list[str]]
 """(row, column) -> lines such as "q·k = 0·1 + 10·1 = 10"."""
@@ -58,6 +63,8 @@ class Step:
     """The columns are the dimensions of vectors: a text table may show the first few."""
     decimals: int | None
     """Digits after the point; None: as many as the numbers need."""
+    shares: bool
+    """The numbers are parts of 1 (weights, probabilities, accuracies): drawn by how dark a cell is, in any table."""
     arithmetic: Arithmetic | None = field(repr=False)
 
     def __init__(
@@ -72,11 +79,12 @@ class Step:
         *,
         dimensions: bool = False,
         decimals: int | None = None,
+        shares: bool = False,
         arithmetic: Arithmetic | None = None,
     ) -> None:
         self.symbol, self.formula, self.says = symbol, formula, says
         self.rows, self.columns = [str(label) for label in rows], [str(label) for label in columns]
-        self.dimensions, self.decimals, self.arithmetic = dimensions, decimals, arithmetic
+        self.dimensions, self.decimals, self.shares, self.arithmetic = dimensions, decimals, shares, arithmetic
         self.values = _array(values, np.float64)
         self.mask = None if mask is None else _array(mask, np.bool_)
         shape = (len(self.rows), len(self.columns))
@@ -87,6 +95,8 @@ class Step:
             self.values = np.where(self.mask, self.values, 0.0)
         if not np.isfinite(self.values).all():
             raise ValueError(f"step {symbol}: a cell is no finite number; give it a mask where there is none")
+        if shares and not (np.abs(self.values - 0.5) <= 0.5 + SHARE_TOLERANCE).all():
+            raise ValueError(f"step {symbol}: a share is a number from 0 to 1")
 
     def there(self, row: int, column: int) -> bool:
         """Whether this cell holds a number."""
@@ -105,6 +115,7 @@ class Step:
             "columns": list(self.columns),
             "dimensions": self.dimensions,
             "decimals": self.decimals,
+            "shares": self.shares,
             "values": numbers,
         }
 
@@ -162,6 +173,12 @@ class Walk:
     """Plain values: score, normaliser, layer, head, …"""
     cells: list[Cell] = field(default_factory=list)
     """The cells whose arithmetic was asked for."""
+    row_words: Sequence[str] = ()
+    """The whole word that each row of queries is a piece of, so that a person can point at it …"""
+    column_words: Sequence[str] = ()
+    """… and each column."""
+    first_row: int = 0
+    """The number, in its sentence, of the first row: of a walk of one word, that word's."""
 
     @property
     def holds(self) -> bool:
@@ -299,20 +316,23 @@ class AttentionMap:
             return own | {"statistics": self.summary}
         if whole:
             return own | {"data": b64encode(self.weights.tobytes()).decode("ascii")}
-        return own | {"statistics": [statistics(head) for head in self.weights]}
+        return own | {"statistics": [statistics(head, self.normaliser) for head in self.weights]}
 
 
-def statistics(weights: np.ndarray) -> dict[str, float]:
-    """Of one head (T, S): mean over rows of the largest weight and of the entropy in bits, and how far it looks."""
-    positive = np.where(weights > 0, weights, 1.0).astype(np.float64)
-    entropy = -(positive * np.log2(positive)).sum(axis=-1)
-    rows, columns = weights.shape
-    distance = np.abs(np.arange(columns)[None] - np.arange(rows)[:, None])
-    return {
-        "largest": significant(float(weights.max(axis=-1).mean())) if weights.size else 0.0,
-        "entropy": significant(float(entropy.mean())) if weights.size else 0.0,
-        "distance": significant(float((weights * distance).sum(axis=-1).mean())) if weights.size else 0.0,
-    }
+def statistics(weights: np.ndarray, normaliser: str = "softmax") -> dict[str, float]:
+    """Of one head (T, S): mean over rows of the largest weight and of the entropy in bits, and how far it looks.
+
+    Scores that nothing has normalised are no shares of anything: of these, the mean of the rows' largest alone.
+    """
+    found = {"largest": float(weights.max(axis=-1).mean()) if weights.size else 0.0}
+    if normaliser == "softmax":
+        positive = np.where(weights > 0, weights, 1.0).astype(np.float64)
+        entropy = -(positive * np.log2(positive)).sum(axis=-1)
+        rows, columns = weights.shape
+        distance = np.abs(np.arange(columns)[None] - np.arange(rows)[:, None])
+        found["entropy"] = float(entropy.mean()) if weights.size else 0.0
+        found["distance"] = float((weights * distance).sum(axis=-1).mean()) if weights.size else 0.0
+    return {name: significant(value) for name, value in found.items()}
 
 
 @dataclass
@@ -357,8 +377,8 @@ class Trace:
         return read_trace(path)
 
 
-def significant(value: float, digits: int = 8) -> float:
-    """A number short enough for a document; 8 digits give back a float32."""
+def significant(value: float, digits: int = 9) -> float:
+    """A number short enough for a document; 9 digits give back every float32."""
     return 0.0 if value == 0 else float(f"{value:.{digits}g}") if math.isfinite(value) else value
 
 

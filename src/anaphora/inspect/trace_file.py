@@ -22,6 +22,7 @@ from anaphora.errors import UserError, refused_by_system
 from anaphora.inspect.trace import (
     CONVENTIONS,
     SCHEMA,
+    SHARE_TOLERANCE,
     AttentionMap,
     Cell,
     Check,
@@ -246,6 +247,11 @@ def _step(item: Any, where: str) -> Step:
     decimals, dimensions = _field(item, "decimals", where), _field(item, "dimensions", where)
     if not (decimals is None or (type(decimals) is int and 0 <= decimals <= 17)) or not isinstance(dimensions, bool):
         raise _Wrong(f"{where} has decimals or dimensions of the wrong kind")
+    shares = item.get("shares", False)
+    if not isinstance(shares, bool):
+        raise _Wrong(f"{where}.shares must be true or false")
+    if shares and any(abs(value - 0.5) > 0.5 + SHARE_TOLERANCE for row in values for value in row):
+        raise _Wrong(f"{where}.values holds a share that is not between 0 and 1")
     return Step(
         symbol=_text(item, "symbol", where),
         formula=_text(item, "formula", where),
@@ -256,6 +262,7 @@ def _step(item: Any, where: str) -> Step:
         mask=None if mask.all() else mask,
         dimensions=dimensions,
         decimals=decimals,
+        shares=shares,
     )
 
 

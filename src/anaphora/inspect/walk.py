@@ -4,14 +4,13 @@
 
 `walk_attention` takes the matrices of one head, (T, D), (S, D), (S, D_v); `walk_projected` begins one step earlier,
 with the vectors of the words and W_Q, W_K, W_V. The numbers are the library's (layers/scores.py,
-layers/attention.py), and the last check asks one of its fast backends for the same output.
+layers/attention.py), and the last check asks one of its fast backends for the same output, or NumPy where none can.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,19 +18,29 @@ import torch
 from torch import Tensor
 
 from anaphora.inspect import arithmetic
-from anaphora.inspect.trace import Cell, Check, Segment, Step, Token, Trace, Walk
+from anaphora.inspect.trace import Check, Step, Walk
 from anaphora.layers.attention import attend, attention_weights
-from anaphora.layers.backends import Normaliser
+from anaphora.layers.backends import Choices, Normaliser, cannot
 from anaphora.layers.masks import Causal, Given, Mask, Window
 from anaphora.layers.positions import PositionBias
 from anaphora.layers.scores import Score, check_score, scores
-
-__all__ = ["Cell", "Check", "Segment", "Step", "Token", "Trace", "Walk", "walk_attention", "walk_projected"]
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}
 """How far two orders of the same sums may be apart, of the largest number where that is above 1 (docs/attention.md)."""
 ROUNDING = {torch.float64: 1e-14, torch.float32: 1e-6}
 """How far a weight may be off for each unit of the scores' size: an error in a score is one in its power."""
+WEIGHTS = 1e-3
+"""How far a weight may be off at most. Where scores are so large that rounding alone could do more, a walk says nothing
+and is refused."""
+
+
+class ScoresTooLarge(ValueError):
+    """Nothing can be shown of such scores."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what}; make the numbers smaller")
+
 
 Matrix = Tensor | np.ndarray | Sequence[Sequence[float]]
 
@@ -82,6 +91,7 @@ def walk_attention(
     weight = None if weight is None else _tensor(weight, query)
     check_score(query[None, None], key[None, None], score, weight)
     joined = _joined(mask, causal, window, len(query), len(key))
+    others = _joined(mask, False, window, len(query), len(key)) if causal else joined
     added = _bias(bias, len(query), len(key), query)
     size = query.shape[-1]
     by = scale if scale is not None else size**-0.5 if score == "scaled-dot" else 1.0
@@ -100,11 +110,13 @@ def walk_attention(
         asked["weight"] = weight * stretch
     asked["bias"] = None if added is None else added * math.log(base)
     weights = attention_weights(inside[None, None], key[None, None], **asked)[0, 0]  # (T, S)
+    raw = scores(query[None, None], key[None, None], "dot" if score == "scaled-dot" else score, weight)[0, 0]
+    largest = magnitude(query, key, score, weight, by, added) * (math.log(base) if base > 1 else -math.log(base))
+    _check_size(largest, raw.dtype, normaliser)
 
     out = _Steps(rows, columns, query, key, value, weight, joined)
     if vectors:
         out.vectors(dimensions, value_dimensions, score)
-    raw = scores(query[None, None], key[None, None], "dot" if score == "scaled-dot" else score, weight)[0, 0]
     final = out.scores(raw, score, by, added, size)
     if joined is not None:
         out.masked(final, normaliser)
@@ -112,10 +124,16 @@ def walk_attention(
         out.softmax(final, weights, base)
     result = weights @ value  # (T, D_v)
     out.output(weights, result, value_dimensions, normaliser)
-    fast, backend = _fast(inside, key, value, asked)
-    found = checks(weights, joined, final, normaliser, base)
+    # causal is told, not drawn, and a rule stays one: some backends take nothing else
+    rule = mask if isinstance(mask, Mask) and window is None else others
+    fast, by_whom = _otherwise(inside, key, value, asked | {"mask": rule, "causal": causal}, joined)
+    found = checks(weights, joined, final, normaliser, base, largest)
     allowed = max(1.0, _largest(result)) * TOLERANCE[result.dtype]
-    what = f"the weights times V are what attend() gives, backend {backend}"
+    if normaliser == "softmax":  # an error in a weight is one in the sum
+        allowed = max(allowed, weight_tolerance(largest, result.dtype, normaliser) * _largest(value))
+    else:
+        allowed = max(allowed, TOLERANCE[result.dtype] * largest * _largest(value))
+    what = f"the weights times V are what {by_whom}"
     found.append(Check(what, _largest(result.double() - fast.double()), allowed))
     settings = {
         "score": score,
@@ -158,14 +176,16 @@ def walk_projected(
     query, key, value = e @ projections[0], m @ projections[1], m @ projections[2]
     walk = walk_attention(query, key, value, rows=rows, columns=columns, **choices)
     names = _numbered(e.shape[-1]) if dimensions is None else list(dimensions)
+    of_memory = names if m.shape[-1] == e.shape[-1] else _numbered(m.shape[-1])  # another width, other dimensions
     first = [Step("E", "", "a vector for each word", rows, names, e, dimensions=True)]
     if memory is not None:
-        first.append(Step("M", "", "the memory: a vector for each word looked at", columns, names, m, dimensions=True))
-    for letter, purpose, x, w in zip("QKV", ("queries", "keys", "values"), (e, m, m), projections):
-        source = "E" if letter == "Q" else read
         first.append(
-            Step(f"W_{letter}", "", f"makes {purpose} of {source}", names, _numbered(w.shape[1]), w, dimensions=True)
+            Step("M", "", "the memory: a vector for each word looked at", columns, of_memory, m, dimensions=True)
         )
+    for letter, purpose, x, w in zip("QKV", ("queries", "keys", "values"), (e, m, m), projections):
+        source, read_by = ("E", names) if letter == "Q" else (read, of_memory)
+        says = f"makes {purpose} of {source}"
+        first.append(Step(f"W_{letter}", "", says, read_by, _numbered(w.shape[1]), w, dimensions=True))
         for step in walk.steps:
             if step.symbol == letter:
                 step.formula = f"{letter} = {source} W_{letter}"
@@ -174,9 +194,31 @@ def walk_projected(
     return walk
 
 
-def checks(weights: Tensor, mask: Tensor | None, final: Tensor, normaliser: str, base: float = math.e) -> list[Check]:
+def magnitude(
+    query: Tensor, key: Tensor, score: str, weight: Tensor | None, scale: float = 1.0, bias: Tensor | None = None
+) -> float:
+    """How large the numbers are that a score is the sum of: 1e6 · 1e6 - 1e6 · 1e6 is 0, but rounded like 1e12."""
+    q, k = query.double().abs(), key.double().abs()
+    if score == "additive":
+        assert weight is not None
+        found = float(weight.double().abs().sum())
+    else:
+        q = q if weight is None else q @ weight.double().abs()
+        found = float((q @ k.mT).max()) * abs(scale)
+    return found + (0.0 if bias is None else _largest(bias))
+
+
+def weight_tolerance(largest: float, dtype: torch.dtype, normaliser: str) -> float:
+    """How far weights of scores of that magnitude may be off; without softmax these are the scores themselves."""
+    grown = ROUNDING[dtype] * max(10.0, largest)
+    return min(grown, WEIGHTS) if normaliser == "softmax" else grown
+
+
+def checks(
+    weights: Tensor, mask: Tensor | None, final: Tensor, normaliser: str, base: float, largest: float
+) -> list[Check]:
     """What the weights (T, S) of every walk must satisfy: they follow from the last scores shown, rows sum to one,
-    masked cells are zero."""
+    masked cells are zero. `largest` is the magnitude of the scores."""
     seen = torch.ones_like(weights).bool() if mask is None else mask.expand_as(weights)
     found = []
     if normaliser == "softmax":
@@ -189,21 +231,45 @@ def checks(weights: Tensor, mask: Tensor | None, final: Tensor, normaliser: str,
         what = "softmax of the scores shown is the weights shown"
     else:
         by_hand, what = final.double().masked_fill(~seen, 0.0), "the scores, masked, are the weights"
-    allowed = ROUNDING[weights.dtype] * max(10.0, _largest(final))
+    allowed = weight_tolerance(largest, weights.dtype, normaliser)
     found.append(Check(what, _largest(by_hand - weights.double()), allowed))
     if mask is not None:
         found.append(Check("masked cells weigh nothing", _largest(weights[~seen]), 0.0))
     return found
 
 
-def _fast(query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any]) -> tuple[Tensor, str]:
-    """The same attention by another of the library's backends, (T, D_v): the first that is not the reference and can
-    do it. Additive scores with a bias, and a few others, have the reference alone."""
+def _check_size(largest: float, dtype: torch.dtype, normaliser: str) -> None:
+    """A ValueError where the scores are too large for their weights to mean anything."""
+    if not math.isfinite(largest):
+        raise ScoresTooLarge("the scores are too large to be computed")
+    if normaliser == "softmax" and largest * torch.finfo(dtype).eps > WEIGHTS / 4:
+        raise ScoresTooLarge(f"scores reach {largest:.1e}, where rounding decides their weights")
+
+
+def _otherwise(
+    query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any], joined: Tensor | None
+) -> tuple[Tensor, str]:
+    """The same attention, (T, D_v), in another way than by the reference that the steps show, and by which: the first
+    of the library's backends that can do it, or NumPy (additive scores with a bias, a mask without softmax)."""
     whole = query[None, None], key[None, None], value[None, None]
     for backend in ("sdpa", "linear", "additive"):
-        with suppress(ValueError):
-            return attend(*whole, **asked, backend=backend)[0, 0], backend
-    return attend(*whole, **asked, backend="reference")[0, 0], "reference"
+        if cannot(backend, Choices(**asked)) is None:
+            return attend(*whole, **asked, backend=backend)[0, 0], f"attend() gives, backend {backend}"
+    q, k, v = (x.detach().cpu().double().numpy() for x in (query, key, value))
+    weight, bias = (None if x is None else x.detach().cpu().double().numpy() for x in (asked["weight"], asked["bias"]))
+    if asked["score"] == "additive":
+        s = np.tanh(q[:, None] + k[None]) @ weight  # (T, S)
+    else:
+        s = (q if weight is None else q @ weight) @ k.T
+    s = s if bias is None else s + bias
+    seen = np.ones_like(s, dtype=bool) if joined is None else np.broadcast_to(joined.cpu().numpy(), s.shape)
+    if asked["normaliser"] == "none":
+        a = np.where(seen, s, 0.0)
+    else:
+        top = np.max(s, axis=1, keepdims=True, where=seen, initial=-1e300)
+        a = np.where(seen, np.exp(np.minimum(s - top, 0.0)), 0.0)
+        a = a / np.maximum(a.sum(axis=1, keepdims=True), 1e-300)
+    return torch.from_numpy(a @ v), "NumPy gives"
 
 
 class _Steps:
@@ -225,11 +291,20 @@ class _Steps:
         self.steps: list[Step] = []
 
     def pairs(
-        self, symbol: str, formula: str, says: str, values: Tensor, tell: Callable[[int, int], list[str]], masked: bool
+        self,
+        symbol: str,
+        formula: str,
+        says: str,
+        values: Tensor,
+        tell: Callable[[int, int], list[str]],
+        masked: bool,
+        *,
+        shares: bool = False,
     ) -> None:
         """A table with a cell for each query and key."""
         mask = self.mask if masked else None
-        self.steps.append(Step(symbol, formula, says, self.rows, self.columns, values, mask, arithmetic=tell))
+        step = Step(symbol, formula, says, self.rows, self.columns, values, mask, shares=shares, arithmetic=tell)
+        self.steps.append(step)
 
     def vectors(self, dimensions: Sequence[str] | None, value_dimensions: Sequence[str] | None, score: str) -> None:
         of_query, of_key = self.query.shape[-1], self.key.shape[-1]
@@ -324,7 +399,8 @@ class _Steps:
             return arithmetic.softmax([float(raw[r, place]) for place in seen], seen.index(c), base)
 
         name = "e" if base == math.e else arithmetic.number(base)
-        self.pairs("A", "A = softmax(S)", f"the weights, {name}^s over its row's sum", weights, tell, True)
+        says = f"the weights, {name}^s over its row's sum"
+        self.pairs("A", "A = softmax(S)", says, weights, tell, True, shares=True)
 
     def output(self, weights: Tensor, result: Tensor, value_dimensions: Sequence[str] | None, normaliser: str) -> None:
         names = _numbered(result.shape[-1]) if value_dimensions is None else list(value_dimensions)
@@ -366,7 +442,7 @@ def _joined(mask: Any, causal: bool, window: int | None, queries: int, keys: int
     """All that forbids looking, as one (T, S) tensor."""
     parts: list[Mask] = [Causal()] if causal else []
     if window is not None:
-        parts.append(Window(window))
+        parts.append(Window(min(window, queries + keys)))  # a wider one shows nothing more
     if isinstance(mask, Mask):
         parts.append(mask)
     elif mask is not None:

@@ -13,6 +13,7 @@ Every mistake is one sentence that names the file, what was expected and what wa
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Mapping
@@ -24,12 +25,17 @@ import numpy as np
 
 from anaphora.config import parse_yaml, shown
 from anaphora.errors import UserError, nearest, refused_by_system
+from anaphora.inspect.terminal import visible
 from anaphora.inspect.trace import Walk
 
 LARGEST = 4 * 2**20
 """Bytes of a file: small matrices are what a person can follow."""
 MOST = 64
 """Words on a side."""
+NUMBERS = 200_000
+"""Numbers of a matrix: with YAML's aliases a small file could hold more than any memory."""
+GREATEST = 1e6
+"""What a number may be, above and below zero: beyond it softmax is a matter of rounding."""
 MATRICES = ("E", "M", "W_Q", "W_K", "W_V", "Q", "K", "V", "W", "v", "bias", "mask")
 KEYS = (
     "tokens",
@@ -68,9 +74,17 @@ def _load(path: Path) -> dict[str, Any]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError("is not UTF-8 text", file=path, cure="give a YAML or JSON file") from None
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        for name, later in zip(sorted(names), sorted(names)[1:]):
+            if name == later:
+                raise UserError(f"the key {shown.repr(name)} stands twice", file=path, cure="leave one of them out")
+        return dict(pairs)
+
     if path.suffix.lower() == ".json":
         try:
-            document = json.loads(text)
+            document = json.loads(text, object_pairs_hook=once)
         except json.JSONDecodeError as error:
             raise UserError(f"is not JSON ({error.msg})", file=path, line=error.lineno, cure="mend that line") from None
         except (ValueError, RecursionError) as error:
@@ -110,15 +124,19 @@ class _Matrices:
             raise self.wrong(f"{name} must be a list of rows of numbers, not {shown.repr(given)}", EXAMPLE)
         sizes = [len(row) for row in given]
         for number, size in enumerate(sizes, start=1):
-            if size != sizes[0] or not size:
+            if not size:
+                raise self.wrong(f"row {number} of {name} is empty", "give every row as many numbers")
+            if size != sizes[0]:
                 raise self.wrong(
                     f"row {number} of {name} has {size} numbers, row 1 has {sizes[0]}", "give every row as many numbers"
                 )
+        if sum(sizes) > NUMBERS:
+            raise self.wrong(f"{name} has {sum(sizes):,} numbers", f"a walk shows at most {NUMBERS:,}")
         for r, row in enumerate(given, start=1):
             for c, value in enumerate(row, start=1):
                 found = self.number(value, mask=name == "mask")
                 if found is None:
-                    kind = "0 or 1" if name == "mask" else "a finite number"
+                    kind = "0 or 1" if name == "mask" else f"a number from -{GREATEST:,.0f} to {GREATEST:,.0f}"
                     raise self.wrong(f"row {r}, column {c} of {name} is {shown.repr(value)}", f"make it {kind}")
                 row[c - 1] = found
         return np.array(given, dtype=np.float64)
@@ -134,20 +152,22 @@ class _Matrices:
             number = float(value)
         except (ValueError, OverflowError):
             return None
-        return number if abs(number) <= 1e100 else None  # NaN and infinity are not
+        return number if abs(number) <= GREATEST else None  # NaN and infinity are not
 
-    def labels(self, key: str, size: int, of: str) -> list[str]:
-        """One name for each row; "1", "2", … where none are given."""
+    def labels(self, key: str, size: int, of: str, unnamed: str = "") -> list[str]:
+        """One name for each row; q0, q1, … where none are given, counted from 0 as --cell does."""
         given = self.document.get(key)
         if given is None:
-            return [str(number) for number in range(1, size + 1)]
+            return [f"{unnamed}{number}" for number in range(size)]
         if isinstance(given, str):
             given = given.split()
-        if not isinstance(given, list) or any(isinstance(label, list | dict) for label in given):
+        if not isinstance(given, list):
             raise self.wrong(f"{key} must be a list of words, not {shown.repr(given)}", f"write {key}: [A, B]")
         for label in given:
             if label is None or isinstance(label, bool):  # what YAML makes of a bare `no` or `~`
                 raise self.wrong(f"one of the {key} is {label}", 'put words such as "no" and "on" in quotes')
+            if not isinstance(label, WORDS):
+                raise self.wrong(f"{key} must be a list of words, not {shown.repr(given)}", f"write {key}: [A, B]")
         if len(given) != size:
             raise self.wrong(f"there are {len(given)} {key}, but {of}", "give each its name")
         return [str(label) for label in given]
@@ -156,9 +176,17 @@ class _Matrices:
         given = self.document.get(key)
         if given is None:
             return default
-        if given not in known:
+        if not isinstance(given, str) or given not in known:
             raise self.wrong(f"no {key} is called {shown.repr(given)}", nearest(given, known))
-        return str(given)
+        return given
+
+    def title(self) -> str:
+        given = self.document.get("title")
+        if given is None or given == "":
+            return visible(f"The matrices of {self.file.name}")
+        if isinstance(given, bool) or not isinstance(given, WORDS):
+            raise self.wrong(f"title is {shown.repr(given)}", "make it one line of text")
+        return visible(" ".join(str(given).split()))
 
     def positive(self, key: str, *, whole: bool = False) -> float | None:
         given = self.document.get(key)
@@ -166,7 +194,7 @@ class _Matrices:
             return None
         number = self.number(given)
         if number is None or number <= 0 or (whole and number != int(number)):
-            kind = "a whole number above 0" if whole else "a number above 0"
+            kind = f"{'a whole' if whole else 'a'} number above 0, up to {GREATEST:,.0f}"
             raise self.wrong(f"{key} is {shown.repr(given)}", f"make it {kind}")
         return number
 
@@ -221,7 +249,7 @@ class _Matrices:
             "base": self.positive("base") or math.e,
             "scale": self.positive("scale"),
             "name": self.file.stem,
-            "title": str(self.document.get("title") or f"The matrices of {self.file.name}"),
+            "title": self.title(),
         }
         if "dimensions" in self.document:
             wide = given[first].shape[1]
@@ -237,12 +265,13 @@ class _Matrices:
     def names(self, first: str, second: str) -> tuple[list[str], list[str]]:
         """Of the queries, and of the keys: theirs too where both are the same words."""
         size, of_keys = len(self.matrices[first]), len(self.matrices[second])
-        rows = self.labels("tokens", size, f"{first} has {size} rows")
-        if self.document.get("memory_tokens") is not None:
-            return rows, self.labels("memory_tokens", of_keys, f"{second} has {of_keys} rows")
-        if second == first or (first == "Q" and size == of_keys):
+        rows = self.labels("tokens", size, f"{first} has {size} rows", first.lower())
+        named = self.document.get("tokens") is not None
+        if self.document.get("memory_tokens") is None and (
+            second == first or (named and first == "Q" and size == of_keys)
+        ):
             return rows, rows
-        return rows, [str(number) for number in range(1, of_keys + 1)]
+        return rows, self.labels("memory_tokens", of_keys, f"{second} has {of_keys} rows", second.lower())
 
     def fitted(self, name: str, queries: int, keys: int) -> np.ndarray | None:
         """(T, S), also from one row for all queries."""
@@ -270,3 +299,5 @@ class _Matrices:
 
 
 _W = ("W_Q", "W_K", "W_V")
+WORDS = (str, int, float, datetime.date)
+"""What YAML may make of a bare word; `str` of a list or mapping could unfold aliases without end."""

@@ -27,16 +27,13 @@ from anaphora.errors import UserError
 from anaphora.inspect import segments
 from anaphora.inspect.runs import Noted, bias_of, exact, heads_of, hearing, mask_of, noting
 from anaphora.inspect.selection import place
-from anaphora.inspect.trace import BUDGET, AttentionMap, Check, Segment, Step, Walk, statistics
-from anaphora.inspect.walk import ROUNDING, TOLERANCE, walk_attention
+from anaphora.inspect.trace import BUDGET, PREDICTS, AttentionMap, Check, Segment, Step, Walk, statistics
+from anaphora.inspect.walk import TOLERANCE, ScoresTooLarge, magnitude, walk_attention, weight_tolerance
 from anaphora.layers.attention import MultiHeadAttention
 from anaphora.layers.capture import attention_layers, capture
 
 MOST_CELLS = 100_000
 """Queries × keys of a walk's tables, some 300 of each: nobody follows more, one row can always be walked."""
-LOGITS = 2e-5
-"""How far logits of the traced run may be from the fast one's, of the largest where that is above 1."""
-PREDICTS, READS = "row t predicts y_t", "row t reads y_t"
 
 
 @dataclass
@@ -74,12 +71,12 @@ def there_are(model: nn.Module) -> str:
     known, found = attention_layers(model), []
     for part, paths in parts_of(model).items():
         heads = max(known[path].heads for path in paths)
-        found.append(f"{part} layers {_up_to(len(paths))} with heads {_up_to(heads)}")
+        found.append(f"{part} {_up_to('layer', len(paths))} with {_up_to('head', heads)}")
     return "; ".join(found)
 
 
-def _up_to(number: int) -> str:
-    return "0" if number == 1 else f"0 to {number - 1}"
+def _up_to(what: str, number: int) -> str:
+    return f"{what} 0" if number == 1 else f"{what}s 0 to {number - 1}"
 
 
 def choose_part(model: nn.Module, asked: Asked) -> str:
@@ -91,12 +88,8 @@ def choose_part(model: nn.Module, asked: Asked) -> str:
     part = asked.part or ("cross" if "cross" in parts else next(iter(parts)))
     paths = parts[part]
     if asked.layer is not None and not 0 <= asked.layer < len(paths):
-        raise UserError(f"there is no layer {asked.layer} in {part}", cure=f"it has {_layers(len(paths))}")
+        raise UserError(f"there is no layer {asked.layer} in {part}", cure=f"it has {_up_to('layer', len(paths))}")
     return part
-
-
-def _layers(number: int) -> str:
-    return "layer 0 alone" if number == 1 else f"layers 0 to {number - 1}"
 
 
 def choose_head(
@@ -119,7 +112,8 @@ def choose_head(
             (number, h): _decided(maps[paths[number]], h) for number in layers for h in maps[paths[number]].heads
         }
         layer, head = max(decided, key=decided.__getitem__)
-        largest = "its rows' largest weights are the largest here, on average"
+        kind = "weights" if maps[paths[layer]].normaliser == "softmax" else "scores"
+        largest = f"its rows' largest {kind} are the largest here, on average"
         if len(layers) == 1:
             why = f"{why}; of its heads the most decided: {largest}"
         else:
@@ -131,7 +125,7 @@ def choose_head(
     if not 0 <= head < heads:
         raise UserError(
             f"there is no head {head} in layer {layer} of {part}",
-            cure=f"it has {'head 0 alone' if heads == 1 else f'heads 0 to {heads - 1}'}",
+            cure=f"it has {_up_to('head', heads)}",
         )
     return layer, head, why
 
@@ -140,7 +134,7 @@ def _decided(attention: AttentionMap, head: int) -> float:
     if attention.summary is not None:
         return attention.summary[head]["largest"]
     assert attention.weights is not None
-    return statistics(attention.weights[head])["largest"]
+    return statistics(attention.weights[head], attention.normaliser)["largest"]
 
 
 # The two runs -------------------------------------------------------------------------------------------------------
@@ -170,16 +164,17 @@ def look(
     with evaluating(model), torch.inference_mode(), exact():
         if 4 * sum(h * t * s for h, t, s in sizes.values()) <= BUDGET:
             with capture(model, list(paths)) as seen, hearing({path: known[path] for path in paths}) as heard:
-                traced = run()
+                traced = _finite(run())
             maps = {path: _map(path, paths, sides, known, seen.weights(path), heard[path]) for path in paths}
         else:  # one layer at a time, of which the statistics are kept
             maps = {}
             for path in paths:
                 with capture(model, [path]) as seen, hearing({path: known[path]}) as heard:
-                    traced = run()
+                    traced = _finite(run())
                 whole = _map(path, paths, sides, known, seen.weights(path), heard[path])
                 assert whole.weights is not None
-                whole.summary, whole.weights = [statistics(head) for head in whole.weights], None
+                whole.summary = [statistics(head, whole.normaliser) for head in whole.weights]
+                whole.weights = None
                 maps[path] = whole
         layer, head, why = choose_head(model, part, asked, maps, method)
         path = parts_of(model)[part][layer]
@@ -197,6 +192,15 @@ def look(
     walk.settings["choices"] = there_are(model)
     walk.checks += _same_run(traced[0].float().cpu(), fast[0].float().cpu())
     return list(maps.values()), walk, fast[0].float().cpu()
+
+
+def _finite(logits: Tensor) -> Tensor:
+    if not bool(logits.isfinite().all()):
+        raise UserError(
+            "what the model computes is no number (NaN or infinity): its weights are damaged",
+            cure="take an earlier checkpoint, or train it again",
+        )
+    return logits
 
 
 def _map(
@@ -226,10 +230,11 @@ def _map(
 
 def _same_run(traced: Tensor, fast: Tensor) -> list[Check]:
     """The traced run against the fast one: logits (T, V), and the token that each row finds most probable."""
-    allowed = LOGITS * max(1.0, float(fast.abs().max()))
+    allowed = TOLERANCE[torch.float32] * max(1.0, float(fast.abs().max()))
     difference = float((traced - fast).abs().max())
     best = fast.gather(1, traced.argmax(dim=1, keepdim=True))[:, 0]
-    worse = int((fast.max(dim=1).values - best > allowed).sum())  # what rounding decides is no difference
+    same = fast.max(dim=1).values - best <= allowed  # what rounding decides is no difference; NaN is one
+    worse = int((~same).sum())
     return [
         Check("the traced run's logits are the fast run's", difference, allowed),
         Check("both runs find the same tokens most probable", float(worse), 0.0),
@@ -256,25 +261,33 @@ def walk_head(
     mask, rule = mask_of(noted.called, len(rows), len(columns))
     bias = bias_of(noted.called, head, len(rows), len(columns))
     weight = layer.score_weight
-    walk = walk_attention(
-        query[head, pick],
-        key[shared],
-        value[shared],
-        rows=rows[pick],
-        columns=columns,
-        score=layer.score,
-        weight=None if weight is None else weight.detach().float().cpu()[head],
-        normaliser=layer.normaliser,
-        mask=None if mask is None else mask[pick],
-        bias=None if bias is None else bias[pick],
-        says=f"{_meaning(side)} Rows look, columns are looked at.",
-    )
+    try:
+        walk = walk_attention(
+            query[head, pick],
+            key[shared],
+            value[shared],
+            rows=rows[pick],
+            columns=columns,
+            score=layer.score,
+            weight=None if weight is None else weight.detach().float().cpu()[head],
+            normaliser=layer.normaliser,
+            mask=None if mask is None else mask[pick],
+            bias=None if bias is None else bias[pick],
+            says=f"{_meaning(side)} Rows look, columns are looked at.",
+        )
+    except ScoresTooLarge as error:
+        raise UserError(f"head {head}: {error.what}", cure="walk another head, or train the model again") from None
+    walk.row_words, walk.column_words = segments.words(side.query)[pick], segments.words(side.key)
+    walk.first_row = only.start
     walk.settings |= {"mask": rule, "convention": side.convention, "d_head": query.shape[-1], "query": asked}
     if before is not None:
         _turned(walk, before, head, shared, pick)
     weights = torch.from_numpy((walk.steps[-2] if layer.normaliser == "none" else walk.step("A")).values)
     size = query.shape[-1]
-    grown = ROUNDING[torch.float32] * max(10.0, float(abs(walk.step("S").values).max()))
+    scale = size**-0.5 if layer.score == "scaled-dot" else 1.0
+    vector = None if weight is None else weight.detach().float().cpu()[head]
+    largest = magnitude(query[head, pick], key[shared], layer.score, vector, scale, bias)
+    grown = weight_tolerance(largest, torch.float32, layer.normaliser)
     walk.checks.append(
         Check("the weights are those that the traced run captured", _off(weights, captured[pick]), grown)
     )
@@ -331,7 +344,7 @@ def _shares(walk: Walk, layer: MultiHeadAttention, head: int, noted: Noted, pick
 def _meaning(side: Side) -> str:
     if side.convention == PREDICTS:
         return "Row t predicts y_t: a row is named by the token that its step says next, having read those before it."
-    return "Row t reads y_t: a row is named by the token that stands there."
+    return "Row t reads x_t: a row is named by the token that stands there."
 
 
 def _off(one: Tensor, other: Tensor) -> float:

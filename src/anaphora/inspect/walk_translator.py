@@ -9,8 +9,8 @@ import torch
 from anaphora.decoding.alignment import Method
 from anaphora.errors import UserError
 from anaphora.inspect import segments
-from anaphora.inspect.trace import Check, Trace
-from anaphora.inspect.walk_model import PREDICTS, READS, Asked, Side, look, parts_of
+from anaphora.inspect.trace import PREDICTS, READS, Check, Trace
+from anaphora.inspect.walk_model import Asked, Side, look, parts_of
 from anaphora.layers.capture import attention_layers
 from anaphora.models.contracts import Translator
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
@@ -36,11 +36,12 @@ def walk_translator(
     the model said it itself; `finished`: whether it ended there by itself, so that this counts the end mark.
     """
     read, spoken = [*ids[0], EOS], [*ids[1], EOS]
+    if not ids[0]:
+        raise UserError("there is nothing to read", cure="give a sentence with at least one word")
     for name, side, limit in (("source", read, model.max_source_length), ("target", spoken, model.max_target_length)):
         if len(side) > limit:
-            raise UserError(
-                f"the {name} has {len(side):,} tokens; the model takes {limit:,}", cure="shorten it, or give --target"
-            )
+            shorter = "shorten it" if name == "source" or said is None else "give a shorter one: --target"
+            raise UserError(f"the {name} has {len(side):,} tokens; the model takes {limit:,}", cure=shorter)
     source = segments.segment("src", texts[0], read, tokenizers[0])
     target = segments.segment("tgt", texts[1], spoken, tokenizers[1])
     begun = segments.segment("tgt_in", texts[1], [BOS, *ids[1]], tokenizers[1])

@@ -78,7 +78,16 @@ def _beside_averaging() -> Walk:
         "Beside an average",
         "An average gives each word the same weight; attention is an average that a query has bent.",
         [
-            Step("A", "A = softmax(S)", "the weights, by the way of asking", list(ways), WORDS, weights, decimals=3),
+            Step(
+                "A",
+                "A = softmax(S)",
+                "the weights, by the way of asking",
+                list(ways),
+                WORDS,
+                weights,
+                decimals=3,
+                shares=True,
+            ),
             Step("Z", "Z = A E", "what comes out", list(ways), NAMES, outputs, decimals=3, dimensions=True),
             Step("mean", "", "what AveragingEncoder gives", ["mean"], NAMES, average[None], dimensions=True),
         ],

@@ -85,7 +85,16 @@ def lookup() -> list[Walk]:
         "Hard lookup is the limit of soft lookup",
         "A table with the keys name, age, town and the values 1, 7, 4; the query (0.2, 0.9, 0.4) is nearest to age.",
         [
-            Step("A", "A = softmax(scale · q Kᵀ)", "the weights by scale (rows)", rows, ENTRIES, weights, decimals=4),
+            Step(
+                "A",
+                "A = softmax(scale · q Kᵀ)",
+                "the weights by scale (rows)",
+                rows,
+                ENTRIES,
+                weights,
+                decimals=4,
+                shares=True,
+            ),
             Step(
                 "AV",
                 "A V",

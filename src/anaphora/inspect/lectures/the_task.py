@@ -192,11 +192,14 @@ def _table(readers: dict[str, list[Reader]]) -> Walk:
         f"Learned from up to {LONGEST} letters, asked about up to {LENGTHS[-1]}",
         "Accuracy by length; half of the texts have no B, so 0.50 is what guessing gets.",
         [
-            Step(
-                "few", "", f"one to three Bs, as in training; {len(SEEDS)} seeds", rows, columns, mean(few), decimals=2
+            *(
+                Step(symbol, "", says, rows, columns, found, decimals=2, shares=True)
+                for symbol, says, found in (
+                    ("few", f"one to three Bs, as in training; {len(SEEDS)} seeds", mean(few)),
+                    ("one", "exactly one B, every place of it", mean(ones)),
+                    ("worst", "the same, of the worst seed", worst),
+                )
             ),
-            Step("one", "", "exactly one B, every place of it", rows, columns, mean(ones), decimals=2),
-            Step("worst", "", "the same, of the worst seed", rows, columns, worst, decimals=2),
             Step("back", "", f"how many letters back a B is found, of {LENGTHS[-1]}", rows, _seeds(), back),
         ],
         settings={"longest": LONGEST, "updates": UPDATES, "batch": BATCH, "rate": RATE, "seeds": list(SEEDS)},
@@ -238,7 +241,8 @@ def _looking(reader: Reader) -> Walk:
     walk.checks.append(Check("the weights are those the reader used", difference, 1e-12))
     states = reader.encoder(reader.embedding(letters), lengths)  # (1, 4, dim)
     said = reader.head.linear(states)[0].softmax(dim=-1)  # (4, 2)
-    walk.steps.append(Step("P", "", "what it says after each letter, probabilities", words, LETTERS, said, decimals=3))
+    says = "what it says after each letter, probabilities"
+    walk.steps.append(Step("P", "", says, words, LETTERS, said, decimals=3, shares=True))
     return walk
 
 
@@ -262,7 +266,7 @@ def _found(readers: Sequence[Reader]) -> Walk:
         "The weight on the one B, as the text grows",
         "The last letter is an A and looks at one B and n - 1 As, wherever the B stands.",
         [
-            Step("weight", "", "the weight on the B, by length", rows, columns, weights, decimals=3),
+            Step("weight", "", "the weight on the B, by length", rows, columns, weights, decimals=3, shares=True),
             Step(
                 "Δ",
                 "",

@@ -61,17 +61,20 @@ def _senses() -> Walk:
     steps = [
         Step("C", "", "the two sense vectors of each word, as given", SENSES, NAMES, C, dimensions=True),
         Step("others", "Σ_{r≠i} C(x_r)", "what the other words are of, added up", WORDS, NAMES[2:], others),
-        Step("α", "α = Σ C_{ℓ+2} / Σ (C_2 + C_3)", "a sense's weight, a ratio of sums", WORDS, senses, ratio),
+        Step(
+            "α", "α = Σ C_{ℓ+2} / Σ (C_2 + C_3)", "a sense's weight, a ratio of sums", WORDS, senses, ratio, shares=True
+        ),
         Step("α′", "α′ = Σ (C_{ℓ+2} / (C_2 + C_3))", "to the letter, a sum of ratios", WORDS, senses, letter),
         Step("Q - α", "", "what the slide's queries differ by: those of trick", SENSES, NAMES, Q - q, dimensions=True),
     ]
-    agrees = float((ratio[3] - letter[3]).abs().max())
+    sick = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    off = max(float((reading[3] - sick).abs().max()) for reading in (ratio, letter))
     return Walk(
         "senses",
         "Two senses a word, and the weights of the equation",
         "A sense of a word weighs as much as the other words are of its kind.",
         steps,
-        [Check("both readings give sick the same weights, 1 and 0", agrees, 1e-12)],
+        [Check("both readings give sick the same weights, 1 and 0", off, 1e-12)],
     )
 
 
