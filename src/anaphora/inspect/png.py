@@ -29,16 +29,9 @@ MOST_PIXELS = 80_000_000
 
 def png(alignment: Alignment) -> tuple[bytes, list[str]]:
     """The file's content, and what a person should know about its fonts."""
-    from PIL import Image
-
     pen = Pen()
     layout = lay_out(alignment, pen.width)
-    scale: float = SCALE
-    while scale > 0.25 and layout.width * layout.height * scale * scale > MOST_PIXELS:
-        scale /= 2
-    pen.scale = scale
-    page = Image.new("RGB", (round(layout.width * scale), round(layout.height * scale)), "white")
-    pen.page = page
+    page = pen.begin(layout.width, layout.height)
     _draw(pen, alignment, layout)
     file = io.BytesIO()
     page.save(file, format="PNG", optimize=True)
@@ -53,6 +46,15 @@ class Pen:
         self.page: Image | None = None
         self.missing = fonts.Missing()
         self.unshaped = False
+
+    def begin(self, width: float, height: float) -> Image:
+        """An empty page to draw on, coarser where it would have too many dots."""
+        from PIL import Image
+
+        while self.scale > 0.25 and width * height * self.scale * self.scale > MOST_PIXELS:
+            self.scale /= 2
+        self.page = Image.new("RGB", (round(width * self.scale), round(height * self.scale)), "white")
+        return self.page
 
     def notes(self) -> list[str]:
         return [*self.missing.notes(), *([fonts.shaping_advice()] if self.unshaped else [])]

@@ -13,7 +13,7 @@ from xml.sax.saxutils import quoteattr
 from anaphora.errors import UserError
 from anaphora.inspect.colours import hexadecimal
 from anaphora.inspect.layout import SLANT
-from anaphora.inspect.png import MOST_PIXELS, SCALE, Pen
+from anaphora.inspect.png import Pen
 from anaphora.inspect.sheet import HATCH, INK, MOST_CELLS, Mark, Sheet, lay_out
 from anaphora.inspect.svg import FONTS, estimated_width, markup
 from anaphora.inspect.tables import DIMENSIONS
@@ -40,17 +40,10 @@ def walk_svg(walks: Sequence[Walk]) -> str:
 
 def walk_png(walks: Sequence[Walk]) -> tuple[bytes, list[str]]:
     """The file's content, and what a person should know about its fonts."""
-    from PIL import Image
-
     _check(walks)
     pen = Pen()
     sheet = lay_out(walks, pen.width)
-    scale: float = SCALE
-    while scale > 0.25 and sheet.width * sheet.height * scale * scale > MOST_PIXELS:
-        scale /= 2
-    pen.scale = scale
-    page = Image.new("RGB", (round(sheet.width * scale), round(sheet.height * scale)), "white")
-    pen.page = page
+    page = pen.begin(sheet.width, sheet.height)
     _draw(pen, sheet)
     file = io.BytesIO()
     page.save(file, format="PNG")  # the smallest file would take three times as long
