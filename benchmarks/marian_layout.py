@@ -29,7 +29,8 @@ def marian_twin(model: TransformerTranslator) -> MarianMTModel:
     from transformers import MarianConfig, MarianMTModel
 
     c = model.config
-    if c.norm != "post" or c.positions != "sinusoidal" or c.window or c.shared_heads != c.heads:
+    plain = (c.positions, c.score, c.normaliser) == ("sinusoidal", "scaled-dot", "softmax")
+    if c.norm != "post" or not plain or c.window or c.shared_heads != c.heads:
         raise SystemExit("Marian is post-norm with sinusoidal positions and full attention: train with model.norm=post")
     config = MarianConfig(
         vocab_size=model.source_embedding.table.num_embeddings,

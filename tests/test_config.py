@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.config import build, differences, documentation, merge, overrides, read_yaml, to_mapping, write_yaml
+from anaphora.config import (
+    build,
+    differences,
+    documentation,
+    merge,
+    overrides,
+    parse_yaml,
+    read_yaml,
+    to_mapping,
+    write_yaml,
+)
 from anaphora.decoding.search import DecodingConfig
-from anaphora.errors import UserError
+from anaphora.errors import UserError, nearest
 from anaphora.models.transformer import TransformerConfig
 from anaphora.text.corpus import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
@@ -213,6 +223,29 @@ def test_broken_yaml_is_named_by_file_and_line(tmp_path: Path) -> None:
         read_yaml(tmp_path / "absent.yaml")
     file.write_text("")
     assert read_yaml(file) == {}
+
+
+def test_a_key_that_stands_twice_is_refused_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("model:\n  dim: 3\n  heads: 1\n  dim: 4\n")
+    with pytest.raises(UserError, match=r"mine.yaml:4: is not valid YAML \(the key 'dim' stands twice\)"):
+        read_yaml(file)
+    file.write_text("base: &b {dim: 3}\nmodel:\n  <<: *b\n  dim: 4\nother: {dim: 5, <<: *b}\n")  # merged is no twice
+    assert read_yaml(file) == {"base": {"dim": 3}, "model": {"dim": 4}, "other": {"dim": 5}}
+
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+"""Three hundred bytes that stand for 9^12 words."""
+
+
+def test_aliases_are_not_unfolded_to_be_refused() -> None:
+    many = parse_yaml(BOMB)["a11"]
+    assert nearest(many, ["heads"]) == "known: heads"
+    with pytest.raises(UserError, match=r"training\.seed must be a whole number") as error:
+        build(TrainingConfig, {"seed": many}, section="training")
+    assert len(str(error.value)) < 500
 
 
 # Recipes ------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from anaphora.config import merge, overrides
 from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_translations
 from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
 from anaphora.decoding.search import DecodingConfig
-from anaphora.decoding.translate import ScoredPair, Translation, score_lines, translate_lines
+from anaphora.decoding.translate import ScoredPair, Translation, clean, one_line, score_lines, translate_lines
 from anaphora.device import choose_device, describe_device
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import GoldAlignment
@@ -39,6 +40,7 @@ from anaphora.training.settling import Request, load_tokenizers, longest
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from anaphora.inspect.trace import Trace
     from anaphora.text.checking.check import Part
     from anaphora.text.checking.findings import Report
 
@@ -271,6 +273,51 @@ class TranslationModel:
         if (self.folder / DATA / "manifest.json").is_file():
             lessons = corpus_pairs(open_prepared(self.folder / DATA).train, 200_000)
         return ibm1_beside(lessons, pairs, gold, split=aligned[0].split if aligned else "punctuation")
+
+    def walk(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        part: str | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        query: str | None = None,
+    ) -> Trace:
+        """One head of one attention, step by step, for a sentence and its translation (the model's own unless given):
+        `trace.walks[0]` has the steps and checks. See docs/walk.md."""
+        from anaphora.inspect.walk_model import Asked, choose_part
+        from anaphora.inspect.walk_translator import walk_translator
+
+        asked = Asked(part, layer, head, query)
+        choose_part(self.model, asked)  # what is not there is said before anything is translated
+        text, said, finished = one_line(clean(text)), None, True
+        if target is None:
+            found = self.translate(text)
+            if found.pieces > 1:
+                raise UserError("the sentence is too long to be read in one piece", cure="walk through a shorter one")
+            if not found.token_ids:
+                raise UserError("there is nothing to read", cure="give a sentence with at least one word")
+            ids, target = found.token_ids[0], found.text
+            said, finished = found.log_probability, found.finished
+        else:
+            target = one_line(clean(target))
+            ids = self.source_tokenizer.encode(text), self.target_tokenizer.encode(target)
+        aligning = self.alignment_choice.method if (part or "cross") == "cross" and layer is None else None
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        trace = walk_translator(
+            self.model, tokenizers, (text, target), ids, asked, method=aligning, said=said, finished=finished
+        )
+        trace.model = {"name": self.folder.resolve().name, "revision": self.revision, **(trace.model or {})}
+        return trace
+
+    @cached_property
+    def revision(self) -> str:
+        """Sixteen bytes, in hex, that change whenever weights or settings do."""
+        digest = hashlib.sha256((self.folder / CONFIG).read_bytes())
+        with weights_file(self.folder).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()[:32]
 
     def score(
         self,

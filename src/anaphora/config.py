@@ -12,22 +12,19 @@ import ast
 import dataclasses
 import inspect
 import math
-import reprlib
 import textwrap
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, shown
 
 T = TypeVar("T")
 
 
-shown = reprlib.Repr()
-"""Writes any value, however long, deep or self-referring, in a few words."""
-shown.maxstring = shown.maxother = shown.maxlong = 60
 BIGGEST = 2**63
 """Whole numbers stay below this: what 64 bits can hold."""
 
@@ -106,12 +103,34 @@ def to_mapping(settings: Any) -> dict[str, Any]:
     return dataclasses.asdict(settings)
 
 
+@cache
+def _loader() -> Any:
+    """PyYAML's safe loader, which lets the last of two equal keys win, made to refuse them."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node = super().compose_mapping_node(anchor)
+            seen = set()
+            for key, _ in node.value:
+                written = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
+                if written in seen and key.tag != "tag:yaml.org,2002:merge":
+                    raise yaml.MarkedYAMLError(
+                        problem=f"the key {shown.repr(key.value)} stands twice", problem_mark=key.start_mark
+                    )
+                if written is not None:
+                    seen.add(written)
+            return node
+
+    return Loader
+
+
 def parse_yaml(text: str, *, file: Path | None = None) -> Any:
     """What a YAML text says, whatever the text: all that the library may stumble over is a mistake in it."""
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _loader())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1

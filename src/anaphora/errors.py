@@ -8,9 +8,15 @@ else that goes wrong is ours: an ordinary exception, a traceback, exit code 1.
 from __future__ import annotations
 
 import errno
+import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
 from os import PathLike
+
+shown = reprlib.Repr()
+"""Writes any value, however long, deep or self-referring, in a few words."""
+shown.maxstring = shown.maxother = shown.maxlong = 60
+shown.maxlevel = 2  # six of six of six … would be pages
 
 
 class UserError(Exception):
@@ -44,7 +50,8 @@ def printable(text: str) -> str:
 def nearest(name: object, known: Iterable[str]) -> str:
     """A cure for a misspelt name: "did you mean 'heads'?", or the list of what there is."""
     known = sorted(known)
-    close = get_close_matches(str(name)[:100], known, n=1, cutoff=0.5)  # comparing endless names would take as long
+    written = name if isinstance(name, str) else shown.repr(name)  # a few YAML aliases may stand for a billion items
+    close = get_close_matches(written[:100], known, n=1, cutoff=0.5)  # comparing endless names would take as long
     listed = ", ".join(known)
     return f"did you mean {close[0]!r}?" if close else f"known: {listed if len(listed) <= 500 else listed[:500] + ' …'}"
 

@@ -112,11 +112,11 @@ def test_cells_have_the_colours_of_their_weights() -> None:
     from PIL import Image
 
     from anaphora.inspect.layout import lay_out
-    from anaphora.inspect.png import SCALE, _Pen
+    from anaphora.inspect.png import SCALE, Pen
 
     alignment = drawn(*SCRIPTS["forty words"])
     alignment.links = []
-    layout = lay_out(alignment, _Pen().width)
+    layout = lay_out(alignment, Pen().width)
     content, _ = png(alignment)
     picture = Image.open(io.BytesIO(content)).convert("RGB")
     for t, s in ((0, 0), (5, 30), (39, 39), (20, 3)):

@@ -50,6 +50,13 @@ TRAINED: list[dict[str, Any]] = [
     {"model.positions": "none"},
     {"model.window": 3},
     {"model.key_value_heads": 1, "model.window": 4, "model.positions": "rotary"},
+    {"model.score": "dot"},
+    {"model.score": "bilinear", "model.positions": "relative"},
+    {"model.score": "additive"},
+    {"model.score": "additive", "model.attention_dropout": 0.2, "training.guided_alignment": 0.1},
+    {"model.normaliser": "none"},
+    {"model.normaliser": "none", "model.score": "bilinear", "model.attention_dropout": 0.2},
+    {"model.normaliser": "none", "model.score": "additive", "training.precision": "bf16"},
     {"model.tie": "none"},
     {"model.tie": "target"},
     {"model.activation": "gelu"},
@@ -152,8 +159,9 @@ def test_option_of_training(settings: dict[str, Any], tmp_path: Path, corpus: di
 
 
 @pytest.mark.slow
-def test_compiled_training(tmp_path: Path, corpus: dict[str, Path]) -> None:
-    settings = {**MICRO, "training.compile": "on", "model.dropout": 0.0}
+@pytest.mark.parametrize("changes", [{}, {"model.score": "additive"}, {"model.normaliser": "none"}], ids=name)
+def test_compiled_training(changes: dict[str, Any], tmp_path: Path, corpus: dict[str, Path]) -> None:
+    settings = {**MICRO, **changes, "training.compile": "on", "model.dropout": 0.0}
     compiled = anaphora.train(tmp_path / "run", **corpus, settings=settings, device="cpu")
     plain = anaphora.train(tmp_path / "plain", **corpus, settings={**settings, "training.compile": "off"}, device="cpu")
     assert compiled.validation["loss"] == pytest.approx(plain.validation["loss"], rel=1e-4)

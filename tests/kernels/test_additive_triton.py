@@ -9,10 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_additive import plain_additive
 from torch import Tensor
 
 from anaphora.kernels import additive as module
-from anaphora.kernels.additive import additive_attention, additive_backend, reference_additive
+from anaphora.kernels.additive import additive_attention, additive_backend
 
 DEVICE = "cpu" if module.INTERPRETING else "cuda"
 interpreted = pytest.mark.skipif(
@@ -43,7 +44,7 @@ def compare(tensors: list[Tensor], dtype: torch.dtype = torch.float32, mask: Ten
     assert additive_backend(*given)[0] == "triton"
     pull = torch.randn(*given[0].shape[:-1], given[2].shape[-1], generator=torch.Generator().manual_seed(7))
     pull = pull.to(DEVICE, dtype)
-    expected = run(reference_additive, [x.double() for x in given], pull.double(), mask=mask)
+    expected = run(plain_additive, [x.double() for x in given], pull.double(), mask=mask)
     found = run(additive_attention, given, pull, mask=mask, backend="triton")
     for name, got, want in zip(("context", "query", "key", "value", "v"), found, expected):
         assert got.dtype == dtype, name
@@ -99,7 +100,7 @@ def test_halves_of_one_projection_are_read_where_they_lie(n: int) -> None:
 @interpreted
 @pytest.mark.parametrize("n", [1, 3])
 def test_saturated_features(n: int) -> None:
-    """One side far beyond LIMIT is exact; both beyond it, on two sides of 0, are told apart by `step` alone."""
+    """One side far beyond what E holds is exact; both beyond it, on two sides of 0, are told apart by `step` alone."""
     query, key, value, v = inputs((1,), n, 5, 6, 2)
     query[..., 0], key[..., 1] = 1e4, -1e4
     query[..., 2], key[..., 2] = 30.0, -30.5

@@ -43,8 +43,10 @@ def biases() -> dict[str, PositionBias | None]:
     return {"none": None, "alibi": Alibi(H).cuda(), "relative": RelativeBias(H, both_ways=True).cuda()}
 
 
-def learned(backend: str, inputs: list[Tensor], bias: PositionBias | None, **choices: Any) -> tuple[Tensor, ...]:
-    wanted = [*inputs, *(bias.parameters() if bias is not None else ())]
+def learned(
+    backend: str, inputs: list[Tensor], bias: PositionBias | Tensor | None, **choices: Any
+) -> tuple[Tensor, ...]:
+    wanted = [*inputs, *(bias.parameters() if isinstance(bias, PositionBias) else ())]
     out = attend(*inputs, bias=bias, backend=backend, **choices)  # type: ignore[arg-type]
     direction = torch.linspace(-1, 1, out.numel(), device="cuda").view_as(out).to(out.dtype)
     return (out, *torch.autograd.grad((out * direction).sum(), wanted))
@@ -71,6 +73,40 @@ def test_is_the_reference(backend: str, mask: str, bias: str, dtype: torch.dtype
         assert gap < TOLERANCE[dtype], gap
     if mask == "padding":
         assert (found[0][0] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("backend", ["flex", "sdpa"])
+def test_a_bias_of_minus_infinity_forbids_as_a_mask_does(backend: str, masked: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    inputs = [torch.randn(B, H, n, D, device="cuda", dtype=dtype, requires_grad=True) for n in (T, S, S)]
+    bias = torch.randn(H, T, S, device="cuda", dtype=dtype)
+    bias = bias.masked_fill(torch.rand(H, T, S, device="cuda") > 0.5, float("-inf"))
+    bias[:, 7] = float("-inf")  # nothing by the bias alone
+    mask = None
+    if masked:
+        seen = torch.rand(B, 1, T, S, device="cuda") > 0.5
+        seen[:, :, 8] = (bias[:, 8] == float("-inf")).all(dim=0)  # nothing by both together
+        mask = Given(seen)
+    found = learned(backend, inputs, bias, mask=mask)
+    wanted = learned("reference", [x.detach().double().requires_grad_() for x in inputs], bias.double(), mask=mask)
+    for one, other in zip(found, wanted):
+        assert one.isfinite().all()
+        gap = (one.double() - other).abs().max() / other.abs().max().clamp(min=1.0)
+        assert gap < TOLERANCE[dtype], gap
+    assert (found[0][:, :, 7 : 9 if masked else 8] == 0).all()
+
+
+@pytest.mark.parametrize("huge", [1e8, 3e38])
+def test_causal_linear_keeps_a_huge_late_value_from_those_before_it(huge: float) -> None:
+    torch.manual_seed(1)
+    query, key, value = (torch.randn(1, 2, T, D, device="cuda") for _ in range(3))
+    asked: dict[str, Any] = {"score": "dot", "normaliser": "none", "causal": True, "backend": "linear"}
+    clean = attend(query, key, value, **asked)
+    key[:, :, 200], value[:, :, 200] = 4.0, huge
+    gap = (attend(query, key, value, **asked) - clean)[:, :, :200].abs().max() / clean[:, :, :200].abs().max()
+    assert gap < TOLERANCE[torch.float32], gap
 
 
 def test_auto_takes_flex_for_a_long_window_and_says_why() -> None:

@@ -221,6 +221,15 @@ def test_pooling_looks_at_real_tokens_only() -> None:
         assert head(x, lengths).shape == (2, 5)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_nothing_pooled_is_zero(pool: str) -> None:
+    head = ClassificationHead(2, 3, pool=pool)  # type: ignore[arg-type]
+    x, lengths = torch.full((2, 4, 2), -7.0), torch.tensor([0, 1])
+    assert head.pooled(x, lengths).tolist() == [[0.0, 0.0], [-7.0, -7.0]]
+    torch.testing.assert_close(head(x, lengths)[0], head.linear.bias)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

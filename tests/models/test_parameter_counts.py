@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from anaphora.layers.backends import CHUNK
 from anaphora.models import settings
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
 from anaphora.training.recipes import load_recipe, recipe_names
@@ -80,6 +81,13 @@ def test_learned_positions_count() -> None:
         assert micro(positions=free).parameter_count() == plain
 
 
+def test_weights_of_scores_count() -> None:
+    plain = micro().parameter_count()
+    assert micro(score="dot", normaliser="none").parameter_count() == plain
+    assert micro(score="additive").parameter_count() - plain == 6 * 4 * 8  # six attentions, four heads, v of 8
+    assert micro(score="bilinear").parameter_count() - plain == 6 * 4 * 8 * 8  # W of 8 by 8
+
+
 def test_shared_key_heads_save_their_projections() -> None:
     saved = micro().parameter_count() - micro(key_value_heads=1).parameter_count()
     assert saved == 4 * 2 * 24 * (32 + 1)  # four self-attentions, keys and values, three heads of 8 each
@@ -100,6 +108,10 @@ def test_a_window_saves_what_it_hides() -> None:
         {"key_value_heads": 2, "positions": "rotary"},
         {"positions": "sinusoidal-concatenated"},
         {"positions": "relative"},
+        {"score": "dot"},
+        {"score": "bilinear", "key_value_heads": 2},
+        {"score": "additive"},
+        {"score": "bilinear", "normaliser": "none"},
     ],
 )
 def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
@@ -115,6 +127,21 @@ def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
     masked = (c.decoder_layers or c.layers) * batch * target * 4 * c.dim * target / 2
     assert stated + masked == pytest.approx(counter.get_total_flops(), rel=1e-9)
     assert stated == pytest.approx(counter.get_total_flops(), rel=0.05)
+
+
+@pytest.mark.parametrize("score", ["scaled-dot", "bilinear"])
+def test_flops_of_linear_attention_are_those_of_a_counter(score: str) -> None:
+    """Longer than a head is wide (8), it sums keys and values up first; the counter sees a chunk's masked half too."""
+    model = micro(normaliser="none", score=score).eval()
+    batch, source, target = 3, 40, CHUNK
+    ids = torch.ones(batch, source, dtype=torch.long), torch.full((batch,), source)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(*ids, torch.ones(batch, target, dtype=torch.long))
+    stated = model.flops(batch * source, batch * target, source, target)
+    masked = 2 * batch * target * 4 * 32 * CHUNK / 2
+    assert stated + masked == pytest.approx(counter.get_total_flops(), rel=1e-9)
+    per_pair = micro(normaliser="none", score=score, attention="reference")
+    assert stated < per_pair.flops(batch * source, batch * target, source, target)
 
 
 @pytest.mark.parametrize("key_value_heads", [None, 2, 1])

@@ -18,6 +18,7 @@ from torch import Tensor
 from anaphora.decoding.scoring import score
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
+from anaphora.errors import UserError
 from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import DecoderState, Translator
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
@@ -62,6 +63,19 @@ MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "transformer reference attention": (transformer(attention="reference"), ALL),
     "transformer sdpa": (transformer(attention="sdpa"), ALL),
     "transformer one head": (transformer(heads=1), ALL),
+    "transformer dot": (transformer(score="dot"), ALL),
+    "transformer bilinear": (transformer(score="bilinear", positions="relative"), ALL),
+    "transformer additive": (transformer(score="additive"), ALL),
+    "transformer grouped additive alibi": (transformer(score="additive", positions="alibi", key_value_heads=2), ALL),
+    # without softmax: scores of any sign, so nothing that could be called attended
+    "transformer linear": (transformer(normaliser="none"), ALL - {"attends"}),
+    "transformer linear narrow heads": (transformer(normaliser="none", heads=8, key_value_heads=2), ALL - {"attends"}),
+    "transformer linear rotary": (transformer(normaliser="none", positions="rotary"), ALL - {"attends"}),
+    "transformer linear bilinear window": (
+        transformer(normaliser="none", score="bilinear", window=3),
+        ALL - {"attends"},
+    ),
+    "transformer linear additive": (transformer(normaliser="none", score="additive"), ALL - {"attends"}),
 }
 
 few = settings(max_examples=10)  # for each model, and the models differ little
@@ -223,6 +237,10 @@ def test_what_stands_in_padding_does_not_matter(
 def test_attends(model: Any, pairs: list[tuple[list[int], list[int]]], beam: int) -> None:
     """What a step says it looked at: non-negative, one in all over real source tokens, nothing on padding."""
     source, lengths, target, _ = batch(pairs)
+    if "attends" not in model.capabilities:
+        state = model.start(source, lengths, beam, LONGEST)
+        assert model.step(target[:, 0].repeat_interleave(beam, 0), state, attention=True)[2] is None
+        return
     real = (torch.arange(source.shape[1]) < lengths[:, None]).repeat_interleave(beam, 0)  # (R, S)
     watched, plain = (model.start(source, lengths, beam, LONGEST) for _ in range(2))
     for column in target.repeat_interleave(beam, 0).unbind(1):
@@ -268,8 +286,9 @@ def test_captured_weights_multiply_back_to_the_output(
         assert len(seen[path]) == len(outputs[path]) > 0
         for call, output in zip(seen[path], outputs[path]):
             close(layer.merge(call.weights @ call.value), output)
-            sums = call.weights.sum(dim=-1)
-            close(sums, sums.round())  # one, or zero for a query that may look at nothing
+            if "attends" in model.capabilities:
+                sums = call.weights.sum(dim=-1)
+                close(sums, sums.round())  # one, or zero for a query that may look at nothing
 
 
 def test_attention_is_what_the_last_block_used() -> None:
@@ -401,6 +420,10 @@ def test_coverage_penalty_counts_the_attention_of_each_step(model: Any) -> None:
     ids, lengths = pad([[5, 6, 7, 8, 9, EOS], [4, EOS]], "cpu")
     beta, alpha = 0.7, 0.6
     config = DecodingConfig(beam=20, n_best=20, max_length=5, coverage_penalty=beta, length_penalty=alpha)
+    if "attends" not in model.capabilities:
+        with pytest.raises(UserError, match="coverage_penalty needs a model that attends"):
+            search(model, ids, lengths, config)
+        return
     ended = 0
     for row, found in enumerate(search(model, ids, lengths, config)):
         for hypothesis in (h for h in found if h.finished):

@@ -20,6 +20,17 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
+SCORE_WEIGHTS = {
+    f"{layer}.score_weight"
+    for layer in (
+        "encoder.blocks.0.attention",
+        "decoder.blocks.0.attention",
+        "decoder.blocks.0.cross_attention",
+    )
+}
+"""Every attention has its own."""
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_stored_model_says_what_it_said(name: str) -> None:
     file = STORED / f"{name}.safetensors"
@@ -45,6 +56,9 @@ def test_a_stored_model_says_what_it_said(name: str) -> None:
         ({"positions": "none"}, set()),
         ({"window": 2}, set()),
         ({"key_value_heads": 1}, set()),
+        ({"score": "dot", "normaliser": "none"}, set()),
+        ({"score": "bilinear"}, SCORE_WEIGHTS),
+        ({"score": "additive"}, SCORE_WEIGHTS),
         ({"positions": "relative"}, {"encoder.positions.bias.table.weight", "decoder.positions.bias.table.weight"}),
         (
             {"positions": "sinusoidal-concatenated"},

@@ -19,6 +19,8 @@ pytestmark = [
 
 SMALL = {"model.dim": 64, "model.layers": 2, "model.heads": 2, "model.feed_forward": 128, "tokenizer.vocabulary": 600}
 
+ATTENTIONS: list[dict[str, str]] = [{}, {"model.score": "additive"}, {"model.normaliser": "none"}]
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -42,9 +44,12 @@ def test_learns_resumes_and_speaks_as_on_the_cpu(files: dict[str, Path], tmp_pat
     assert sum(a == b for a, b in zip(gpu, cpu)) >= 60, "tf32 may turn a near tie, not more"
 
 
-def test_replayed_graphs_learn_what_kernels_learn(files: dict[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("attention", ATTENTIONS, ids=str)
+def test_replayed_graphs_learn_what_kernels_learn(
+    attention: dict[str, str], files: dict[str, Path], tmp_path: Path
+) -> None:
     """The same updates, launched one kernel at a time or replayed, with and without accumulation."""
-    settings = {**SMALL, "model.dropout": 0.0, "training.max_steps": 60, "training.checkpoint_every": 60}
+    settings = {**SMALL, **attention, "model.dropout": 0.0, "training.max_steps": 60, "training.checkpoint_every": 60}
     settings |= {"training.precision": "fp32", "training.batch_tokens": 1000}
     for accumulate in (1, 2):
         losses = []
@@ -81,8 +86,10 @@ def test_dropout_is_drawn_anew_at_every_replay() -> None:
     assert weight.grad.sum().item() == pytest.approx(sum(values), rel=1e-4)  # backward adds up, replayed or not
 
 
-def test_compiled_training_runs(files: dict[str, Path], tmp_path: Path) -> None:
-    settings = {**SMALL, "training.compile": "on", "training.max_steps": 20, "training.checkpoint_every": 20}
+@pytest.mark.parametrize("attention", ATTENTIONS, ids=str)
+def test_compiled_training_runs(attention: dict[str, str], files: dict[str, Path], tmp_path: Path) -> None:
+    settings = {**SMALL, **attention, "training.compile": "on"}
+    settings |= {"training.max_steps": 20, "training.checkpoint_every": 20}
     outcome = anaphora.train(tmp_path / "run", **files, device="cuda", settings=settings)
     assert outcome.steps == 20
 

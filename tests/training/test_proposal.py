@@ -63,3 +63,12 @@ def test_in_a_process_of_its_own() -> None:
         propose("tiny", {"training": {"nothing": 1}}, 10, sample, text_bytes=10)
     with pytest.raises(UserError, match=r"vocabulary"):  # found by the child, told by the parent
         propose("tiny", overrides(["tokenizer.vocabulary=10"], SECTIONS), 10, sample, text_bytes=10, device="cpu")
+
+
+def test_the_weights_of_a_score_are_in_the_proposal(tmp_path: Path) -> None:
+    found = []
+    for score in ("scaled-dot", "bilinear"):
+        (tmp_path / score).mkdir()
+        own = {**OWN, "model": {**OWN["model"], "score": score}}
+        found.append(attempt(tmp_path / score, ask(tmp_path / score, own=own, seconds=0.1)).parameters)
+    assert found[1] - found[0] == 3 * 2 * 8 * 8  # three attentions, two heads, W of 8 by 8

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from anaphora.cli import align, average, check, demo, evaluate, info, score, train, translate
+from anaphora.cli import align, average, check, demo, evaluate, info, score, train, translate, walk
 from anaphora.cli.output import json_line
 from anaphora.errors import CURES, UserError, refused_by_system
 from anaphora.version import __version__
@@ -33,6 +33,7 @@ app.command(rich_help_panel=USE)(translate.translate)
 app.command(rich_help_panel=USE)(score.score)
 app.command(rich_help_panel=USE)(evaluate.evaluate)
 app.command(rich_help_panel=LOOK)(align.align)
+app.command(rich_help_panel=LOOK)(walk.walk)
 app.command(rich_help_panel=LOOK)(info.info)
 
 

@@ -15,7 +15,8 @@ from anaphora.cli.output import Device, Json, Output, Quiet, program
 def train(
     run: Annotated[Path, typer.Argument(help="Folder of the run; it is made, or continued.")],
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]…", help="training.max_steps=2000, say.")
+        list[str] | None,
+        typer.Argument(metavar="[SECTION.KEY=VALUE]…", help="training.max_steps=2000 or model.score=additive, say."),
     ] = None,
     source: Annotated[
         list[str] | None, typer.Option(help="Text to translate from: .txt .tsv .jsonl .parquet, also .gz .xz .zst.")

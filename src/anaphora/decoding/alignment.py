@@ -12,7 +12,8 @@ before it. *reads*: the step whose input is word t (Chen et al. 2020 found it be
 that turns weights into links. Which layer, head, row and rule a model uses is chosen on held-out text without gold
 (alignment_method.py).
 
-Models without attention are aligned by *occlusion*: without source word s, how much less probable is target word t?
+Models without attention, or without softmax in it, are aligned by *occlusion*: without source word s, how much less
+probable is target word t?
 """
 
 from __future__ import annotations
@@ -118,9 +119,9 @@ class Method:
         """Does the model have this layer and head?"""
         if self.kind == "occlusion":
             return
+        if why := no_weights(model):
+            raise UserError(why, cure="use --method occlusion")
         layers = cross_attentions(model)
-        if not layers:
-            raise UserError("this model has no attention over the source", cure="use --method occlusion")
         if self.layer is not None and self.layer >= len(layers):
             raise UserError(
                 f"there is no decoder layer {self.layer}", cure=f"choose one of 0 to {len(layers) - 1}, or mean"
@@ -294,6 +295,16 @@ def to_words(weights: np.ndarray, source: np.ndarray, target: np.ndarray, share:
 def cross_attentions(model: Translator) -> list[str]:
     """Paths of the attentions over the source, from the first decoder layer to the last."""
     return [path for path, layer in attention_layers(model).items() if layer.cross]
+
+
+def no_weights(model: Translator) -> str | None:
+    """Why the attention of a model cannot be read as an alignment; None if it can."""
+    attentions = [attention_layers(model)[path] for path in cross_attentions(model)]
+    if not attentions:
+        return "the model has no attention over the source"
+    if any(attention.normaliser != "softmax" for attention in attentions):
+        return "the model's attention has no softmax: its weights are scores of any sign, no shares"
+    return None
 
 
 def attention_maps(

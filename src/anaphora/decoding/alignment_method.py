@@ -27,6 +27,7 @@ from anaphora.decoding.alignment import (
     Pairs,
     attention_maps,
     cross_attentions,
+    no_weights,
     normalise,
     to_words,
 )
@@ -156,8 +157,8 @@ def choose_on(
     batch_tokens: int = BATCH_TOKENS,
 ) -> Choice:
     """Choose on held-out text, IBM-1 taught by training text; where little was held out, on training text as well."""
-    if not cross_attentions(model):
-        return Choice(Method(kind="occlusion"), None, "the model has no attention over the source")
+    if why := no_weights(model):
+        return Choice(Method(kind="occlusion"), None, why)
     compared = [] if valid is None else corpus_pairs(valid, HELD_OUT_PAIRS)
     what = f"{len(compared):,} held-out pairs"
     if len(compared) < FEW_PAIRS:
@@ -202,8 +203,8 @@ def choose_for_folder(
             write_choice(folder, choice)
     if choice is not None:
         return choice
-    if not cross_attentions(model):
-        return Choice(Method(kind="occlusion"), None, "the model has no attention over the source")
+    if why := no_weights(model):
+        return Choice(Method(kind="occlusion"), None, why)
     if guided is not None:
         layer = max(len(cross_attentions(model)) - 2, 0) if guided[0] is None else guided[0]
         method = Method(layer=layer, head=guided[1], rule="intersection")

@@ -301,7 +301,8 @@ class _Engine:
             summary = torch.stack([(~s.done).sum(), live.isnan().any(), moved])
             left, broken, move = summary.tolist()  # the one moment of the step at which the host waits
             if broken:
-                raise FloatingPointError("the model's log-probabilities are not numbers (NaN): its weights are damaged")
+                what = "the model's log-probabilities are not numbers (NaN): its weights are damaged"
+                raise UserError(what, cure="take an earlier checkpoint, or train it again")
             if left == 0:
                 break
             if left <= (1 - DROP) * s.live.shape[0]:

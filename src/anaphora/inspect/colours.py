@@ -1,8 +1,10 @@
-"""One colour scale for all pictures: from near white to dark blue, in steps that look equal.
+"""Two colour scales for all pictures: from near white to dark blue, in steps that look equal; and for numbers of both
+signs the same blue above zero and brown below it.
 
 A single hue whose lightness falls evenly reads the same for every kind of colour vision, in grey print too. The steps
 are even in OKLab (Ottosson 2020), a space made so that equal distances look equal. Links are marked by a shape, and in
-vermilion, which no common colour blindness confuses with blue.
+vermilion, which no common colour blindness confuses with blue. Blue and brown of one lightness differ in the one
+direction that most colour-blind people still see; where it matters the number with its sign stands in the cell.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ RGB = tuple[int, int, int]
 
 LINK: RGB = (213, 94, 0)  # vermilion of Okabe & Ito (2008)
 LIGHTNESS, CHROMA, HUE = (0.985, 0.32), (0.005, 0.125), math.radians(255)
+BELOW = math.radians(55)
+"""Hue of numbers below zero."""
 
 
 @cache
-def shade(step: int) -> RGB:
+def shade(step: int, hue: float = HUE) -> RGB:
     """Colour number 0 (nothing) to 100 (all)."""
     x = min(max(step, 0), 100) / 100
     lightness = LIGHTNESS[0] + x * (LIGHTNESS[1] - LIGHTNESS[0])
     chroma = CHROMA[0] + min(1.0, x * 1.6) * (CHROMA[1] - CHROMA[0])  # dark blues hold little chroma
-    a, b = chroma * math.cos(HUE), chroma * math.sin(HUE)
+    a, b = chroma * math.cos(hue), chroma * math.sin(hue)
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     middle = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
     short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
@@ -44,9 +48,20 @@ def colour(weight: float) -> RGB:
     return shade(round(100 * weight)) if weight == weight else shade(0)
 
 
+def signed(share: float) -> RGB:
+    """Of a number between -1 and 1: brown below zero, blue above. Not as dark as weights get, so that the number can be
+    read on it."""
+    return shade(round(70 * abs(share)), HUE if share >= 0 else BELOW) if share == share else shade(0)
+
+
 def on(weight: float) -> RGB:
-    """Text that can be read on that colour: whichever of black and white stands out more."""
-    return (255, 255, 255) if luminance(colour(weight)) < 0.18 else (0, 0, 0)
+    """Text that can be read on the colour of a weight."""
+    return on_colour(colour(weight))
+
+
+def on_colour(rgb: RGB) -> RGB:
+    """Text that can be read on a colour: whichever of black and white stands out more."""
+    return (255, 255, 255) if luminance(rgb) < 0.18 else (0, 0, 0)
 
 
 def luminance(rgb: RGB) -> float:

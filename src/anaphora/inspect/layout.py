@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -55,5 +56,15 @@ def lay_out(alignment: Alignment, measure: Callable[[str, float], float]) -> Lay
     return Layout(cell, font, left, top, heading, width, height, longest <= NUMBERS_UP_TO)
 
 
+def drawable(text: str) -> str:
+    """Control characters, line ends and halves of surrogate pairs as U+FFFD: no font has them, and a line end makes
+    two lines of a label. What joins letters or makes a flag of an emoji stays."""
+    if text.isprintable():
+        return text
+    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") else c for c in text)
+
+
 def shown(word: str) -> str:
+    """A label: what can be drawn of it, and not endless."""
+    word = drawable(word)
     return word if len(word) <= LONGEST else word[: LONGEST - 1] + "…"

@@ -29,23 +29,16 @@ MOST_PIXELS = 80_000_000
 
 def png(alignment: Alignment) -> tuple[bytes, list[str]]:
     """The file's content, and what a person should know about its fonts."""
-    from PIL import Image
-
-    pen = _Pen()
+    pen = Pen()
     layout = lay_out(alignment, pen.width)
-    scale: float = SCALE
-    while scale > 0.25 and layout.width * layout.height * scale * scale > MOST_PIXELS:
-        scale /= 2
-    pen.scale = scale
-    page = Image.new("RGB", (round(layout.width * scale), round(layout.height * scale)), "white")
-    pen.page = page
+    page = pen.begin(layout.width, layout.height)
     _draw(pen, alignment, layout)
     file = io.BytesIO()
     page.save(file, format="PNG", optimize=True)
     return file.getvalue(), pen.notes()
 
 
-class _Pen:
+class Pen:
     """Draws words and boxes; places are given in unscaled pixels."""
 
     def __init__(self) -> None:
@@ -53,6 +46,15 @@ class _Pen:
         self.page: Image | None = None
         self.missing = fonts.Missing()
         self.unshaped = False
+
+    def begin(self, width: float, height: float) -> Image:
+        """An empty page to draw on, coarser where it would have too many dots."""
+        from PIL import Image
+
+        while self.scale > 0.25 and width * height * self.scale * self.scale > MOST_PIXELS:
+            self.scale /= 2
+        self.page = Image.new("RGB", (round(width * self.scale), round(height * self.scale)), "white")
+        return self.page
 
     def notes(self) -> list[str]:
         return [*self.missing.notes(), *([fonts.shaping_advice()] if self.unshaped else [])]
@@ -73,6 +75,22 @@ class _Pen:
             draw.rectangle(corners, fill=fill)
         else:
             draw.rounded_rectangle(corners, radius=3 * self.scale, outline=line, width=round(2.5 * self.scale))
+
+    def hatch(self, x: float, y: float, w: float, h: float, ink: RGB, gap: float = 6.0) -> None:
+        """Slanting lines, where there is nothing to see."""
+        from PIL import Image, ImageDraw
+
+        assert self.page is not None
+        left, top, right, below = (round(v * self.scale) for v in (x, y, x + w, y + h))
+        if right <= left or below <= top:
+            return
+        wide, high = right - left, below - top
+        tile = Image.new("RGB", (wide, high), "white")
+        draw, step = ImageDraw.Draw(tile), max(round(gap * self.scale), 2)
+        first = -((left + top) % step)  # lines go on from one cell to the next
+        for shift in range(first, wide + high, step):
+            draw.line([(shift, 0), (shift - high, high)], fill=ink, width=max(round(self.scale / 2), 1))
+        self.page.paste(tile, (left, top))
 
     def text(self, x: float, y: float, text: str, size: float, ink: RGB = INK, anchor: str = "left") -> None:
         """`y` is the middle of the line."""
@@ -163,7 +181,7 @@ def _side_by_side(words: list[Image]) -> Image:
     return row
 
 
-def _draw(pen: _Pen, alignment: Alignment, layout: Layout) -> None:
+def _draw(pen: Pen, alignment: Alignment, layout: Layout) -> None:
     cell, left, top = layout.cell, layout.left, layout.top
     for number, line in enumerate(layout.heading):
         pen.text(12, 20 + 18 * number, line, 12.5, INK if number == 0 else PALE)

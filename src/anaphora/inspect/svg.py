@@ -39,7 +39,8 @@ def estimated_width(text: str, font: float) -> float:
     return total * font
 
 
-def _text(text: str) -> str:
+def markup(text: str) -> str:
+    """Words as XML takes them: escaped, and without the characters that it forbids."""
     return escape(FORBIDDEN.sub("\ufffd", text))
 
 
@@ -49,12 +50,12 @@ def _head(alignment: Alignment, layout: Layout) -> list[str]:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {layout.width:.0f} {layout.height:.0f}" '
         f'role="img" font-family={quoteattr(FONTS)} font-size="{layout.font:g}" fill="{INK}">',
-        f"<title>{_text(title)}</title>",
+        f"<title>{markup(title)}</title>",
         '<rect width="100%" height="100%" fill="#fff"/>',
     ]
     for number, line in enumerate(layout.heading):
         weight = ' font-weight="600"' if number == 0 else f' fill="{PALE}"'
-        lines.append(f'<text x="12" y="{24 + 18 * number}" font-size="12.5"{weight}>{_text(line)}</text>')
+        lines.append(f'<text x="12" y="{24 + 18 * number}" font-size="12.5"{weight}>{markup(line)}</text>')
     return lines
 
 
@@ -65,13 +66,13 @@ def _grid(alignment: Alignment, layout: Layout) -> list[str]:
         x, y = left + (s + 0.62) * cell, top - 8
         lines.append(
             f'<text transform="translate({x:.1f} {y:.1f}) rotate(-{SLANT:g})">{_hint(word.text)}'
-            f"{_text(shown(word.text))}</text>"
+            f"{markup(shown(word.text))}</text>"
         )
     for t, word in enumerate(alignment.target):
         y = top + (t + 0.5) * cell
         lines.append(
             f'<text x="{left - 8:.1f}" y="{y:.1f}" dy="0.35em" text-anchor="end">{_hint(word.text)}'
-            f"{_text(shown(word.text))}</text>"
+            f"{markup(shown(word.text))}</text>"
         )
     lines.append("</g>")
     wide, high = len(alignment.source) * cell, len(alignment.target) * cell
@@ -93,7 +94,7 @@ def _cell(alignment: Alignment, layout: Layout, s: int, t: int, weight: float, l
     x, y = layout.left + s * cell, layout.top + t * cell
     said = f"{alignment.target[t].text} ← {alignment.source[s].text}: {weight:.2f}{' (link)' if linked else ''}"
     parts = [
-        f'<g><title>{_text(said)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{cell:g}" height="{cell:g}" '
+        f'<g><title>{markup(said)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{cell:g}" height="{cell:g}" '
         f'fill="{hexadecimal(colour(weight))}"/>'
     ]
     if layout.numbers and weight >= 0.05:
@@ -127,4 +128,4 @@ def _legend(alignment: Alignment, layout: Layout) -> list[str]:
 
 def _hint(word: str) -> str:
     """The whole word, where its label is cut."""
-    return "" if word == shown(word) else f"<title>{_text(word)}</title>"
+    return "" if word == shown(word) else f"<title>{markup(word)}</title>"

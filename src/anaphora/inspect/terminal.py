@@ -27,25 +27,25 @@ def heat_map(alignment: Alignment, *, width: int = 80, colours: bool = True) -> 
 
     picture = Text(no_wrap=True, overflow="crop")
     for line in alignment.method.explain():
-        picture.append(_cut(line, width) + "\n", style="dim")
+        picture.append(cut(line, width) + "\n", style="dim")
     if not alignment.source or not alignment.target:
         picture.append("(no words)\n")
         return picture
-    label = min(max(_cells(word.text) for word in alignment.target), max(width // 4, 4))
+    label = min(max(cells(word.text) for word in alignment.target), max(width // 4, 4))
     room = max(width - label - 1, 8)
     columns = len(alignment.source)
-    tail = max(_cells(word.text) for word in alignment.source[-3:])  # names at the right end need space as well
+    tail = max(cells(word.text) for word in alignment.source[-3:])  # names at the right end need space as well
     cell = next((size for size in (3, 2) if size * (columns - 1) + max(tail + size // 3, size) <= room), 1)
     per_map = max(1, (room - (cell - 1)) // cell)
-    marked = any(_right_to_left(word.text) for word in (*alignment.source, *alignment.target))
+    marked = any(right_to_left(word.text) for word in (*alignment.source, *alignment.target))
     begin = LEFT_TO_RIGHT if marked else ""
     links = set(alignment.links)
     for first in range(0, columns, per_map):
         places = range(first, min(first + per_map, columns))
         _staircase(picture, [alignment.source[s].text for s in places], label, cell, width, begin)
         for t, word in enumerate(alignment.target):
-            name = _cut(word.text, label)
-            picture.append(begin + " " * (label - _cells(name)) + _isolated(name) + " ")
+            name = cut(word.text, label)
+            picture.append(begin + " " * (label - cells(name)) + isolated(name) + " ")
             for s in places:
                 _cell(picture, float(alignment.weights[t, s]), (s, t) in links, cell, colours)
             picture.append("\n")
@@ -59,7 +59,7 @@ def _staircase(picture: Text, names: Sequence[str], label: int, cell: int, width
             before += "│".ljust(cell)
         room = max(width - (label + 1 + cell // 3) - place * cell, 1)
         picture.append(before, style="dim")
-        picture.append(_isolated(_cut(name, room)) + "\n")
+        picture.append(isolated(cut(name, room)) + "\n")
 
 
 def _cell(picture: Text, weight: float, linked: bool, cell: int, colours: bool) -> None:
@@ -76,7 +76,7 @@ def _cell(picture: Text, weight: float, linked: bool, cell: int, colours: bool) 
         picture.append((glyph + "●" + glyph)[:cell] if cell == 3 else "●" + glyph)
 
 
-def _cells(text: str) -> int:
+def cells(text: str) -> int:
     """Columns that a terminal gives a text: two for wide characters and for an emoji, none for combining marks."""
     from rich.cells import cell_len
 
@@ -92,24 +92,29 @@ def _emoji(text: str) -> bool:
 
 def shown(text: str, room: int = 60) -> str:
     """A text that a terminal may be given: no control characters, and not endless."""
-    return _cut(text, room)
+    return cut(text, room)
 
 
-def _cut(text: str, room: int) -> str:
+def visible(text: str) -> str:
+    """Control characters, which a terminal would obey, as U+FFFD."""
+    return "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in text)
+
+
+def cut(text: str, room: int) -> str:
     """At most so many columns, the cut shown by an ellipsis; control characters become visible."""
-    text = "".join(c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in text)
-    if _cells(text) <= room:
+    text = visible(text)
+    if cells(text) <= room:
         return text
     kept = text
-    while kept and _cells(kept) > room - 1:
+    while kept and cells(kept) > room - 1:
         kept = kept[:-1]
     return kept + "…"
 
 
-def _right_to_left(text: str) -> bool:
+def right_to_left(text: str) -> bool:
     return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
 
 
-def _isolated(text: str) -> str:
+def isolated(text: str) -> str:
     """A terminal that knows right-to-left text turns the word round, and nothing beside it."""
-    return f"{ISOLATE}{text}{END_ISOLATE}" if _right_to_left(text) else text
+    return f"{ISOLATE}{text}{END_ISOLATE}" if right_to_left(text) else text

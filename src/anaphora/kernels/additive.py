@@ -13,8 +13,8 @@ it a second time. What stays in memory are the weights, (B, n, m):
 
 The two products with `value` and the softmax are PyTorch's own; the two walks over (i, j, feature) have two forms each:
 *triton*, for a GPU (additive_triton.py), and *eager*, which runs anywhere, a bounded block at a time. Both give the
-same result on every run: no sum depends on which thread came first. `reference_additive` says it all in a few plain
-lines; tests/kernels compares values and gradients.
+same result on every run: no sum depends on which thread came first. The plain way is the reference of all attention,
+`attend(…, score="additive", backend="reference")` in layers/attention.py; tests/kernels compares values and gradients.
 """
 
 from __future__ import annotations
@@ -39,34 +39,19 @@ INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
 """Triton's interpreter runs the kernels on a CPU, slowly: for tests."""
 
 
-def reference_additive(query: Tensor, key: Tensor, value: Tensor, v: Tensor, *, mask: Tensor | None = None) -> Tensor:
-    """query (..., n, d), key (..., m, d), value (..., m, e), v (d,) or a row for each head (H, d) -> context
-    (..., n, e); `mask`, broadcastable to (..., n, m), is True where a query may look, and one that may look at nothing
-    gets zeros."""
-    together = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))  # (..., n, m, d)
-    v = v.to(together.dtype)
-    scores = together @ v if v.dim() == 1 else torch.einsum("...hijd,hd->...hij", together, v)  # (..., n, m)
-    if mask is None:
-        return scores.softmax(dim=-1) @ value
-    weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
-    return weights.masked_fill(~mask, 0.0) @ value
-
-
 def additive_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     v: Tensor,
     *,
-    bias: Tensor | None = None,
     mask: Tensor | None = None,
     backend: AdditiveBackend = "auto",
 ) -> Tensor:
-    """The same as `reference_additive`, in memory of O(n m) instead of O(n m d). `bias` (d,) is added to the queries,
-    which is the same as inside the tanh. Differentiable once, in query, key, value, v and bias."""
+    """query (..., n, d), key (..., m, d), value (..., m, e), v (d,) or a row for each head (H, d) -> context
+    (..., n, e); `mask`, broadcastable to (..., n, m), is True where a query may look, and one that may look at nothing
+    gets zeros. In memory of O(n m) instead of O(n m d). Differentiable once, in query, key, value and v."""
     _check(query, key, value, v, mask)
-    if bias is not None:
-        query = query + bias
     chosen, why = additive_backend(query, key, value, v)
     if backend != "auto" and backend != chosen:
         if backend == "triton":

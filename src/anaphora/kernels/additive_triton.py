@@ -15,9 +15,9 @@ the gradients of q, k and v in a single walk: a program keeps a block of keys ×
 ∂k and ∂v in its registers; ∂q is a sum over its keys, written once for each block of keys and added up afterwards.
 Nothing is added atomically, so results are the same on every run.
 
-E overflows: q and k are held within ±34.66 each (LIMIT). Since tanh is 1 to the last bit of a float32 beyond 9.1, this
-changes nothing unless a feature of a query lies beyond 34 and that of a key beyond 25 on the other side of 0, or the
-reverse.
+E overflows: it is held within 2^±100, so that sums of a few of them are finite, which holds q and k within ±34.66 each
+(100 / (2 log₂ e)). Since tanh is 1 to the last bit of a float32 beyond 9.1, this changes nothing unless a feature of a
+query lies beyond 34 and that of a key beyond 25 on the other side of 0, or the reverse.
 
 One query a row, a decoder's step, is bound by reading key and value once: `step` does everything in one kernel a
 direction, a program a row, with tanh of the sum itself (two special functions, no limit).
@@ -39,8 +39,6 @@ from anaphora.kernels.additive import INTERPRETING
 INTERPRETED = tl.constexpr(INTERPRETING)
 TWICE_LOG2_E = tl.constexpr(2.8853900817779268)  # exp(2x) = exp2(x · 2 log₂ e)
 EXPONENT = tl.constexpr(100.0)
-LIMIT = 100.0 / 2.8853900817779268
-"""34.66: the largest |q| and |k| the scores tell apart. E stays within 2^±100, so sums of a few of them are finite."""
 LARGE = tl.constexpr(2.0**60)  # 1 / LARGE is nothing beside 1, and LARGE² is finite
 MASKED = tl.constexpr(-3.0e38)
 STEP_KEYS = 512

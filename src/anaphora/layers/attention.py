@@ -83,7 +83,7 @@ def _weights(query: Tensor, key: Tensor, choices: Choices) -> Tensor:
     bias = added(choices, weights, key.shape[-2])
     if bias is not None:
         weights = weights + bias
-    where = allowed(choices, query.shape[-2], key.shape[-2], query.device)
+    where = allowed(choices, query.shape[-2], key.shape[-2], query.device, bias)
     if choices.normaliser == "softmax":
         weights = weights if where is None else weights.masked_fill(~where, float("-inf"))
         weights = weights.softmax(dim=-1)
@@ -109,8 +109,9 @@ def attend(
 
     `weight` is what the score has learned: v (D,) or (H, D) of additive, W (D_q, D_k) or (H, D_q, D_k) of bilinear.
     `mask` is a Mask or a boolean tensor that broadcasts to (B, H, T, S), True where a query may look; `causal` forbids
-    later keys, the last query standing at the last key. `bias` is added to the scores. `dropout` is applied to the
-    weights (give 0 outside training). `backend` forces one; `auto` takes the fastest that can do it.
+    later keys, the last query standing at the last key. `bias` is added to the scores; -inf forbids as a mask does.
+    `dropout` is applied to the weights (give 0 outside training). `backend` forces one; `auto` takes the fastest that
+    can do it.
     """
     if isinstance(mask, Causal):
         mask, causal = None, True

@@ -2,6 +2,7 @@
 
     sdpa       PyTorch's fused kernels: softmax of dot, scaled dot or bilinear scores, any mask or bias as a tensor
     few        plain products, for the few queries of a decoding step on a CPU, where a fused kernel takes twice as long
+               (it learns nothing, so only `auto` takes it)
     flex       FlexAttention: a mask or bias that is a rule is compiled into the kernel; unseen blocks are skipped
     linear     without softmax, Q (Kᵀ V) instead of (Q Kᵀ) V: O(n) instead of O(n²)
     additive   v · tanh(q + k) in tiles (kernels/additive.py), without the (B, H, T, S, D) of the reference
@@ -22,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anaphora.errors import nearest
+from anaphora.kernels.additive import additive_attention
 from anaphora.layers.masks import Causal, Given, Mask, Padding, causal_mask, parts
 from anaphora.layers.positions import PositionBias
 from anaphora.layers.scores import Score, prepared, spread
@@ -68,14 +70,16 @@ class Chosen(NamedTuple):
 def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend: str = "auto") -> Chosen:
     """The backend for these tensors and choices; a ValueError where the one that was forced cannot do it."""
     if backend != "auto":
+        if backend == "few":
+            raise ValueError("backend 'few' is for decoding alone and learns nothing; leave it to 'auto'")
         if backend not in BACKENDS:
             raise ValueError(f"no attention backend is called {backend!r}; {nearest(backend, BACKENDS)}")
-        if why := cannot(backend, query, choices):
+        if why := cannot(backend, choices):
             raise ValueError(f"backend {backend!r} cannot do this: {why}; leave it to 'auto'")
         return Chosen(backend, "it was asked for")
     c = choices
     if c.score == "additive":
-        if why := cannot("additive", query, c):
+        if why := cannot("additive", c):
             return Chosen("reference", f"{why}: (B, H, T, S, D) numbers are formed")
         if query.is_cuda:
             return Chosen("additive", "additive scores on a GPU: tanh in registers, tile by tile")
@@ -84,10 +88,9 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
             return Chosen("reference", "so small that its (B, H, T, S, D) numbers may be formed at once")
         return Chosen("additive", "so large that its (B, H, T, S, D) numbers are formed a block at a time")
     if c.normaliser == "none":
-        if why := cannot("linear", query, c):
+        if why := cannot("linear", c):
             return Chosen("reference", why)
-        size, wide = query.shape[2] * key.shape[2], key.shape[-1] * value.shape[-1]
-        if size * (key.shape[-1] + value.shape[-1]) <= (query.shape[2] + key.shape[2]) * wide:
+        if pairs_are_less(query.shape[2], key.shape[2], key.shape[-1], value.shape[-1]):
             return Chosen("reference", "so short that scoring every pair is the less work")
         return Chosen("linear", "without softmax the keys and values are summed up once, for all queries")
     few = query.shape[2] <= FEW and query.device.type == "cpu" and not torch.is_grad_enabled()
@@ -95,12 +98,17 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
         return Chosen("few", f"at most {FEW} queries on a CPU and nothing to learn: plain products")
     ruled = isinstance(c.mask, Mask) or isinstance(c.bias, PositionBias)
     long = min(query.shape[2], key.shape[2]) >= LONG and query.shape[-1] >= NARROW
-    if ruled and long and query.is_cuda and not cannot("flex", query, c):
+    if ruled and long and query.is_cuda and not cannot("flex", c):
         return Chosen("flex", f"a mask or bias given as a rule, on a GPU, over at least {LONG} keys")
     return Chosen("sdpa", "softmax over dot products: PyTorch's fused kernels")
 
 
-def cannot(backend: str, query: Tensor, choices: Choices) -> str | None:
+def pairs_are_less(queries: float, keys: float, key_dim: int, value_dim: int) -> bool:
+    """Whether (Q Kᵀ) V takes no more products than Q (Kᵀ V)."""
+    return queries * keys * (key_dim + value_dim) <= (queries + keys) * key_dim * value_dim
+
+
+def cannot(backend: str, choices: Choices) -> str | None:
     """Why a backend cannot do what is asked, or None."""
     c = choices
     if backend in ("sdpa", "flex"):
@@ -124,25 +132,28 @@ def cannot(backend: str, query: Tensor, choices: Choices) -> str | None:
             return "it computes additive scores only"
         if c.normaliser != "softmax" or c.bias is not None or c.dropout:
             return "the additive kernel knows softmax without bias or dropout"
-        if _additive_kernel() is None:
-            return "there is no additive kernel on this machine"
     return None
 
 
 # What they share ----------------------------------------------------------------------------------------------------
 
 
-def allowed(choices: Choices, queries: int, keys: int, device: torch.device) -> Tensor | None:
-    """Mask and causal as one boolean tensor that broadcasts to (B, H, T, S)."""
+def allowed(
+    choices: Choices, queries: int, keys: int, device: torch.device, bias: Tensor | None = None
+) -> Tensor | None:
+    """Mask, causal and a bias that forbids (-inf) as one boolean tensor that broadcasts to (B, H, T, S)."""
     mask = choices.mask
     if isinstance(mask, Mask):
         mask = mask.materialise(queries, keys, device)
     if mask is not None and mask.dim() < 2:
         mask = mask.expand(1, keys)  # the fused kernels want to see both dimensions
-    if not choices.causal:
-        return mask
-    causal = causal_mask(queries, keys, device)
-    return causal if mask is None else causal & mask
+    if choices.causal:
+        causal = causal_mask(queries, keys, device)
+        mask = causal if mask is None else causal & mask
+    if bias is not None:
+        seen = bias != float("-inf")
+        mask = seen if mask is None else seen & mask
+    return mask
 
 
 def added(choices: Choices, query: Tensor, keys: int) -> Tensor | None:
@@ -159,37 +170,35 @@ def added(choices: Choices, query: Tensor, keys: int) -> Tensor | None:
 
 
 def attend_sdpa(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
-    c, causal, mask = choices, choices.causal, choices.mask
-    if mask is not None or query.shape[-2] != key.shape[-2] or c.bias is not None:
+    c, causal, mask, queries, keys = choices, choices.causal, choices.mask, query.shape[-2], key.shape[-2]
+    bias = added(c, query, keys)
+    if mask is not None or queries != keys or bias is not None:
         # the fused kernels take either their own causal mask (aligned to the first key) or ours
-        mask, causal = allowed(c, query.shape[-2], key.shape[-2], query.device), False
+        mask, causal = allowed(c, queries, keys, query.device, bias), False
     scale = None
     if c.score != "scaled-dot":
         query, scale = prepared(query, c.score, c.weight), 1.0
-    join = mask
-    if c.bias is not None:
-        join = added(c, query, key.shape[-2])
-        if mask is not None and join is not None:
-            # finite, since a row of -inf alone would be 0/0 (it is cleared below), and half of the lowest number, since
-            # a kernel may multiply it by log₂ e
-            join = join.masked_fill(~mask, torch.finfo(join.dtype).min / 2)
+    join, nothing = mask, None
+    if bias is not None and mask is not None and keys:
+        # finite, since a row of -inf alone would be 0/0 (it is cleared below), and half of the lowest number, since
+        # a kernel may multiply it by log₂ e
+        low = torch.finfo(bias.dtype).min / 2
+        join = torch.where(mask, bias, low)
+        nothing = join.detach().amax(dim=-1, keepdim=True) == low  # on a CPU in a tenth of the time of mask.any
+    elif mask is not None and query.is_cuda:
+        nothing = ~mask.any(dim=-1, keepdim=True)  # some fused kernels leave a fully masked row undefined
     grouped = {"enable_gqa": True} if key.shape[1] != query.shape[1] else {}
     out = F.scaled_dot_product_attention(
         query, key, value, attn_mask=join, is_causal=causal, dropout_p=c.dropout, scale=scale, **grouped
     )
-    if mask is not None and (query.is_cuda or c.bias is not None):
-        # some fused kernels leave a fully masked row undefined
-        out = out.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-    return out
+    return out if nothing is None else out.masked_fill(nothing, 0.0)
 
 
 def attend_few(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
     """The reference, writing over its own tensors, and clearing the rows that may look at nothing when they are short
     already. Query heads that share a key head stand below one another in one product."""
     heads, groups = query.shape[1], key.shape[1]
-    mask = choices.mask
-    if isinstance(mask, Mask):
-        mask = mask.materialise(query.shape[2], key.shape[2], query.device)
+    mask = allowed(choices, query.shape[2], key.shape[2], query.device)
     query = prepared(query, choices.score, choices.weight)
     if heads != groups:
         query = query.reshape(query.shape[0], groups, -1, query.shape[-1])  # (B, G, H / G * T, D)
@@ -200,14 +209,19 @@ def attend_few(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> T
     if bias is not None:
         scores += bias
     if mask is not None:
-        scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+        scores.masked_fill_(~mask, float("-inf"))
+    nothing = None
+    if bias is not None and key.shape[2]:  # it may forbid too; the scores tell sooner than a mask joined with it
+        nothing = scores.amax(dim=-1, keepdim=True) == float("-inf")
+    elif mask is not None:
+        nothing = ~mask.any(dim=-1, keepdim=True)
     weights = scores.softmax(dim=-1)
     if heads != groups:
         out = weights.view(weights.shape[0], groups, -1, weights.shape[-1]) @ value
         out = out.view(out.shape[0], heads, -1, out.shape[-1])
     else:
         out = weights @ value
-    return out if mask is None else out.masked_fill_(~mask.any(dim=-1, keepdim=True), 0.0)
+    return out if nothing is None else out.masked_fill_(nothing, 0.0)
 
 
 # FlexAttention ------------------------------------------------------------------------------------------------------
@@ -303,6 +317,8 @@ def attend_linear(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -
     if not causal:
         return query @ (key.transpose(-2, -1) @ value)
     ahead = key.shape[2] - query.shape[2]
+    if ahead == 0:
+        return _causal_linear(query, key, value)
     if ahead < 0:  # the first queries stand before the first key
         late = _causal_linear(query[:, :, -ahead:], key, value)
         return F.pad(late, (0, 0, -ahead, 0))
@@ -316,7 +332,8 @@ def _causal_linear(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     room = -size % CHUNK
     query, key, value = (F.pad(x, (0, 0, 0, room)).unflatten(2, (-1, CHUNK)) for x in (query, key, value))
     sums = key.transpose(-2, -1) @ value  # (B, H, chunks, D, D_v)
-    before = sums.cumsum(dim=2) - sums
+    # shifted, not `- sums`: a sum from which a large late chunk is taken away again has lost its last digits
+    before = F.pad(sums[:, :, :-1].cumsum(dim=2), (0, 0, 0, 0, 1, 0))
     own = (query @ key.transpose(-2, -1)).tril() @ value
     return (query @ before + own).flatten(2, 3)[:, :, :size]
 
@@ -324,22 +341,11 @@ def _causal_linear(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 # Additive -----------------------------------------------------------------------------------------------------------
 
 
-@cache
-def _additive_kernel() -> Callable[..., Tensor] | None:
-    try:
-        from anaphora.kernels.additive import additive_attention  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return None
-    return additive_attention  # type: ignore[no-any-return, unused-ignore]
-
-
 def attend_additive(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
-    kernel = _additive_kernel()
-    assert kernel is not None
     assert choices.weight is not None
     heads = query.shape[1]
     mask = allowed(choices, query.shape[2], key.shape[2], query.device)
-    return kernel(query, spread(key, heads), spread(value, heads), choices.weight, mask=mask)
+    return additive_attention(query, spread(key, heads), spread(value, heads), choices.weight, mask=mask)
 
 
 FAST: dict[str, Callable[[Tensor, Tensor, Tensor, Choices], Tensor]] = {

@@ -180,7 +180,8 @@ class ClassificationHead(nn.Module):
             return x[torch.arange(len(x), device=x.device), (lengths - 1).clamp(min=0)]
         real = real_tokens(x, lengths)
         if self.pool == "max":
-            return x.masked_fill(~real, torch.finfo(x.dtype).min).amax(dim=1)
+            largest = x.masked_fill(~real, torch.finfo(x.dtype).min).amax(dim=1)
+            return largest.masked_fill((lengths == 0)[:, None], 0.0)  # the largest of nothing, as the mean of nothing
         return x.masked_fill(~real, 0.0).sum(dim=1) / lengths.clamp(min=1)[:, None]
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:

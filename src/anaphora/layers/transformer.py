@@ -65,21 +65,25 @@ class Residual(nn.Module):
         return self.norm(x + self.dropout(sublayer(x)))
 
 
-class EncoderBlock(nn.Module):
-    """Every position looks at every one that the mask leaves, then thinks for itself.
-
-    pre-norm:   x ← x + attention(norm(x));        x ← x + feed_forward(norm(x))
-    post-norm:  x ← norm(x + attention(x));        x ← norm(x + feed_forward(x))
-    """
+class AttentionBlock(nn.Module):
+    """One attention and one feed-forward network, each within its residual: what the next two are made of."""
 
     def __init__(
         self, attention: MultiHeadAttention, feed_forward: FeedForward, *, dim: int, norm: Norm, dropout: float
-    ):
+    ) -> None:
         super().__init__()
         self.attention = attention
         self.feed_forward = feed_forward
         self.around_attention = Residual(dim, norm, dropout)
         self.around_feed_forward = Residual(dim, norm, dropout)
+
+
+class EncoderBlock(AttentionBlock):
+    """Every position looks at every one that the mask leaves, then thinks for itself.
+
+    pre-norm:   x ← x + attention(norm(x));        x ← x + feed_forward(norm(x))
+    post-norm:  x ← norm(x + attention(x));        x ← norm(x + feed_forward(x))
+    """
 
     def forward(
         self, x: Tensor, mask: Tensor | Mask | None = None, *, causal: bool = False, relation: Relation = NOWHERE
@@ -90,21 +94,12 @@ class EncoderBlock(nn.Module):
         return self.around_feed_forward(x, self.feed_forward)
 
 
-class CrossAttentionBlock(nn.Module):
+class CrossAttentionBlock(AttentionBlock):
     """Every position looks at a memory, then thinks for itself.
 
     pre-norm:   x ← x + attention(norm(x), memory);        x ← x + feed_forward(norm(x))
     post-norm:  x ← norm(x + attention(x, memory));        x ← norm(x + feed_forward(x))
     """
-
-    def __init__(
-        self, attention: MultiHeadAttention, feed_forward: FeedForward, *, dim: int, norm: Norm, dropout: float
-    ):
-        super().__init__()
-        self.attention = attention
-        self.feed_forward = feed_forward
-        self.around_attention = Residual(dim, norm, dropout)
-        self.around_feed_forward = Residual(dim, norm, dropout)
 
     def forward(self, x: Tensor, memory: Tensor, mask: Tensor | Mask | None = None) -> Tensor:
         """x (B, T, dim) over memory (B, S, memory_dim), mask (B, 1, 1, S) True at its real tokens -> (B, T, dim)."""

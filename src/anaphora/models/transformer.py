@@ -17,10 +17,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaphora.layers.attention import MultiHeadAttention, padding_mask
+from anaphora.layers.backends import CHUNK, Choices, Normaliser, cannot, pairs_are_less
 from anaphora.layers.embedding import Embedding
 from anaphora.layers.masks import Window
 from anaphora.layers.positions import NOWHERE, Positions, RelativePositions
-from anaphora.layers.transformer import Activation, DecoderBlock, FeedForward, Norm, TransformerEncoder
+from anaphora.layers.scores import Score
+from anaphora.layers.transformer import Activation, DecoderBlock, FeedForward, Norm, TransformerEncoder, check_positions
 from anaphora.models.contracts import DecoderState, Translator
 
 SLICE = 512
@@ -44,6 +46,11 @@ class TransformerConfig:
     key_value_heads: int | None = None
     """Key and value heads of self-attention, each shared by a group of heads (1: multi-query); as many as heads unless
     given."""
+    score: Score = "scaled-dot"
+    """How well a key answers a query, in every attention: q·k/√d (scaled-dot), q·k (dot), qᵀWk (bilinear), v·tanh(q+k)
+    (additive)."""
+    normaliser: Normaliser = "softmax"
+    """What makes weights of scores, in every attention: softmax, or none (linear attention: the scores weigh)."""
     feed_forward: int = 1024
     """Hidden width of the feed-forward network."""
     norm: Norm = "pre"
@@ -82,6 +89,9 @@ class TransformerConfig:
             raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
         if self.positions == "rotary" and self.dim // self.heads % 2:
             raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
+        check_positions(self.positions, self.score, self.normaliser)
+        if why := cannot(self.attention, Choices(score=self.score, normaliser=self.normaliser)):
+            raise ValueError(f"attention={self.attention} cannot do this: {why}; leave it at auto")
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1")
@@ -101,7 +111,15 @@ class TransformerDecoder(nn.Module):
         c = config
         self.key_value_heads, self.head_dim = c.shared_heads, c.dim // c.heads
         self.window = c.window
-        attention = partial(MultiHeadAttention, c.dim, c.heads, dropout=c.attention_dropout, backend=c.attention)
+        attention = partial(
+            MultiHeadAttention,
+            c.dim,
+            c.heads,
+            score=c.score,
+            normaliser=c.normaliser,
+            dropout=c.attention_dropout,
+            backend=c.attention,
+        )
         self.blocks = nn.ModuleList(
             DecoderBlock(
                 attention(key_value_heads=c.key_value_heads),
@@ -193,6 +211,8 @@ class TransformerTranslator(Translator):
         super().__init__()
         self.config = config
         c = config
+        if c.normaliser == "none":  # scores of any sign are no shares of what was looked at
+            self.capabilities = self.capabilities - {"attends"}
         self.max_source_length = self.max_target_length = c.max_length
         embedding = partial(Embedding, dim=c.dim, positions=c.positions, max_length=c.max_length, dropout=c.dropout)
         self.source_embedding = embedding(source_vocabulary)
@@ -207,6 +227,8 @@ class TransformerTranslator(Translator):
             positions=c.positions,
             window=c.window,
             key_value_heads=c.key_value_heads,
+            score=c.score,
+            normaliser=c.normaliser,
             dropout=c.dropout,
             attention_dropout=c.attention_dropout,
             activation_dropout=c.activation_dropout,
@@ -238,7 +260,7 @@ class TransformerTranslator(Translator):
         self, tokens: Tensor, state: DecoderState, *, attention: bool = False
     ) -> tuple[Tensor, DecoderState, Tensor | None]:
         x = self.target_embedding(tokens[:, None], state.past["position"])  # (R, 1, dim)
-        x, looked = self.decoder.step(x[:, 0], state, attention=attention)
+        x, looked = self.decoder.step(x[:, 0], state, attention=attention and "attends" in self.capabilities)
         return F.log_softmax(self.logits(x).float(), dim=-1), state, looked
 
     def logits(self, x: Tensor) -> Tensor:
@@ -255,17 +277,33 @@ class TransformerTranslator(Translator):
     def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
         c = self.config
         shared = c.dim // c.heads * c.shared_heads  # width of keys, and of values
-        attention, feed_forward = 4 * c.dim**2 + 4 * c.dim * shared, 4 * c.dim * c.feed_forward  # per token and block
+        bend = 2 * c.dim * (c.dim // c.heads) if c.score == "bilinear" else 0  # qᵀW
+        attention = 4 * c.dim**2 + 4 * c.dim * shared + bend  # per token and block, but for scores and sums
+        feed_forward = 4 * c.dim * c.feed_forward
         ahead, behind = source_length, target_length / 2  # places seen
         if c.window is not None:
             ahead, behind = min(ahead, 2 * c.window - 1), min(behind, c.window)
+        elif self.sums_first(source_length, source_length):
+            ahead = c.dim // c.heads
+        if c.window is None and self.sums_first(target_length, target_length):
+            behind = c.dim // c.heads + CHUNK / 2
         encoder = c.layers * (attention + feed_forward + 4 * c.dim * ahead)
-        over_source = 4 * c.dim**2 + 4 * c.dim * source_length  # queries and output, then scores and sums
-        decoder = (c.decoder_layers or c.layers) * (attention + over_source + feed_forward + 4 * c.dim * behind)
+        over_source = 4 * c.dim**2 + bend + 4 * c.dim * source_length  # queries and output, then scores and sums
+        remember = 4 * c.dim**2  # keys and values of each source token
+        if self.sums_first(target_length, source_length):
+            over_source = 4 * c.dim**2 + bend + 2 * c.dim * (c.dim // c.heads)
+            remember += 2 * c.dim * (c.dim // c.heads)
+        layers = c.decoder_layers or c.layers
+        decoder = layers * (attention + over_source + feed_forward + 4 * c.dim * behind)
         project = 2 * c.dim * self.projection.out_features
-        remember = (c.decoder_layers or c.layers) * 4 * c.dim**2  # keys and values of each source token
         mix = 4 * c.dim**2 if c.positions == "sinusoidal-concatenated" else 0
-        return source_tokens * (encoder + remember + mix) + target_tokens * (decoder + project + mix)
+        return source_tokens * (encoder + layers * remember + mix) + target_tokens * (decoder + project + mix)
+
+    def sums_first(self, queries: float, keys: float) -> bool:
+        """Whether attention between so many is taken as Q (Kᵀ V): linear, and long enough (layers/backends.py)."""
+        c, size = self.config, self.config.dim // self.config.heads
+        factors = c.normaliser == "none" and c.score != "additive" and not c.attention_dropout
+        return factors and c.attention == "auto" and not pairs_are_less(queries, keys, size, size)
 
     def cache_bytes_per_token(self) -> int:
         size = self.projection.weight.element_size()

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anaphora.decoding.alignment import cross_attentions
+from anaphora.decoding.alignment import cross_attentions, no_weights
 from anaphora.decoding.alignment_method import corpus_pairs, fit_teacher
 from anaphora.errors import UserError
 from anaphora.layers.attention import MultiHeadAttention
@@ -197,9 +197,9 @@ def guided_loss(weights: Tensor, words: Tensor, looks: Tensor) -> Tensor:
 
 def guided_layer(model: Translator, layer: int | None, head: int) -> MultiHeadAttention:
     """The attention that learns: the last decoder layer but one unless said."""
+    if why := no_weights(model):
+        raise UserError(f"there is no attention to guide: {why}", cure="set training.guided_alignment=0")
     paths = cross_attentions(model)
-    if not paths:
-        raise UserError("this model has no attention to guide", cure="set training.guided_alignment=0")
     layer = max(len(paths) - 2, 0) if layer is None else layer
     if not 0 <= layer < len(paths):
         raise UserError(

@@ -180,4 +180,9 @@ def complete(
             "training.consistency compares two draws of dropout, but there is no dropout",
             cure="set model.dropout=0.3, say, or training.consistency=0",
         )
+    if config.training.guided_alignment and config.model.normaliser == "none":
+        raise UserError(
+            "training.guided_alignment teaches shares of attention, and with model.normaliser=none there are none",
+            cure="set training.guided_alignment=0, or model.normaliser=softmax",
+        )
     return config

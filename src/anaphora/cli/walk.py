@@ -1,0 +1,213 @@
+"""`anaphora walk`: attention step by step, with its numbers: of the lectures, of a model, of one's own matrices."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anaphora.cli.arguments import Force, check_new_file
+from anaphora.cli.output import Device, Json, Output, Quiet
+
+if TYPE_CHECKING:
+    from anaphora.inspect.trace import Trace
+
+
+def walk(
+    what: Annotated[str | None, typer.Argument(help="Name of an example, or a model or run folder.")] = None,
+    sentence: Annotated[str | None, typer.Argument(help="What the model shall read.")] = None,
+    target: Annotated[str | None, typer.Option(help="Its translation; the model's own unless given.")] = None,
+    part: Annotated[str | None, typer.Option(help="Which attention: encoder, decoder or cross.")] = None,
+    layer: Annotated[int | None, typer.Option(help="Which layer of it, from 0.")] = None,
+    head: Annotated[int | None, typer.Option(help="Which head, from 0.")] = None,
+    query: Annotated[str | None, typer.Option(help="One word that looks, or its number from 0: its row alone.")] = None,
+    matrices: Annotated[Path | None, typer.Option(help="Matrices of your own: a YAML or JSON file.")] = None,
+    cell: Annotated[
+        str | None, typer.Option(metavar="ROW,COLUMN", help="Work out one cell: words, or numbers from 0 (2, or #2).")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw all steps on one sheet, .svg or .png, and print no tables.")
+    ] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write the trace document here (JSON).")] = None,
+    force: Force = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Follow attention step by step: queries, keys, scores, mask, softmax, weighted sum, each a table of real numbers.
+
+    Without arguments it lists the lectures' examples.
+
+    anaphora walk
+
+    anaphora walk as-and-bs --cell query,B
+
+    anaphora walk demo/model "The old man reads." --query Mann
+
+    anaphora walk demo/model "The old man reads." --part encoder --layer 0 --head 1 --picture heads.png
+
+    anaphora walk --matrices mine.yaml --cell 2,0 --json
+    """
+    from anaphora.errors import UserError
+
+    out = Output(as_json=json, quiet=quiet)
+    of_model = {"--target": target, "--part": part, "--layer": layer, "--head": head, "--query": query}
+    of_model["--device"] = None if device == "auto" else device
+    given = [name for name, value in of_model.items() if value is not None]
+    if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
+        raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
+    if matrices is not None and what is not None:
+        raise UserError(f"--matrices takes no {what!r} beside it", cure="leave one of the two out")
+    if what is not None and sentence is not None:
+        _check_no_example(what)
+    if given and sentence is None:
+        raise UserError(f"{given[0]} is for a model and a sentence", cure="anaphora walk MODEL SENTENCE …")
+    if picture is not None and trace is not None and picture.absolute() == trace.absolute():
+        raise UserError("cannot be picture and trace at once", file=picture, cure="choose another file for one of them")
+    for file in (picture, trace):
+        check_new_file(file, force=force, inputs=[] if matrices is None else [str(matrices)])
+    if what is None and matrices is None:
+        if cell or picture or trace:
+            raise UserError("nothing to walk through was named", cure="name an example: `anaphora walk` lists them")
+        _list(out)
+        return
+    if matrices is not None:
+        made = _of_matrices(matrices)
+    elif sentence is not None:
+        assert what is not None
+        made = _of_model(
+            out, Path(what), sentence, target, part=part, layer=layer, head=head, query=query, device=device
+        )
+    else:
+        assert what is not None
+        made = _of_example(what)
+    if cell is not None:
+        _work_out(made, cell)
+    _show(out, made, picture, trace)
+
+
+def _list(out: Output) -> None:
+    from anaphora.inspect.lectures import EXAMPLES
+
+    room, wide = max(len(name) for name in EXAMPLES), shutil.get_terminal_size().columns
+    for example in EXAMPLES.values():
+        named = f"{example.name:<{room}}  {example.title}"
+        out.result(textwrap.fill(named, max(wide, 40), subsequent_indent=" " * (room + 2)))
+    out.result("")
+    told = (
+        "anaphora walk NAME shows one; anaphora walk MODEL SENTENCE looks into a model; "
+        "anaphora walk --matrices FILE takes your own numbers."
+    )
+    out.result(textwrap.fill(told, max(wide, 40), break_on_hyphens=False))
+    listed = [{"name": e.name, "title": e.title, "page": e.page} for e in EXAMPLES.values()]
+    out.finish({"examples": listed})
+
+
+def _check_no_example(name: str) -> None:
+    """A sentence is for a model; a folder of that name is one."""
+    from anaphora.errors import UserError
+    from anaphora.inspect.lectures import EXAMPLES
+
+    if name in EXAMPLES and not Path(name).is_dir():
+        raise UserError(f"the example {name} takes no sentence", cure=f"leave it out: anaphora walk {name}")
+
+
+def _of_example(name: str) -> Trace:
+    from anaphora.errors import UserError, nearest
+    from anaphora.inspect.lectures import EXAMPLES
+    from anaphora.inspect.trace import Trace
+
+    if name not in EXAMPLES:
+        if Path(name).is_dir():
+            raise UserError("no sentence was given for this model", file=name, cure='add one: "The old man reads."')
+        raise UserError(f"no example is called {name!r}, and no folder", cure=nearest(name, EXAMPLES))
+    return Trace(EXAMPLES[name].make())
+
+
+def _of_matrices(file: Path) -> Trace:
+    from anaphora.inspect.trace import Trace
+    from anaphora.inspect.walk_file import walk_file
+
+    return Trace([walk_file(file)])
+
+
+def _of_model(
+    out: Output,
+    folder: Path,
+    sentence: str,
+    target: str | None,
+    *,
+    part: str | None,
+    layer: int | None,
+    head: int | None,
+    query: str | None,
+    device: str,
+) -> Trace:
+    from anaphora import api
+
+    made = api.load(folder, device).walk(sentence, target, part=part, layer=layer, head=head, query=query)
+    for walk in made.walks:
+        wide = max(shutil.get_terminal_size().columns, 40)
+        for told in (walk.settings["chosen"], f"there are {walk.settings['choices']}"):
+            out.say(textwrap.fill(told, wide, subsequent_indent="  "))
+    return made
+
+
+def _work_out(made: Trace, asked: str) -> None:
+    """The cell in every walk that has it; where none has, what the first one has."""
+    from anaphora.errors import UserError
+    from anaphora.inspect.selection import cell
+
+    problem: UserError | None = None
+    for walk in made.walks:
+        try:
+            walk.cells.append(cell(walk, asked))
+        except UserError as error:
+            problem = problem or error
+    if problem is not None and not any(walk.cells for walk in made.walks):
+        raise problem
+
+
+def _show(out: Output, made: Trace, picture: Path | None, trace: Path | None) -> None:
+    from anaphora.cli.output import json_line
+    from anaphora.errors import printable
+    from anaphora.folder import write_bytes, write_text
+
+    if not out.as_json and picture is None:
+        from rich.console import Console
+
+        from anaphora.inspect.tables import walk_text
+
+        wide = max(shutil.get_terminal_size().columns, 20)
+        console = Console(highlight=False, soft_wrap=True, width=wide)
+        colours = console.color_system is not None and not console.no_color
+        for number, walk in enumerate(made.walks):
+            if number:
+                out.result("")
+            text = walk_text(walk, width=wide, colours=colours)
+            text.rstrip()
+            console.print(text)
+    document = made.document() if out.as_json or trace is not None else {}
+    if trace is not None:
+        write_text(trace, json_line(document) + "\n")
+        out.say(f"{trace} holds the trace")
+    if picture is not None:
+        from anaphora.inspect.walk_picture import walk_png, walk_svg
+
+        if picture.suffix.lower() == ".svg":
+            write_bytes(picture, walk_svg(made.walks).encode("utf-8"))
+        else:
+            content, notes = walk_png(made.walks)
+            write_bytes(picture, content)
+            for note in notes:
+                out.say(f"warning: {note}")
+        out.result(printable(f"{picture} shows {' · '.join(walk.title for walk in made.walks)}"))
+    failed = [check for check in made.checks if not check.holds]
+    out.finish(document)
+    if failed:
+        fail = "1 check fails" if len(failed) == 1 else f"{len(failed)} checks fail"
+        out.say(f"{fail}: this is a mistake of ours; please report it with --trace")
+        raise typer.Exit(1)
