@@ -36,9 +36,9 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.models.arpa import arpa_words, read_arpa, write_arpa
-from anaphora.models.ngram import NgramConfig, NgramModel
-from anaphora.models.ngram_counting import count
+from anaphora.models.ngram.arpa import arpa_words, read_arpa, write_arpa
+from anaphora.models.ngram.counting import count
+from anaphora.models.ngram.model import NgramConfig, NgramModel
 from anaphora.text.tokenizer import SPECIALS, UNK
 from anaphora.text.word_ids import WordIds
 
@@ -62,10 +62,10 @@ FIT = """
 import json, sys, time
 from pathlib import Path
 import numpy as np
-from anaphora.models.ngram import NgramConfig, build_trie
-from anaphora.models.ngram_counting import count
-from anaphora.models.ngram_file import write_trie
-from anaphora.models.ngram_smoothing import estimate, kept
+from anaphora.models.ngram.model import NgramConfig, build_trie
+from anaphora.models.ngram.counting import count
+from anaphora.models.ngram.file import write_trie
+from anaphora.models.ngram.smoothing import estimate, kept
 from anaphora.text.word_ids import WordIds
 began = time.perf_counter()
 vocabulary = WordIds()

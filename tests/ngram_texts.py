@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from anaphora.models.ngram import NgramConfig, NgramModel
-from anaphora.models.ngram_counting import count
-from anaphora.models.ngram_smoothing import FALLBACK
+from anaphora.models.ngram.counting import count
+from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.smoothing import FALLBACK
 from anaphora.text.tokenizer import BOS, EOS, UNK
 
 FIRST = UNK + 1

@@ -1,8 +1,8 @@
-"""From counts to a trie in a file: the smoothing of ngram_smoothing.py and the trie of ngram.py, in blocks.
+"""From counts to a trie in a file: the smoothing of smoothing.py and the trie of model.py, in blocks.
 
 The contexts of an order stand in the order of their children, so both are read side by side, a block of contexts with
 all their children at a time. What has to be looked up elsewhere, the numbers of an n-gram's suffix one order lower, is
-gathered into columns first (ngram_columns.py), in files or in memory like the counts themselves.
+gathered into columns first (columns.py), in files or in memory like the counts themselves.
 
 Whatever the size of the blocks, each number is computed by the same operations in the same order as by `estimate` and
 `build_trie`, which show the whole without blocks: the file is the same bit for bit.
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.kernels.ngrams import NOWHERE, U32, count_of_counts, interpolate, relative
-from anaphora.models.ngram_columns import Column, gather, occurrences
-from anaphora.models.ngram_file import TrieFile
-from anaphora.models.ngram_smoothing import (
+from anaphora.models.ngram.columns import Column, gather, occurrences
+from anaphora.models.ngram.file import TrieFile
+from anaphora.models.ngram.smoothing import (
     Smoothing,
     discounts_from,
     interpolate_words,
@@ -31,7 +31,7 @@ from anaphora.models.ngram_smoothing import (
     pruning_thresholds,
     relative_words,
 )
-from anaphora.models.ngram_spill import Spilled, Work
+from anaphora.models.ngram.spill import Spilled, Work
 from anaphora.text.tokenizer import BOS, PAD
 
 GRAM_COST = 160

@@ -23,8 +23,8 @@ import numpy as np
 
 from anaphora.errors import UserError
 from anaphora.kernels.ngrams import distribution, walk
-from anaphora.models.ngram import NgramModel
-from anaphora.models.ngram_smoothing import predictable
+from anaphora.models.ngram.model import NgramModel
+from anaphora.models.ngram.smoothing import predictable
 from anaphora.text.tokenizer import BOS, PAD
 
 Name = Callable[[int], str]

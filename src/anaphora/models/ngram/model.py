@@ -6,7 +6,7 @@ The model is a trie of all n-grams up to its order, in flat arrays (kernels/ngra
 last word after the others; beside each context, the weight that a word pays which was never seen after it. Reading a
 text is a walk: the state is the longest context that the trie knows.
 
-How counts become probabilities: ngram_smoothing.py. How n-grams are counted, in memory or out of it: ngram_counting.py.
+How counts become probabilities: smoothing.py. How n-grams are counted, in memory or out of it: counting.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.kernels.ngrams import F32, NOWHERE, U32, Rule, Trie, distribution, walk
-from anaphora.models.ngram_smoothing import Estimate, Grams, Smoothing, estimate, kept, log, predictable
+from anaphora.models.ngram.smoothing import Estimate, Grams, Smoothing, estimate, kept, log, predictable
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:  # imported where it is used: counting within a memory limit has no 200 MB for it

@@ -43,8 +43,8 @@ from anaphora.kernels.ngram_runs import (
     sort_run,
 )
 from anaphora.kernels.ngrams import NOWHERE, U32
-from anaphora.models.ngram_columns import Appending, Column, Held
-from anaphora.models.ngram_smoothing import Grams
+from anaphora.models.ngram.columns import Appending, Column, Held
+from anaphora.models.ngram.smoothing import Grams
 from anaphora.text.tokenizer import BOS
 
 Say = Callable[[str], None]

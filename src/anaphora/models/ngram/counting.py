@@ -1,7 +1,7 @@
 """Counting n-grams: from a text of ids to the distinct n-grams of each order, in the trie's order, with counts.
 
 `count` does it in memory. `fit` is the whole way from a file of ids to a model's file, in memory where that is enough
-and out of core (ngram_spill.py, ngram_blocks.py) where it is not. Both ways give the same file, bit for bit.
+and out of core (spill.py, blocks.py) where it is not. Both ways give the same file, bit for bit.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import UNFINISHED, discard, publish, sync
 from anaphora.kernels.ngram_counts import equal_parts, number_positions, positions_by_word, refine
 from anaphora.kernels.ngrams import NOWHERE, U32
-from anaphora.models.ngram import NgramConfig
-from anaphora.models.ngram_blocks import BlockSmoother, Fitted
-from anaphora.models.ngram_columns import Column
-from anaphora.models.ngram_file import read_checksum
-from anaphora.models.ngram_smoothing import Grams
-from anaphora.models.ngram_spill import HeldWork, Say, Work, count_spilled, digest
+from anaphora.models.ngram.blocks import BlockSmoother, Fitted
+from anaphora.models.ngram.columns import Column
+from anaphora.models.ngram.file import read_checksum
+from anaphora.models.ngram.model import NgramConfig
+from anaphora.models.ngram.smoothing import Grams
+from anaphora.models.ngram.spill import HeldWork, Say, Work, count_spilled, digest
 from anaphora.text.tokenizer import BOS, EOS
 
 LONGEST = 0xFFFFFFFE
@@ -193,7 +193,7 @@ def room_within(memory: int, words: int) -> int:
     keep it: where that has to be done, another process does it and leaves the code in numba's cache.
     """
     give_back_what_is_freed()
-    command = [sys.executable, "-c", "from anaphora.models.ngram_counting import rehearse; rehearse()"]
+    command = [sys.executable, "-c", "from anaphora.models.ngram.counting import rehearse; rehearse()"]
     paths = os.pathsep.join(path for path in sys.path if path)
     subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, check=False)
     rehearse()

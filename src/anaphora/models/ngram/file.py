@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import UNFINISHED, sync
 from anaphora.kernels.ngrams import Trie
-from anaphora.models.ngram_columns import write_at
+from anaphora.models.ngram.columns import write_at
 
 TYPES: dict[str, np.dtype[Any]] = {"I64": np.dtype(np.int64), "U32": np.dtype(np.uint32), "F32": np.dtype(np.float32)}
 FIELDS = {

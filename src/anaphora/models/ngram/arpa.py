@@ -38,7 +38,7 @@ from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import UNFINISHED, is_device, sync
 from anaphora.kernels import arpa as kernel
 from anaphora.kernels.ngrams import F32, NOWHERE, U32, Trie
-from anaphora.models.ngram import NgramConfig, NgramModel, skip_what_nothing_follows
+from anaphora.models.ngram.model import NgramConfig, NgramModel, skip_what_nothing_follows
 from anaphora.text.formats import opened, reading
 from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
 

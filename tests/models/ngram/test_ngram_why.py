@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.models.arpa import read_arpa, write_arpa
-from anaphora.models.ngram import NgramModel
-from anaphora.models.ngram_why import why
+from anaphora.models.ngram.arpa import read_arpa, write_arpa
+from anaphora.models.ngram.model import NgramModel
+from anaphora.models.ngram.why import why
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK
 from ngram_texts import FIRST, fitted, sentences
 

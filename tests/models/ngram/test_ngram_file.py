@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from anaphora.errors import UserError
 from anaphora.kernels.ngrams import Trie
-from anaphora.models.ngram import NgramModel
-from anaphora.models.ngram_file import read_checksum, read_trie, write_trie
+from anaphora.models.ngram.file import read_checksum, read_trie, write_trie
+from anaphora.models.ngram.model import NgramModel
 from anaphora.text.tokenizer import UNK
 from ngram_texts import fitted, sentences
 

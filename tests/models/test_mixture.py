@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.models.ngram import NgramModel
-from anaphora.models.ngram_mixture import Mixture, tune
+from anaphora.models.mixture import Mixture, tune
+from anaphora.models.ngram.model import NgramModel
 from anaphora.text.tokenizer import EOS
 from ngram_texts import FIRST, fitted, sentences
 

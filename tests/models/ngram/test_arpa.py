@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from anaphora.errors import UserError
 from anaphora.kernels.arpa import parse_number
-from anaphora.models import arpa
-from anaphora.models.arpa import arpa_words, read_arpa, write_arpa
-from anaphora.models.ngram import NgramModel
+from anaphora.models.ngram import arpa
+from anaphora.models.ngram.arpa import arpa_words, read_arpa, write_arpa
+from anaphora.models.ngram.model import NgramModel
 from anaphora.text.tokenizer import EOS, SPECIALS, UNK
 from ngram_texts import fitted, sentences
 

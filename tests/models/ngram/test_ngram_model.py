@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.kernels.ngrams import NOWHERE, walk
-from anaphora.models.ngram import NgramConfig, NgramModel
+from anaphora.models.ngram.model import NgramConfig, NgramModel
 from anaphora.text.tokenizer import BOS, EOS
 from ngram_texts import fitted, sentences
 
