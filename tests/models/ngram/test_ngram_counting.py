@@ -30,7 +30,7 @@ from anaphora.models.ngram.spill import Work, count_spilled
 from anaphora.text.tokenizer import BOS, EOS, UNK
 from ngram_texts import sentences, tokens_of
 
-DATA = Path(os.environ.get("ANAPHORA_DATA") or Path(__file__).parents[3] / "shared" / "data")
+DATA = Path(os.environ.get("ANAPHORA_DATA") or Path(__file__).parents[4] / "shared" / "data")
 WIKI = DATA / "wiki-en" / "wiki-en.txt.xz"
 ROOMS = st.one_of(st.just(1), st.integers(1, 4_000))
 """From a block of one n-gram to one that holds all."""
