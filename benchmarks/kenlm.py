@@ -1,6 +1,6 @@
 """Counting beside KenLM, in the same run: perplexity, time and memory of fitting, speed of scoring, ARPA both ways.
 
-    python benchmarks/kenlm.py --data DATA [--part quality fit score arpa] [--kenlm BIN] [--module DIR] [--work DIR]
+    python benchmarks/kenlm.py --data DATA [--part quality fit score arpa memory] [--corpus NAME …] [--work DIR]
 
 DATA holds ptb/, wikitext-2/ and wiki-en/. KenLM is built from its source package on PyPI into --work (cmake, boost and
 a compiler are needed; some minutes, once); --kenlm names a folder that has lmplz and build_binary already, --module one
@@ -8,16 +8,18 @@ that has its Python module. Literal `<unk>` of the corpora, which lmplz refuses,
 ordinary word; `</s>` is counted. The last line is JSON.
 
 quality  perplexity of the test sets, orders 2 to 5, blank lines kept and left out, with pruning (0 0 1); limit 0.1 %
-fit      from a file of text to a file with the model, order 5; ours is a process of its own like lmplz, its start not
-         counted (it is printed); limit 1.5 × lmplz
-score    tokens a second of WikiText-2's two held-out sets: `score(line)` of kenlm's module, probing; ours from ids
-         (limit 2 ×, two threads) and from lines (limit 1 ×); the median of the rounds is what counts
+fit      from a file of text to a model, order 5: the command `anaphora train` as a user types it, a process like lmplz,
+         with its start; beside it the bare `fit` of the library; limit 1.5 × lmplz
+score    tokens a second of the held-out sets: `score(line)` of kenlm's module, probing; ours from ids (limit 2 ×, two
+         threads) and from lines (limit 1 ×); the median of the rounds is what counts
 arpa     our file read by kenlm and lmplz's file read by us give the same sum over each sentence; limit 1e-4
+memory   `anaphora train` again within a quarter of the memory that it took: peak, slowdown, the same bytes
 """
 
 from __future__ import annotations
 
 import argparse
+import filecmp
 import importlib
 import json
 import lzma
@@ -36,18 +38,28 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.models.ngram.arpa import arpa_words, read_arpa, write_arpa
-from anaphora.models.ngram.counting import count
-from anaphora.models.ngram.model import NgramConfig, NgramModel
-from anaphora.text.tokenizer import SPECIALS, UNK
-from anaphora.text.word_ids import WordIds
+import anaphora
+from anaphora.text_model import TextModel
 
 VERSION = "0.3.0"
-CORPORA = {"ptb": ("ptb.train", "ptb.test"), "wikitext-2": ("train", "test")}
+CORPORA = {
+    "ptb": ("ptb.train", ("ptb.valid", "ptb.test")),
+    "wikitext-2": ("train", ("valid", "test")),
+    "wiki-en": ("wiki-en", ()),
+}
+"""Training text and held-out texts of each; the last is the test set."""
 ORDINARY = "UNKNOWN"
 """What stands for a literal <unk>; neither corpus has it as a word."""
-LIMITS = {"perplexity": 0.001, "fit": 1.5, "ids": 2.0, "lines": 1.0, "arpa": 1e-4}
-PARTS = ("quality", "fit", "score", "arpa")
+LIMITS = {"perplexity": 0.001, "fit": 1.5, "ids": 2.0, "lines": 1.0, "arpa": 1e-4, "memory": 0.25}
+PARTS = {
+    "quality": ["ptb", "wikitext-2"],
+    "fit": ["wikitext-2", "wiki-en"],
+    "score": ["wikitext-2"],
+    "arpa": ["wikitext-2"],
+    "memory": ["wiki-en"],
+}
+"""What can be measured, and on which corpora unless others are named."""
+MODEL = "model.safetensors"
 
 MEASURE = """
 import json, resource, subprocess, sys, time
@@ -61,26 +73,19 @@ print(json.dumps({"seconds": seconds, "peak": peak, "failed": done.returncode, "
 FIT = """
 import json, sys, time
 from pathlib import Path
-import numpy as np
-from anaphora.models.ngram.model import NgramConfig, build_trie
-from anaphora.models.ngram.counting import count
-from anaphora.models.ngram.file import write_trie
-from anaphora.models.ngram.smoothing import estimate, kept
+from anaphora.models.ngram.counting import fit
+from anaphora.models.ngram.model import NgramConfig
 from anaphora.text.word_ids import WordIds
+text, made, order = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 began = time.perf_counter()
-vocabulary = WordIds()
-tokens = np.concatenate(list(vocabulary.read(Path(sys.argv[1]))))
+vocabulary, ids = WordIds(), made.with_suffix(".ids")
+with ids.open("wb") as out:
+    tokens = sum(out.write(block.data) // 4 for block in vocabulary.read(text))
 read = time.perf_counter()
-orders = count(tokens, vocabulary.words + 4, int(sys.argv[3]))
-counted = time.perf_counter()
-estimates = estimate(orders, "kneser-ney")
-trie = build_trie(orders, estimates, kept(orders, []))
-smoothed = time.perf_counter()
-write_trie(Path(sys.argv[2]), trie)
+fitted = fit(ids, vocabulary.words + 4, NgramConfig(order=order), made, work=made.with_suffix(".work"))
 end = time.perf_counter()
-stages = {"reading": read - began, "counting": counted - read}
-stages |= {"smoothing": smoothed - counted, "writing": end - smoothed}
-print(json.dumps({"seconds": end - began, "stages": stages, "tokens": len(tokens), "ngrams": int(trie.limits[-1])}))
+stages = {"text to ids": read - began, "fit": end - read}
+print(json.dumps({"seconds": end - began, "stages": stages, "tokens": tokens, "ngrams": sum(fitted.sizes)}))
 """
 
 
@@ -88,28 +93,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--corpus", nargs="+", choices=CORPORA, help="these corpora in every part")
+    parser.add_argument("--order", type=int, default=5, help="fit, score, arpa and memory: the model's order")
     parser.add_argument("--kenlm", type=Path, help="folder of lmplz and build_binary; otherwise they are built")
     parser.add_argument("--module", type=Path, help="folder of kenlm's Python module; otherwise it is built")
     parser.add_argument("--work", type=Path, default=Path("kenlm-work"), help="for texts, models and the build")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--large", default="wiki-en", help="fit: the larger corpus, or nothing")
     parser.add_argument("--lmplz-memory", default="80%", help="what lmplz is given (-S; its own default); it takes it")
+    parser.add_argument("--limit", type=float, help="memory: MB, instead of a quarter of what it takes without limit")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    arguments.kenlm, arguments.module = set_up(arguments)
-    sys.path.insert(0, str(arguments.module))  # before this folder, in which `kenlm` is this very file
-    parts: dict[str, Callable[[argparse.Namespace], Any]] = {
+    if set(arguments.part) - {"memory"}:
+        arguments.kenlm, arguments.module = set_up(arguments)
+        sys.path.insert(0, str(arguments.module))  # before this folder, in which `kenlm` is this very file
+    parts: dict[str, Callable[[argparse.Namespace, list[str]], Any]] = {
         "quality": quality,
         "fit": fit,
         "score": score,
         "arpa": arpa,
+        "memory": memory,
     }
-    result: dict[str, Any] = {"kenlm": VERSION, "processor": platform.processor() or platform.machine()}
-    result |= {"python": platform.python_version(), "cores": os.cpu_count(), "limits": LIMITS}
+    result: dict[str, Any] = {"command": " ".join(sys.argv), "commit": commit(), "kenlm": VERSION, "limits": LIMITS}
+    result |= {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
     for name in arguments.part:
-        print(f"\n== {name}")
-        result[name] = parts[name](arguments)
+        print(f"\n== {name}", flush=True)
+        result[name] = parts[name](arguments, arguments.corpus or PARTS[name])
     print(json.dumps(result))
+
+
+def commit() -> str:
+    found = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, cwd=Path(__file__).parent, check=False
+    )
+    return found.stdout.decode().strip()
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
 
 
 # -- KenLM and the corpora ---------------------------------------------------------------------------------------------
@@ -187,92 +211,111 @@ def lines_of(text: Path) -> list[str]:
     return text.read_bytes().decode().split("\n")[:-1]  # at line feeds only: nothing else ends a line here
 
 
-def ours(text: Path, order: int, prune: Sequence[int] = ()) -> tuple[NgramModel, WordIds]:
-    vocabulary = WordIds()
-    tokens = np.concatenate(list(vocabulary.read(text)))
-    config = NgramConfig(order=order, prune=list(prune))
-    return NgramModel.from_counts(config, count(tokens, vocabulary.words + len(SPECIALS), order))[0], vocabulary
+def train_command(text: Path, run: Path, order: int, *settings: str) -> list[str]:
+    """What a user types."""
+    command = [sys.executable, "-m", "anaphora", "train", str(run), "--text", str(text), "--recipe", "ngram"]
+    return [*command, f"model.order={order}", *settings, "--quiet"]
 
 
-def finished(vocabulary: WordIds) -> WordIds:
-    """The same words, complete: what else comes is unknown."""
-    return WordIds({word: id for id, word in enumerate(vocabulary.vocabulary(), start=UNK + 1)})
-
-
-def sums(scores: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """log10 P of each line."""
-    return np.add.reduceat(scores.astype(np.float64), starts[:-1]) / math.log(10)
+def trained(arguments: argparse.Namespace, text: Path, order: int, *settings: str) -> TextModel:
+    """Our model of a text, made by the command once, and kept."""
+    name = "-".join([text.stem, str(order), *(setting.replace("=", "_") for setting in settings)])
+    folder: Path = arguments.work / "ours" / name
+    if not (folder / MODEL).exists():
+        folder.parent.mkdir(exist_ok=True)
+        run(train_command(text, folder, order, *settings))
+    loaded = anaphora.load(folder)
+    assert isinstance(loaded, TextModel)
+    return loaded
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
 
 
-def quality(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    print("corpus       order  pruned   blank   tokens   KenLM     ours      difference (limit 0.1 %)")
+def quality(arguments: argparse.Namespace, corpora: list[str]) -> list[dict[str, Any]]:
+    limit = f"{LIMITS['perplexity']:.1%}"
+    print(f"corpus       order  pruned   blank   tokens   KenLM     ours      difference (limit {limit})")
     rows = []
-    for corpus, (train, test) in CORPORA.items():
+    for corpus in corpora:
+        train, held_out = CORPORA[corpus]
         for blank in (True, False) if corpus == "wikitext-2" else (True,):
-            text = text_of(arguments, corpus, train, blank=blank)
-            asked = lines_of(text_of(arguments, corpus, test, blank=blank))
+            text = text_of(arguments, corpus, train)
+            stripped = text_of(arguments, corpus, train, blank=blank)  # lmplz always counts blank lines
+            asked = lines_of(text_of(arguments, corpus, held_out[-1], blank=blank))
             for order, prune in [(2, []), (3, []), (4, []), (5, []), (3, [0, 0, 1]), (5, [0, 0, 1])]:
-                theirs = kenlm_model(arguments, lmplz(arguments, text, order, prune))
-                model, vocabulary = ours(text, order, prune)
-                ids, starts = finished(vocabulary).ids_of_lines(asked)
-                scores, _ = model.score_flat(ids, starts)
+                theirs = kenlm_model(arguments, lmplz(arguments, stripped, order, prune))
+                settings = [f"model.prune={prune}".replace(" ", "")] if prune else []
+                settings += [] if blank else ["data.blank_lines=drop"]
+                loaded = trained(arguments, text, order, *settings)
+                found = loaded.evaluate(lines_of(text_of(arguments, corpus, held_out[-1])))
                 each = [score for line in asked for score, _, _ in theirs.full_scores(line)]
-                if len(each) != len(ids):
-                    raise SystemExit(f"kenlm sees {len(each)} tokens, we see {len(ids)}")
+                if len(each) != found.tokens:
+                    raise SystemExit(f"kenlm sees {len(each)} tokens, we see {found.tokens}")
                 row = {
                     "corpus": corpus,
                     "order": order,
                     "prune": prune,
                     "blank_lines": blank,
-                    "tokens": len(ids),
+                    "tokens": found.tokens,
+                    "unknown_tokens": found.unknown_tokens,
                     "kenlm": 10 ** -(math.fsum(each) / len(each)),
-                    "ours": math.exp(-scores.astype(np.float64).mean()),
-                    "sizes": model.sizes(),
+                    "ours": found.perplexity,
                 }
                 row["difference"] = row["ours"] / row["kenlm"] - 1
                 rows.append(row)
                 print(
                     f"{corpus:12} {order:5}  {'0 0 1' if prune else 'no':6}   {'kept' if blank else 'out':5}  "
-                    f"{len(ids):7,}  {row['kenlm']:8.4f}  {row['ours']:8.4f}  {row['difference']:+.5%}"
-                    f"{'' if abs(row['difference']) < LIMITS['perplexity'] else '  TOO FAR'}"
+                    f"{found.tokens:7,}  {row['kenlm']:8.4f}  {row['ours']:8.4f}  {row['difference']:+.5%}"
+                    f"{'' if abs(row['difference']) < LIMITS['perplexity'] else '  TOO FAR'}",
+                    flush=True,
                 )
     return rows
 
 
-def fit(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    texts = {"wikitext-2": text_of(arguments, "wikitext-2", "train")}
-    if arguments.large:
-        texts[arguments.large] = text_of(arguments, arguments.large, arguments.large)
+def fit(arguments: argparse.Namespace, corpora: list[str]) -> list[dict[str, Any]]:
     rows = []
-    for corpus, text in texts.items():
-        made = arguments.work / "fitted.safetensors"
-        mine = [sys.executable, "-c", FIT, str(text), str(made), "5"]
-        theirs = lmplz_command(arguments, text, arguments.work / "fitted.arpa", 5)
-        measured(mine)  # numba's cache and the system's are warm
+    for corpus in corpora:
+        text = text_of(arguments, corpus, CORPORA[corpus][0])
+        made, folder = arguments.work / f"fitted{Path(MODEL).suffix}", arguments.work / "fitted"
+        commands = {
+            "train": train_command(text, folder, arguments.order),
+            "fit": [sys.executable, "-c", FIT, str(text), str(made), str(arguments.order)],
+            "lmplz": lmplz_command(arguments, text, arguments.work / "fitted.arpa", arguments.order),
+        }
+        print(f"$ {' '.join(commands['train'][1:])}")
         rounds = []
-        for number in range(arguments.rounds):
-            both = {"ours": mine, "lmplz": theirs}
-            done = {name: measured(both[name]) for name in (list(both) if number % 2 else list(both)[::-1])}
-            inside = json.loads(done["ours"]["said"])
-            rounds.append({
-                "lmplz": done["lmplz"]["seconds"], "lmplz_peak": done["lmplz"]["peak"],
-                "ours": inside["seconds"], "ours_process": done["ours"]["seconds"], "ours_peak": done["ours"]["peak"],
-                "stages": inside["stages"], "tokens": inside["tokens"],
-            })  # fmt: skip
-            last = rounds[-1]
+        for number in range(arguments.rounds + 1):  # the first one warms numba's cache and the system's
+            done = {}
+            for name in list(commands) if number % 2 else list(commands)[::-1]:
+                shutil.rmtree(folder, ignore_errors=True)
+                done[name] = measured(commands[name])
+            if number == 0:
+                continue
+            inside = json.loads(done["fit"]["said"])
+            last = {name: {"seconds": found["seconds"], "peak": found["peak"]} for name, found in done.items()}
+            rounds.append({**last, "inside": inside})
+            stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in inside["stages"].items())
             print(
-                f"{corpus}: lmplz {last['lmplz']:.2f} s, {last['lmplz_peak'] / 1e9:.2f} GB; ours {last['ours']:.2f} s "
-                f"({last['ours_process']:.2f} with the start of Python), {last['ours_peak'] / 1e9:.2f} GB; "
-                + ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in last["stages"].items())
+                f"{corpus}: lmplz {_cost(last['lmplz'])}; anaphora train {_cost(last['train'])}; "
+                f"bare fit {inside['seconds']:.2f} s ({stages}; {_cost(last['fit'])} with the start of Python)",
+                flush=True,
             )
-        ratio = statistics.median(last["ours"] / last["lmplz"] for last in rounds)
-        whole = statistics.median(last["ours_process"] / last["lmplz"] for last in rounds)
-        print(f"{corpus}: {ratio:.2f} × lmplz's time (limit {LIMITS['fit']}); {whole:.2f} × with the start of Python")
-        rows.append({"corpus": corpus, "ratio": ratio, "ratio_with_start": whole, "rounds": rounds})
+        ratios = {
+            "train": statistics.median(r["train"]["seconds"] / r["lmplz"]["seconds"] for r in rounds),
+            "fit": statistics.median(r["inside"]["seconds"] / r["lmplz"]["seconds"] for r in rounds),
+            "memory": statistics.median(r["train"]["peak"] / r["lmplz"]["peak"] for r in rounds),
+        }
+        print(
+            f"{corpus}: {ratios['train']:.2f} × lmplz's time (limit {LIMITS['fit']}), the bare fit "
+            f"{ratios['fit']:.2f} ×; {ratios['memory']:.2f} × its memory"
+            f"{'' if ratios['train'] <= LIMITS['fit'] else '  TOO SLOW'}"
+        )
+        rows.append({"corpus": corpus, "ratios": ratios, "rounds": rounds})
     return rows
+
+
+def _cost(found: dict[str, Any]) -> str:
+    return f"{found['seconds']:.2f} s, {found['peak'] / 1e9:.2f} GB"
 
 
 def measured(command: Sequence[str]) -> dict[str, Any]:
@@ -283,89 +326,143 @@ def measured(command: Sequence[str]) -> dict[str, Any]:
     return done
 
 
-def score(arguments: argparse.Namespace) -> dict[str, Any]:
-    text = text_of(arguments, "wikitext-2", "train")
-    asked = [line for name in ("valid", "test") for line in lines_of(text_of(arguments, "wikitext-2", name))]
-    theirs = kenlm_model(arguments, lmplz(arguments, text, 5))
-    model, vocabulary = ours(text, 5)
-    known = finished(vocabulary)
-    ids, starts = known.ids_of_lines(asked)
+def score(arguments: argparse.Namespace, corpora: list[str]) -> list[dict[str, Any]]:
+    from anaphora.decoding.language import sums
 
-    def from_lines(threads: int) -> np.ndarray:
-        found, begins = known.ids_of_lines(asked)
-        return sums(model.score_flat(found, begins, threads=threads)[0], begins)
+    rows = []
+    for corpus in corpora:
+        train, held_out = CORPORA[corpus]
+        text = text_of(arguments, corpus, train)
+        asked = [line for name in held_out for line in lines_of(text_of(arguments, corpus, name))]
+        theirs = kenlm_model(arguments, lmplz(arguments, text, arguments.order))
+        loaded = trained(arguments, text, arguments.order)
+        model: Any = loaded.model
+        ids, starts = loaded.encode(asked)
 
-    ways: dict[str, Callable[[], Any]] = {
-        "kenlm": lambda: [theirs.score(line) for line in asked],
-        "ids, 2 threads": lambda: sums(model.score_flat(ids, starts, threads=2)[0], starts),
-        "ids, 1 thread": lambda: sums(model.score_flat(ids, starts, threads=1)[0], starts),
-        "lines, 2 threads": lambda: from_lines(2),
-        "lines, 1 thread": lambda: from_lines(1),
-    }
+        def one_thread(lines: list[str], loaded: TextModel = loaded, model: Any = model) -> np.ndarray:
+            found, begins = loaded.encode(lines)
+            return sums(model.score_flat(found, begins, threads=1), begins)
+
+        ways: dict[str, Callable[[], Any]] = {
+            "kenlm": lambda asked=asked, theirs=theirs: [theirs.score(line) for line in asked],
+            "ids, 2 threads": lambda ids=ids, starts=starts, loaded=loaded: loaded.score_ids(ids, starts),
+            "ids, 1 thread": lambda ids=ids, starts=starts, model=model: sums(
+                model.score_flat(ids, starts, threads=1), starts
+            ),
+            "lines, 2 threads": lambda asked=asked, loaded=loaded: loaded.log_probabilities(asked),
+            "lines, 1 thread": lambda asked=asked, one_thread=one_thread: one_thread(asked),
+        }
+        rows.append({"corpus": corpus, "lines": len(asked), **_raced(ways, len(ids), arguments.rounds)})
+    return rows
+
+
+def _raced(ways: dict[str, Callable[[], Any]], tokens: int, rounds: int) -> dict[str, Any]:
+    """Each way in turn, many times; the median is what counts."""
     spent: dict[str, list[float]] = {name: [] for name in ways}
     worked: dict[str, list[float]] = {name: [] for name in ways}  # seconds of processor time: others do not count
-    for _ in range(5 * arguments.rounds + 1):
+    for _ in range(5 * rounds + 1):
         for name, way in ways.items():
             began, work = time.perf_counter(), time.process_time()
             way()
             spent[name].append(time.perf_counter() - began)
             worked[name].append(time.process_time() - work)
-    speeds = {name: len(ids) / statistics.median(seconds[1:]) for name, seconds in spent.items()}
-    best = {name: len(ids) / min(seconds) for name, seconds in spent.items()}
+    speeds = {name: tokens / statistics.median(seconds[1:]) for name, seconds in spent.items()}
+    best = {name: tokens / min(seconds[1:]) for name, seconds in spent.items()}
     per_thread = {name: statistics.median(worked["kenlm"][1:]) / statistics.median(worked[name][1:]) for name in ways}
     ratios = {name: speed / speeds["kenlm"] for name, speed in speeds.items()}
+    limits = {"ids, 2 threads": LIMITS["ids"], "lines, 2 threads": LIMITS["lines"]}
     for name, speed in speeds.items():
-        limit = {"ids, 2 threads": LIMITS["ids"], "lines, 2 threads": LIMITS["lines"]}.get(name)
+        limit = limits.get(name)
         print(
             f"{name:17} {speed / 1e6:6.2f} M tokens/s  {ratios[name]:5.2f} × {f'(limit {limit})' if limit else '':11}  "
             f"best round {best[name] / 1e6:6.2f}, {best[name] / best['kenlm']:.2f} ×"
+            f"{'  TOO SLOW' if limit and ratios[name] < limit else ''}"
         )
     for name in ("ids, 1 thread", "lines, 1 thread"):
         print(f"per thread, by processor time, {name.split(',')[0]}: {per_thread[name]:.2f} ×")
-    return {"tokens": len(ids), "speeds": speeds, "ratios": ratios, "best": best, "per_thread": per_thread}
+    return {"tokens": tokens, "speeds": speeds, "ratios": ratios, "best": best, "per_thread": per_thread}
 
 
-def arpa(arguments: argparse.Namespace) -> dict[str, Any]:
+def arpa(arguments: argparse.Namespace, corpora: list[str]) -> list[dict[str, Any]]:
     kenlm = importlib.import_module("kenlm")
-    text = text_of(arguments, "wikitext-2", "train")
-    asked = lines_of(text_of(arguments, "wikitext-2", "test"))
-    model, vocabulary = ours(text, 5)
-    names, renamed = arpa_words([*SPECIALS, *vocabulary.vocabulary()])
-    if renamed:
-        raise SystemExit(f"these words cannot stand in an ARPA file: {renamed}")
-    result: dict[str, Any] = {"limit": LIMITS["arpa"]}
+    rows = []
+    for corpus in corpora:
+        train, held_out = CORPORA[corpus]
+        text = text_of(arguments, corpus, train)
+        asked = lines_of(text_of(arguments, corpus, held_out[-1]))
+        loaded = trained(arguments, text, arguments.order)
+        result: dict[str, Any] = {"corpus": corpus, "limit": LIMITS["arpa"], "lines": len(asked)}
 
-    def differences(theirs: Any, model: NgramModel, known: WordIds) -> float:
-        ids, starts = known.ids_of_lines(asked)
-        mine = sums(model.score_flat(ids, starts)[0], starts)
-        each = [math.fsum(score for score, _, _ in theirs.full_scores(line)) for line in asked]
-        return float(np.abs(mine - np.array(each)).max())
+        def furthest(theirs: Any, ours: TextModel, asked: list[str] = asked) -> float:
+            each = [math.fsum(score for score, _, _ in theirs.full_scores(line)) for line in asked]
+            return float(np.abs(ours.log_probabilities(asked) / math.log(10) - np.array(each)).max())
 
-    write_arpa(arguments.work / "ours.arpa", model, names)  # compiled before it is timed
-    for name in ("ours.arpa", "ours.arpa.gz"):
-        path = arguments.work / name
+        anaphora.convert(loaded.folder, arguments.work / "ours.arpa", force=True)  # compiled before it is timed
+        for name in ("ours.arpa", "ours.arpa.gz"):
+            path = arguments.work / name
+            began = time.perf_counter()
+            made = anaphora.convert(loaded.folder, path, force=True)
+            seconds = time.perf_counter() - began
+            if made.renamed:
+                raise SystemExit(f"these words cannot stand in an ARPA file: {made.renamed}")
+            apart = furthest(kenlm.Model(str(path)), loaded)
+            print(
+                f"{name}: {path.stat().st_size / 1e6:.0f} MB written in {seconds:.1f} s, "
+                f"{sum(made.sizes) / seconds / 1e6:.1f} M n-grams/s; kenlm's scores differ by at most {apart:.1e} "
+                f"(limit {LIMITS['arpa']:.0e}){'' if apart < LIMITS['arpa'] else '  TOO FAR'}"
+            )
+            result[name] = {"seconds": seconds, "difference": apart}
+        path = lmplz(arguments, text, arguments.order)
+        anaphora.load(lmplz(arguments, text, 2))
         began = time.perf_counter()
-        write_arpa(path, model, names)
+        found = anaphora.load(path)
         seconds = time.perf_counter() - began
-        furthest = differences(kenlm.Model(str(path)), model, finished(vocabulary))
+        assert isinstance(found, TextModel)
+        apart = furthest(kenlm_model(arguments, path), found)
+        sizes = found.info()["ngrams"]
         print(
-            f"{name}: {path.stat().st_size / 1e6:.0f} MB written in {seconds:.1f} s, "
-            f"{sum(model.sizes()) / seconds / 1e6:.1f} M n-grams/s; kenlm's scores differ by at most {furthest:.1e}"
+            f"lmplz's: {path.stat().st_size / 1e6:.0f} MB read in {seconds:.1f} s, "
+            f"{sum(sizes) / seconds / 1e6:.1f} M n-grams/s; our scores of it differ by at most {apart:.1e} "
+            f"(limit {LIMITS['arpa']:.0e}){'' if apart < LIMITS['arpa'] else '  TOO FAR'}"
         )
-        result[name] = {"seconds": seconds, "difference": furthest}
-    path = lmplz(arguments, text, 5)
-    read_arpa(lmplz(arguments, text, 2))
-    began = time.perf_counter()
-    found = read_arpa(path)
-    seconds = time.perf_counter() - began
-    known = WordIds({word: id for id, word in enumerate(found.words) if id > UNK})
-    furthest = differences(kenlm_model(arguments, path), found.model, known)
-    print(
-        f"lmplz's: {path.stat().st_size / 1e6:.0f} MB read in {seconds:.1f} s, "
-        f"{sum(found.model.sizes()) / seconds / 1e6:.1f} M n-grams/s; our scores of it differ by at most {furthest:.1e}"
-    )
-    result["lmplz.arpa"] = {"seconds": seconds, "difference": furthest, "sizes": found.model.sizes()}
-    return result
+        result["lmplz.arpa"] = {"seconds": seconds, "difference": apart, "sizes": sizes}
+        rows.append(result)
+    return rows
+
+
+def memory(arguments: argparse.Namespace, corpora: list[str]) -> list[dict[str, Any]]:
+    """The whole process is meant: Python, its libraries, and, where numba has to compile, a process that does so."""
+    rows = []
+    for corpus in corpora:
+        text = text_of(arguments, corpus, CORPORA[corpus][0])
+        free, bound = arguments.work / "unlimited", arguments.work / "limited"
+        for folder in (free, bound):
+            shutil.rmtree(folder, ignore_errors=True)
+        measured(train_command(text, free, arguments.order))  # numba's cache is warm
+        shutil.rmtree(free)
+        without = measured(train_command(text, free, arguments.order))
+        limit = int(1e6 * arguments.limit if arguments.limit else LIMITS["memory"] * without["peak"])
+        command = train_command(text, bound, arguments.order, f"training.max_memory={limit // 10**6}MB")
+        print(f"$ {' '.join(command[1:])}", flush=True)
+        within = measured(command)
+        equal = filecmp.cmp(free / MODEL, bound / MODEL, shallow=False)
+        row = {
+            "corpus": corpus,
+            "limit": limit // 10**6 * 10**6,
+            "without": {"seconds": without["seconds"], "peak": without["peak"]},
+            "within": {"seconds": within["seconds"], "peak": within["peak"]},
+            "slowdown": within["seconds"] / without["seconds"],
+            "equal": equal,
+            "bytes": (free / MODEL).stat().st_size,
+        }
+        rows.append(row)
+        print(
+            f"{corpus}: without limit {_cost(without)}; limit {row['limit'] / 1e6:.0f} MB: peak "
+            f"{within['peak'] / 1e6:.0f} MB, {within['seconds']:.2f} s, {row['slowdown']:.2f} × as long; the model of "
+            f"{row['bytes'] / 1e6:.0f} MB is {'the same, byte for byte' if equal else 'ANOTHER ONE'}"
+            f"{'' if within['peak'] <= row['limit'] else '  ABOVE THE LIMIT'}"
+        )
+    return rows
 
 
 if __name__ == "__main__":

@@ -40,12 +40,14 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def _settings(section: str) -> str:
-    """Every setting of one section: name, type, default, docstring."""
+def _settings(section: str, kind: str = "") -> str:
+    """Every setting of one section (of models, of one kind): name, type, default, docstring."""
     from anaphora.config import documentation
+    from anaphora.models import settings_class
     from anaphora.training.recipes import RunConfig
 
-    cls = typing.get_type_hints(RunConfig)[section]
+    sections = typing.get_type_hints(RunConfig, localns={"ModelConfig": object})
+    cls = settings_class(kind) if section == "model" else sections[section]
     hints = typing.get_type_hints(cls)
     rows = [
         [f"`{section}.{name}`", _kind(hints[name]), _value(default), text]

@@ -5,6 +5,9 @@
     model = anaphora.load("runs/en-de")
     print(model.translate("The old farmer bought three apples.").text)
 
+    anaphora.train("runs/plays", text="plays.txt")
+    print(anaphora.load("runs/plays").generate("Enter the", seed=1)[0][0].text)
+
 The names below are looked up when they are used, so that `import anaphora` costs nothing.
 """
 
@@ -16,17 +19,39 @@ from anaphora.errors import UserError
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.api import TranslationModel, average, check, load, train
+    from anaphora.api import TextModel, TranslationModel, average, check, load, train
+    from anaphora.converting import convert
     from anaphora.layers.capture import capture
+    from anaphora.mixing import mix
 
-__all__ = ["TranslationModel", "UserError", "__version__", "average", "capture", "check", "load", "train"]
+__all__ = [
+    "TextModel",
+    "TranslationModel",
+    "UserError",
+    "__version__",
+    "average",
+    "capture",
+    "check",
+    "convert",
+    "load",
+    "mix",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("train", "load", "average", "check", "TranslationModel"):
+    if name in ("train", "load", "average", "check", "TranslationModel", "TextModel"):
         import anaphora.api
 
         return getattr(anaphora.api, name)
+    if name == "convert":
+        from anaphora.converting import convert
+
+        return convert
+    if name == "mix":
+        from anaphora.mixing import mix
+
+        return mix
     if name == "capture":
         from anaphora.layers.capture import capture
 

@@ -1,88 +1,93 @@
-"""What `import anaphora` offers; the command line calls the same functions."""
+"""What `import anaphora` offers; the command line calls the same functions.
+
+Heavy parts are imported by the functions that need them: counting, for one, has no room for torch.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from anaphora.config import build as build_settings
 from anaphora.config import merge, overrides
-from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_translations
-from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
-from anaphora.decoding.search import DecodingConfig
-from anaphora.decoding.translate import ScoredPair, Translation, clean, one_line, score_lines, translate_lines
-from anaphora.device import choose_device, describe_device
 from anaphora.errors import UserError
-from anaphora.evaluation.alignment import GoldAlignment
-from anaphora.evaluation.translation import bleu, chrf
-from anaphora.folder import CONFIG, DATA, read_config, read_metrics, weights_file
-from anaphora.models import build as build_model
-from anaphora.models.contracts import Translator
-from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.formats import same_table
-from anaphora.text.preparation import open_prepared, refuse_one_file_twice
-from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.words import Split
-from anaphora.training import run as running
 from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
-from anaphora.training.settling import Request, load_tokenizers, longest
+from anaphora.training.request import Outcome, Request, check_files, choose_recipe
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from anaphora.inspect.trace import Trace
     from anaphora.text.checking.check import Part
     from anaphora.text.checking.findings import Report
+    from anaphora.text_model import TextModel
+    from anaphora.translation_model import TranslationModel
 
 Path_ = str | PathLike[str]
 Files = Path_ | Sequence[Path_]
 
 
+def __getattr__(name: str) -> Any:
+    if name in ("TranslationModel", "Evaluation"):
+        import anaphora.translation_model
+
+        return getattr(anaphora.translation_model, name)
+    if name == "TextModel":
+        import anaphora.text_model
+
+        return anaphora.text_model.TextModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def train(
     run: Path_,
     *,
-    source: Files,
+    source: Files = (),
     target: Files = (),
     valid_source: Files = (),
     valid_target: Files = (),
-    recipe: str = "transformer",
+    text: Files = (),
+    valid_text: Files = (),
+    recipe: str | None = None,
     start_from: Path_ | None = None,
     device: str = "auto",
     force: bool = False,
     settings: Mapping[str, Any] | Iterable[str] = (),
     console: Console | None = None,
-) -> running.Outcome:
-    """Train a translator into the folder `run`, or go on with the one that is there.
+) -> Outcome:
+    """Train a translator or a language model into the folder `run`, or go on with the one that is there.
 
-    source and target: files of lines that translate each other; a table (.tsv, .jsonl, .parquet) may hold both.
+    source and target: files of lines that translate each other; a table (.tsv, .jsonl, .parquet) may hold both. text:
+    files of lines for a language model. recipe: nothing is a transformer sized to the corpus, or, for text, ngram.
     settings: {"training.max_steps": 1000} or ["training.max_steps=1000"]. start_from: a model folder whose weights and
     tokeniser the run begins with. The same call again continues; see docs/quickstart.md.
     """
     own = _settings(settings)
     files = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
+    files |= {"text": text, "valid_text": valid_text}
     named = {key: _files(value) for key, value in files.items() if _files(value)}
     for side in ("", "valid_"):  # one table may hold both sides
         if f"{side}source" in named and f"{side}target" not in named:
             named[f"{side}target"] = same_table(named[f"{side}source"])
+    own = {**own, "data": {**own.get("data", {}), **named}}
+    recipe = recipe or choose_recipe(own["data"])
     request = Request(
         run=Path(run),
-        own={**own, "data": {**own.get("data", {}), **named}},
+        own=own,
         recipe=recipe,
         start_from=None if start_from is None else Path(start_from),
         device=device,
         force=force,
     )
-    return running.train(request, console)
+    if check_files(request) == "ngram":
+        from anaphora.training.counting import count_run
+
+        return count_run(request, console)
+    from anaphora.training.run import train as learn
+
+    return learn(request, console)
 
 
 def check(
@@ -105,8 +110,11 @@ def check(
     estimate: also try some updates and tell model size, time and memory (`report.proposal`). write_clean: a new folder
     for the corpus without what was found. See docs/check.md.
     """
+    from anaphora.device import choose_device
     from anaphora.text.checking.check import check_corpus
     from anaphora.text.checking.cleaning import write_clean as write_clean_corpus
+    from anaphora.text.preparation import refuse_one_file_twice
+    from anaphora.training.settling import longest
 
     own = _settings(settings)
     config = RunConfig.read(merge(load_recipe(recipe), own))
@@ -136,256 +144,52 @@ def check(
 def average(run: Path_, last: int | None = None, *, device: str = "auto") -> dict[str, Any]:
     """Make the mean of a run's last checkpoints (five, or all there are) its model; tells the validation scores before
     and after."""
-    return running.average(Path(run), last, device=device)
+    from anaphora.training.run import average as average_run
+
+    return average_run(Path(run), last, device=device)
 
 
-def load(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel:
-    """A trained model, ready for raw text. `verify=False` leaves out the checksum of the weights (a second for every
-    GB)."""
+def load(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel | TextModel:
+    """A trained model, ready for raw text: a translator or a language model, as the folder has it; an ARPA file (.arpa,
+    .arpa.gz) is a language model too. `verify=False` leaves out the checksum of the weights (a second for every GB)."""
+    if is_language_model(folder):
+        return load_text_model(folder, device, verify=verify)
+    return load_translator(folder, device, verify=verify)
+
+
+def is_language_model(folder: Path_) -> bool:
+    """Whether a model folder (or a file) holds a language model; otherwise it holds a translator."""
+    from anaphora.folder import CONFIG, read_config
+    from anaphora.models import LANGUAGE_MODELS
+    from anaphora.text_model import is_arpa
+
+    path = Path(folder)
+    return is_arpa(path) or RunConfig.read(read_config(path), file=str(path / CONFIG)).model.kind in LANGUAGE_MODELS
+
+
+def load_translator(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel:
+    """`load`, where nothing but a translator will do."""
+    if is_language_model(folder):
+        raise UserError(
+            "is a language model, and this needs a translator",
+            file=folder,
+            cure="score, evaluate, generate, why and info take language models",
+        )
+    from anaphora.device import choose_device
+    from anaphora.translation_model import TranslationModel
+
     return TranslationModel(Path(folder), choose_device(device), verify=verify)
 
 
-@dataclass
-class Evaluation:
-    """How a model does on text with references."""
+def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True) -> TextModel:
+    """`load`, where nothing but a language model will do."""
+    from anaphora.text_model import TextModel
 
-    lines: int
-    bleu: float
-    bleu_signature: str
-    chrf: float
-    chrf_signature: str
-    loss: float
-    """Nats a target token, end marks included; NaN if no line could be scored."""
-    perplexity: float
-    lines_per_second: float
-    beam: int
-    device: str
-    split_lines: int
-    """Lines translated in pieces because they were too long."""
-    unscored_lines: int
-    """Lines left out of the loss because a side was too long."""
-    translations: list[Translation] = dataclasses.field(repr=False, default_factory=list)
-
-
-class TranslationModel:
-    """A model folder in memory: translate, align, score, evaluate, info."""
-
-    def __init__(self, folder: Path, device: torch.device, *, verify: bool = True) -> None:
-        self.folder = folder
-        self.device = device
-        self.config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
-        tokenizers = load_tokenizers(folder)
-        self.source_tokenizer: Tokenizer = tokenizers["source"]
-        self.target_tokenizer: Tokenizer = tokenizers["target"]
-        file = weights_file(folder)
-        with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to use up
-            model = build_model(
-                self.config.model, self.source_tokenizer.vocabulary_size, self.target_tokenizer.vocabulary_size
-            )
-        load_weights(model, read_weights(file, verify=verify), file=file)
-        self.model: Translator = model.to(device).eval()
-
-    def decoding(self, **changes: Any) -> DecodingConfig:
-        """The folder's decoding settings with some changed: `decoding(beam=1)`."""
-        changes = {key: value for key, value in changes.items() if value is not None}
-        settings = {**dataclasses.asdict(self.config.decoding), **changes}
-        config = build_settings(DecodingConfig, settings, section="decoding")
-        wide = config.beam if config.sample else max(config.beam, config.n_best)
-        return dataclasses.replace(config, beam=wide)
-
-    @overload
-    def translate(self, text: str, *, prefixes: str | None = None, **decoding: Any) -> Translation: ...
-    @overload
-    def translate(
-        self, text: Iterable[str], *, prefixes: Iterable[str] | None = None, **decoding: Any
-    ) -> list[Translation]: ...
-    def translate(self, text: Any, *, prefixes: Any = None, **decoding: Any) -> Any:
-        """Raw text in, objects out: one line, or many. `translate(lines, beam=1, n_best=3, sample=True, …)`.
-
-        `align=True` fills the `alignment` of each: which source words every word came from.
-        """
-        prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
-        if isinstance(text, str):
-            return next(self.stream([text], prefixes=prefixes, **decoding))
-        return list(self.stream(text, prefixes=prefixes, **decoding))
-
-    def stream(
-        self,
-        lines: Iterable[str],
-        *,
-        prefixes: Iterable[str] | None = None,
-        progress: Callable[[int], None] | None = None,
-        window: int = 4096,
-        align: bool | Method = False,
-        split: Split = "punctuation",
-        **decoding: Any,
-    ) -> Iterator[Translation]:
-        """`translate` for more lines than fit in memory: lazily, in order.
-
-        align: True for the method that was chosen for this model, or another `Method`; split: what a word is.
-        """
-        said = translate_lines(
-            self.model,
-            self.source_tokenizer,
-            self.target_tokenizer,
-            lines,
-            self.decoding(**decoding),
-            device=self.device,
-            prefixes=prefixes,
-            progress=progress,
-            window=window,
+    if device not in ("auto", "cpu"):
+        raise UserError(
+            f"a counting model looks up numbers, it does not compute on {device}", cure="leave --device out"
         )
-        if align is False:
-            return said
-        method = self.alignment_choice.method if align is True else align
-        tokenizers = self.source_tokenizer, self.target_tokenizer
-        return align_translations(self.model, *tokenizers, said, method, split=split, window=min(window, 1024))
-
-    @cached_property
-    def alignment_choice(self) -> Choice:
-        """How this model's words are aligned, and why so: chosen on held-out text without gold."""
-        guided = self.config.training.guided_layer, self.config.training.guided_head
-        return choose_for_folder(
-            self.folder,
-            self.model,
-            (self.source_tokenizer, self.target_tokenizer),
-            guided=guided if self.config.training.guided_alignment else None,
-        )
-
-    def align(
-        self,
-        source: Iterable[str],
-        target: Iterable[str],
-        *,
-        method: Method | None = None,
-        split: Split = "punctuation",
-    ) -> Iterator[Alignment]:
-        """Which source words each word of a given translation came from: one `Alignment` a pair, lazily, in order."""
-        method = method or self.alignment_choice.method
-        pairs = zip(source, target, strict=True)
-        return align_pairs(self.model, self.source_tokenizer, self.target_tokenizer, pairs, method, split=split)
-
-    def ibm1_beside(self, aligned: Sequence[Alignment], gold: Sequence[GoldAlignment]) -> Rival:
-        """IBM-1 on the same pairs, taught by the model's own training text where the folder still has it, else by the
-        pairs themselves."""
-        pairs = [(alignment.source_text, alignment.target_text) for alignment in aligned]
-        lessons = list(pairs)
-        if (self.folder / DATA / "manifest.json").is_file():
-            lessons = corpus_pairs(open_prepared(self.folder / DATA).train, 200_000)
-        return ibm1_beside(lessons, pairs, gold, split=aligned[0].split if aligned else "punctuation")
-
-    def walk(
-        self,
-        text: str,
-        target: str | None = None,
-        *,
-        part: str | None = None,
-        layer: int | None = None,
-        head: int | None = None,
-        query: str | None = None,
-    ) -> Trace:
-        """One head of one attention, step by step, for a sentence and its translation (the model's own unless given):
-        `trace.walks[0]` has the steps and checks. See docs/walk.md."""
-        from anaphora.inspect.walk_model import Asked, choose_part
-        from anaphora.inspect.walk_translator import walk_translator
-
-        asked = Asked(part, layer, head, query)
-        choose_part(self.model, asked)  # what is not there is said before anything is translated
-        text, said, finished = one_line(clean(text)), None, True
-        if target is None:
-            found = self.translate(text)
-            if found.pieces > 1:
-                raise UserError("the sentence is too long to be read in one piece", cure="walk through a shorter one")
-            if not found.token_ids:
-                raise UserError("there is nothing to read", cure="give a sentence with at least one word")
-            ids, target = found.token_ids[0], found.text
-            said, finished = found.log_probability, found.finished
-        else:
-            target = one_line(clean(target))
-            ids = self.source_tokenizer.encode(text), self.target_tokenizer.encode(target)
-        aligning = self.alignment_choice.method if (part or "cross") == "cross" and layer is None else None
-        tokenizers = self.source_tokenizer, self.target_tokenizer
-        trace = walk_translator(
-            self.model, tokenizers, (text, target), ids, asked, method=aligning, said=said, finished=finished
-        )
-        trace.model = {"name": self.folder.resolve().name, "revision": self.revision, **(trace.model or {})}
-        return trace
-
-    @cached_property
-    def revision(self) -> str:
-        """Sixteen bytes, in hex, that change whenever weights or settings do."""
-        digest = hashlib.sha256((self.folder / CONFIG).read_bytes())
-        with weights_file(self.folder).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-        return digest.hexdigest()[:32]
-
-    def score(
-        self,
-        source: Iterable[str],
-        target: Iterable[str],
-        *,
-        progress: Callable[[int], None] | None = None,
-    ) -> Iterator[ScoredPair]:
-        """How probable the model finds each given translation."""
-        pairs = zip(source, target, strict=True)
-        tokenizers = self.source_tokenizer, self.target_tokenizer
-        return score_lines(self.model, *tokenizers, pairs, self.config.decoding, device=self.device, progress=progress)
-
-    def evaluate(
-        self,
-        source: Sequence[str],
-        target: Sequence[str],
-        *,
-        tokenize: str = "13a",
-        progress: Callable[[int], None] | None = None,
-        **decoding: Any,
-    ) -> Evaluation:
-        """sacreBLEU, chrF, loss and speed on lines with references."""
-        if not source:
-            raise UserError("there are no lines to evaluate", cure="give files with at least one line")
-        settings = self.decoding(**decoding)
-        began = time.perf_counter()
-        translations = list(self.stream(source, progress=progress, **dataclasses.asdict(settings)))
-        seconds = time.perf_counter() - began
-        texts = [translation.text for translation in translations]
-        by_bleu, by_chrf = bleu(texts, target, tokenize=tokenize), chrf(texts, target)
-        scored = list(self.score(source, target))
-        able = [pair for pair in scored if pair.problem is None]
-        tokens = sum(len(pair.token_scores) for pair in able)
-        loss = -math.fsum(pair.log_probability for pair in able) / tokens if tokens else math.nan
-        return Evaluation(
-            lines=len(source),
-            bleu=by_bleu.value,
-            bleu_signature=by_bleu.signature,
-            chrf=by_chrf.value,
-            chrf_signature=by_chrf.signature,
-            loss=loss,
-            perplexity=math.exp(min(loss, 700.0)),
-            lines_per_second=len(source) / seconds,
-            beam=settings.beam,
-            device=describe_device(self.device),
-            split_lines=sum(translation.pieces > 1 for translation in translations),
-            unscored_lines=len(scored) - len(able),
-            translations=translations,
-        )
-
-    def info(self) -> dict[str, Any]:
-        """What this model is, what it cost, how good it was found."""
-        metrics = read_metrics(self.folder)
-        length = 25.0
-        return {
-            "folder": str(self.folder),
-            "recipe": self.config.recipe,
-            "kind": self.config.model.kind,
-            "parameters": self.model.parameter_count(),
-            "source_vocabulary": self.source_tokenizer.vocabulary_size,
-            "target_vocabulary": self.target_tokenizer.vocabulary_size,
-            "flops_per_pair": self.model.flops(25, 25, length, length),
-            "flops_note": "one forward pass over 25 source and 25 target tokens",
-            "cache_bytes_per_token": self.model.cache_bytes_per_token(),
-            "settings": self.config.document(),
-            "metrics": {key: value for key, value in metrics.items() if key != "history"},
-        }
+    return TextModel(Path(folder), verify=verify)
 
 
 def _proposal(train: Part, recipe: str, own: Document, *, held_out: bool, device: str) -> dict[str, Any]:

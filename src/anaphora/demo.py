@@ -106,7 +106,7 @@ def run_demo(
         settings=SETTINGS,
         console=console,
     )
-    model = api.load(folder / "model", device)
+    model = api.load_translator(folder / "model", device)
     pairs = list(generate("test", 1_000, seed=SEED))
     say(f"translating {len(pairs):,} sentences it never saw …")
     translations = [t.text for t in model.translate([pair.source for pair in pairs], beam=1)]

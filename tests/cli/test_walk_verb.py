@@ -211,8 +211,8 @@ def test_damaged_weights_are_the_users_to_mend(say: Any, micro: Path, monkeypatc
             parameter.data.fill_(float("nan"))
         return loaded
 
-    load = api.load
-    monkeypatch.setattr(api, "load", damaged)
+    load = api.load_translator
+    monkeypatch.setattr(api, "load_translator", damaged)
     for more in ([], ["--target", "der Hund"], ["--part", "encoder", "--target", "der Hund"]):
         answer = say("walk", micro, SENTENCE, "--device", "cpu", *more)
         assert answer.code == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.models.mixture import Mixture, tune
+from anaphora.models.mixture import Mixture, MixtureConfig, Tuning, tune
 from anaphora.models.ngram.model import NgramModel
-from anaphora.text.tokenizer import EOS
+from anaphora.text.tokenizer import BOS, EOS
 from ngram_texts import FIRST, fitted, sentences
 
 VOCABULARY = 24
@@ -27,6 +26,13 @@ def padded(texts: list[list[int]]) -> tuple[Tensor, Tensor]:
     for row, text in enumerate(texts):
         ids[row, : len(text) + 1] = torch.tensor([*text, EOS])
     return ids, lengths
+
+
+def tuned(parts: list[NgramModel], ids: Tensor, lengths: Tensor) -> tuple[Mixture, Tuning]:
+    """The mixture under which these rows are most probable."""
+    inside = torch.arange(ids.shape[1]) < lengths[:, None]
+    tuning = tune(np.stack([part.score(ids, lengths)[inside].double().numpy() for part in parts]))
+    return Mixture(parts, tuning.weights), tuning
 
 
 def mean(model: NgramModel | Mixture, ids: Tensor, lengths: Tensor) -> float:
@@ -56,7 +62,7 @@ def test_beats_its_best_part_on_text_that_it_was_not_tuned_on(
     two_domains: tuple[list[NgramModel], Tensor, Tensor, Tensor, Tensor],
 ) -> None:
     models, ids, lengths, other, other_lengths = two_domains
-    mixture, tuning = Mixture.tuned(models, ids, lengths)
+    mixture, tuning = tuned(models, ids, lengths)
     best = max(mean(model, other, other_lengths) for model in models)
     assert mean(mixture, other, other_lengths) > best + 0.1
     assert mixture.weights[0] > mixture.weights[1] > 0.1  # two thirds are of the first domain
@@ -68,7 +74,7 @@ def test_orders_mixed_are_better_than_the_highest() -> None:
     """Relative frequencies of three orders: the highest alone gives much of the text no probability at all."""
     texts = domain(1, 200, 3)
     models = [fitted(texts, VOCABULARY, order=n, smoothing="add-k", k=0.01) for n in (1, 2, 3)]
-    mixture, _ = Mixture.tuned(models, *padded(domain(2, 50, 3)))
+    mixture, _ = tuned(models, *padded(domain(2, 50, 3)))
     held_out = padded(domain(3, 100, 3))
     assert mean(mixture, *held_out) > max(mean(model, *held_out) for model in models) + 0.01
 
@@ -109,11 +115,11 @@ def test_what_no_part_can_say_is_left_out() -> None:
 def test_steps_are_the_score_and_sum_to_one(texts: list[list[int]], asked: list[list[int]], weight: float) -> None:
     parts = [fitted(texts, VOCABULARY, order=3), fitted(texts[:1], VOCABULARY, order=1)]
     mixture = Mixture(parts, [weight, 1 - weight])
-    assert mixture.capabilities == NgramModel.capabilities
+    assert mixture.capabilities == NgramModel.capabilities - {"explains"}
     ids, lengths = padded(asked)
     scores = mixture.score(ids, lengths)
     assert (scores[torch.arange(ids.shape[1]) >= lengths[:, None]] == 0).all()
-    state, last = mixture.start(len(asked)), None
+    state, last = mixture.start(len(asked)), torch.full((len(asked),), BOS)
     for place in range(ids.shape[1]):
         logs, state = mixture.step(last, state)
         assert logs.dtype == torch.float32
@@ -126,47 +132,32 @@ def test_steps_are_the_score_and_sum_to_one(texts: list[list[int]], asked: list[
 def test_rows_are_reordered_in_every_part() -> None:
     parts = [fitted([[4, 5, 6]], VOCABULARY, order=n) for n in (2, 3)]
     mixture = Mixture(parts, [0.5, 0.5])
+    plain, _ = mixture.step(torch.tensor([5, 5]), mixture.step(torch.tensor([4, 9]), mixture.start(2))[1])
     _, state = mixture.step(torch.tensor([4, 9]), mixture.start(2))
-    swapped, _ = mixture.step(torch.tensor([5, 5]), state.reorder(torch.tensor([1, 0])))
-    plain, _ = mixture.step(torch.tensor([5, 5]), state)
+    swapped, state = mixture.step(torch.tensor([5, 5]), state.reorder(torch.tensor([1, 0])))
     assert torch.equal(swapped, plain.flip(0))
+    _, state = mixture.step(torch.tensor([4, 9]), mixture.start(2))
     assert torch.equal(mixture.step(torch.tensor([5]), state.select(torch.tensor([1])))[0], plain[1:])
 
 
-class TestFile:
-    parts = (fitted([[4, 5]], VOCABULARY, order=2), fitted([[5, 4]], VOCABULARY, order=3))
+@given(texts=sentences(words=20), asked=sentences(words=20), weight=st.sampled_from([0.0, 0.25, 1.0]))
+def test_rows_end_to_end_are_rows_one_below_the_other(
+    texts: list[list[int]], asked: list[list[int]], weight: float
+) -> None:
+    """Also where a part, or both, give a token no probability."""
+    parts = [fitted(texts, VOCABULARY, order=n, smoothing="maximum-likelihood") for n in (3, 1)]
+    mixture = Mixture(parts, [weight, 1 - weight])
+    ids, lengths = padded(asked)
+    starts = np.concatenate([[0], np.cumsum(lengths.numpy())])
+    inside = torch.arange(ids.shape[1]) < lengths[:, None]
+    flat = mixture.score_flat(ids[inside].numpy(), starts)
+    np.testing.assert_allclose(flat, mixture.score(ids, lengths)[inside].numpy(), rtol=1e-6)
 
-    def test_names_and_weights(self, tmp_path: Path) -> None:
-        mixture = Mixture(self.parts, [0.3, 0.7], ["small", "large"])
-        mixture.save(tmp_path / "mixture.json")
-        models = dict(zip(mixture.names, self.parts))
-        back = Mixture.load(tmp_path / "mixture.json", models.__getitem__)
-        assert (back.names, back.weights) == (mixture.names, mixture.weights)
-        ids, lengths = padded([[4, 5, 4]])
-        assert torch.equal(back.score(ids, lengths), mixture.score(ids, lengths))
 
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("{", "is no JSON"),
-            ("[]", "is no mixture of models"),
-            ('{"kind": "mixture", "format": 9, "parts": []}', "has format 9, this Anaphora reads 1"),
-            ('{"kind": "mixture", "format": 1, "parts": [{"model": "a"}]}', "a part without a model or a weight"),
-            ('{"kind": "mixture", "format": 1, "parts": []}', "a mixture of no models"),
-            ('{"kind": "mixture", "format": 1, "parts": [{"model": "a", "weight": 0.5}]}', "are no shares"),
-            ('{"kind": "mixture", "format": 1, "parts": [{"model": "a", "weight": NaN}]}', "are no shares"),
-        ],
-    )
-    def test_what_is_wrong(self, text: str, message: str, tmp_path: Path) -> None:
-        path = tmp_path / "mixture.json"
-        path.write_text(text)
-        with pytest.raises(UserError, match=message) as error:
-            Mixture.load(path, lambda name: self.parts[0])
-        assert error.value.file == str(path)
-
-    def test_no_file(self, tmp_path: Path) -> None:
-        with pytest.raises(UserError, match="cannot be read"):
-            Mixture.load(tmp_path / "none.json", lambda name: self.parts[0])
+@pytest.mark.parametrize("parts", [["a"], ["a", "b/c"], ["a", ".."], ["/a", "b"], ["a", ""]])
+def test_a_folder_names_its_parts_inside_itself(parts: list[str]) -> None:
+    with pytest.raises(ValueError, match="parts"):
+        MixtureConfig(parts=parts, weights=[0.5, 0.5])
 
 
 def test_parts_that_do_not_fit() -> None:

@@ -1,7 +1,7 @@
 """The property suite: every model is tested for every capability it declares.
 
 `MODELS` names each model with a builder and the capabilities it must declare, written out here, so that none can
-silently drop one. A later system joins by one line.
+silently drop one. A later system joins by one line. Language models: test_language_properties.py.
 """
 
 from __future__ import annotations
@@ -112,10 +112,10 @@ def test_declares_what_this_suite_expects(name: str) -> None:
     assert isinstance(built, Translator)
 
 
-def test_every_kind_of_model_is_in_the_suite() -> None:
-    from anaphora.models import KINDS
+def test_every_kind_of_translator_is_in_the_suite() -> None:
+    from anaphora.models import TRANSLATORS
 
-    assert {name.split()[0] for name in MODELS} == set(KINDS)
+    assert {name.split()[0] for name in MODELS} == set(TRANSLATORS)
 
 
 # causal -------------------------------------------------------------------------------------------------------------

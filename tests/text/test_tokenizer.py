@@ -39,8 +39,9 @@ LOSSLESS = [
     {"kind": "word"},
     {"kind": "word", "split": "whitespace"},
     {"kind": "character"},
+    {"kind": "byte"},
 ]
-NAMES = ["bpe", "unigram", "word", "word-whitespace", "character"]
+NAMES = ["bpe", "unigram", "word", "word-whitespace", "character", "byte"]
 
 
 @functools.cache

@@ -76,7 +76,7 @@ def align(
     if drawn is not None and not 0 <= drawn < len(sources):
         raise UserError(f"there is no line {drawn + 1}", cure=f"choose one of 1 to {len(sources):,}")
     references = None if gold is None else _read_gold(gold, sources, targets, base, split)
-    loaded = api.load(model, device)
+    loaded = api.load_translator(model, device)
     if named is None:
         choice = loaded.alignment_choice
         named, reason = choice.method, choice.reason

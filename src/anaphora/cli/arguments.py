@@ -14,6 +14,9 @@ import typer
 from anaphora.cli.output import Output
 from anaphora.errors import RIGHTS, UserError, refused_by_system
 
+TextFiles = Annotated[
+    list[str] | None, typer.Option("--text", metavar="FILE", help="Text for a language model; - is stdin. Repeatable.")
+]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting.")]
 OutputFile = Annotated[Path | None, typer.Option(help="Write the translations here.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
@@ -117,3 +120,40 @@ def read_pairs(
     if not rows:
         raise UserError("there are no lines in this file", file=source[0], cure="give files with at least one line")
     return [row[0] for row in rows], [row[1] for row in rows]
+
+
+def takes_text(
+    model: Path, text: Sequence[str] | None, source: Sequence[str] | None, target: Sequence[str] | None
+) -> bool:
+    """Whether the model is a language model, asked about --text; otherwise it is a translator, asked about pairs."""
+    from anaphora import api
+
+    pairs = "--source" if source else "--target" if target else None
+    if text and pairs:
+        raise UserError(f"--text and {pairs} are both given", cure="a language model takes --text, a translator pairs")
+    if api.is_language_model(model):
+        if pairs:
+            raise UserError(f"is a language model: it takes no {pairs}", file=model, cure="give --text FILE")
+        if not text:
+            raise UserError(
+                "is a language model, and no text is given", file=model, cure="give --text FILE (- is stdin)"
+            )
+        return True
+    if text:
+        raise UserError(
+            "is a translator: it takes no --text",
+            file=model,
+            cure="give --source FILE and --target FILE, line for line",
+        )
+    return False
+
+
+def read_text(files: Sequence[str], notes: Counter[str] | None = None) -> Iterator[str]:
+    """All lines of a language model's text, file after file, as they come; - is stdin."""
+    from anaphora.text.formats import read_column
+
+    notes = Counter() if notes is None else notes
+    if list(files).count("-") > 1:
+        raise UserError("stdin can be read once, and - stands twice", cure="leave one of them out")
+    for name in files:
+        yield from read_stdin(notes) if name == "-" else read_column([name], "text", notes, strict=False)

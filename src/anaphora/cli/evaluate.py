@@ -1,10 +1,10 @@
-"""`anaphora evaluate`: BLEU with its signature, chrF, loss and speed."""
+"""`anaphora evaluate`: of a translator BLEU with its signature, chrF and loss; of a language model bits per byte."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,19 +12,23 @@ from anaphora.cli.arguments import (
     Force,
     OutputFile,
     Set,
+    TextFiles,
     check_new_file,
     count,
     decoding_settings,
     read_pairs,
+    read_text,
+    takes_text,
     warn_of_notes,
 )
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model or run folder.")],
+    model: Annotated[Path, typer.Argument(help="Model or run folder; of a language model, also an ARPA file.")],
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Reference translations, line for line.")] = None,
+    text: TextFiles = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
     set_: Set = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser: 13a, intl, zh, char, …")] = "13a",
@@ -34,7 +38,15 @@ def evaluate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Translate text that has references and compare: sacreBLEU, chrF, loss, lines a second."""
+    """Measure a model on text that it has not seen.
+
+    A translator, of text with references: sacreBLEU, chrF, loss, speed.
+    A language model, of any text: perplexity, bits per byte, unknown tokens.
+
+    anaphora evaluate runs/en-de --source test.en --target test.de
+
+    anaphora evaluate runs/plays --text test.txt
+    """
     import dataclasses
 
     from anaphora import api
@@ -42,13 +54,18 @@ def evaluate(
     from anaphora.folder import write_text
 
     out = Output(as_json=json, quiet=quiet)
+    if takes_text(model, text, source, target):
+        idle: dict[str, Any] = {"--beam": beam, "--set": set_, "--output": output, "--force": force or None}
+        idle["--tokenize"] = None if tokenize == "13a" else tokenize
+        _evaluate_text(out, model, text or [], device, idle)
+        return
     check_new_file(output, force=force, inputs=[*(source or ()), *(target or ())])
     bleu([""], [""], tokenize=tokenize)  # an unknown tokeniser is named before the work is done
     notes: Counter[str] = Counter()
     sources, targets = read_pairs(source, target, notes)
     warn_of_notes(out, notes)
     decoding = decoding_settings(set_, beam=beam)
-    loaded = api.load(model, device)
+    loaded = api.load_translator(model, device)
     with out.bar("translating", len(sources)) as bar:
         found = loaded.evaluate(sources, targets, tokenize=tokenize, progress=bar, **decoding)
     out.result(f"BLEU {found.bleu:.2f}  {found.bleu_signature}")
@@ -63,3 +80,42 @@ def evaluate(
         write_text(output, "".join(translation.text + "\n" for translation in found.translations))
     document = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "translations"}
     out.finish({"model": str(model), **document})
+
+
+def _evaluate_text(out: Output, model: Path, text: list[str], device: str, idle: dict[str, Any]) -> None:
+    from anaphora import api
+    from anaphora.errors import UserError
+
+    if said := [flag for flag, value in idle.items() if value is not None]:
+        raise UserError(f"{said[0]} is about translating, and a language model translates nothing", cure="leave it out")
+    loaded = api.load_text_model(model, device)
+    notes: Counter[str] = Counter()
+    with out.bar("reading") as bar:
+        try:
+            found = loaded.evaluate(read_text(text, notes), progress=bar)
+        except UserError as error:
+            raise UserError(error.what, file=error.file or text[0], line=error.line, cure=error.cure) from None
+    warn_of_notes(out, notes)
+    size = count(found.tokens, "token", "tokens")
+    out.result(f"perplexity     {found.perplexity:.3f}  ({size}, end marks included)")
+    if found.unknown_tokens:
+        known = found.tokens - found.unknown_tokens
+        out.result(
+            f"  of known     {found.perplexity_known:.3f}  ({count(known, 'token', 'tokens')} that are not unknown)"
+        )
+    out.result(f"bits per byte  {found.bits_per_byte:.4f}  ({count(found.bytes, 'byte', 'bytes')}, newlines included)")
+    out.result(f"log P          {found.log_probability:.3f}  (natural logarithm, of the whole text)")
+    read = "each line by itself" if found.boundaries == "lines" else "lines read on, as one text"
+    blank = "kept" if found.blank_lines == "keep" else f"left out ({found.dropped_lines:,})"
+    out.result(f"{count(found.lines, 'line', 'lines')}, {read}, blank lines {blank}")
+    out.result(f"{found.tokens_per_second:,.0f} tokens/s")
+    if found.impossible_tokens:
+        out.say(
+            f"{count(found.impossible_tokens, 'token has', 'tokens have')} probability 0 in this model, so the whole "
+            "text has: smoothing is for that"
+        )
+    if found.cut_rows:
+        out.say(f"{count(found.cut_rows, 'row was', 'rows were')} too long for the model and read in pieces")
+    if found.note:
+        out.say(f"note: {found.note}")
+    out.finish({"model": str(model), **found.document()})

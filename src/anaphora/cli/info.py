@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,20 +14,44 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="Model or run folder.")],
+    model: Annotated[Path, typer.Argument(help="Model or run folder, or an ARPA file.")],
     device: Device = "cpu",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a model is, what it learned from, what it cost and how good it was found."""
+    """Say what a model is, what it learned from, what it cost and how good it was found.
+
+    anaphora info runs/en-de
+
+    anaphora info model.arpa.gz --json
+    """
     from anaphora import api
-    from anaphora.training.reporting import short
 
     out = Output(as_json=json, quiet=quiet)
-    found = api.load(model, device).info()
-    settings, metrics = found["settings"], found["metrics"]
+    if api.is_language_model(model):
+        found = api.load_text_model(model, device).info()
+        rows, learned = _language_model(found), _counted
+    else:
+        found = api.load_translator(model, device).info()
+        rows, learned = _translator(found), _learned
+    try:
+        rows += learned(found["metrics"])
+    except (KeyError, TypeError, ValueError, AttributeError):  # the model works without it
+        rows.append(("metrics", "metrics.json is damaged: nothing is known of training"))
+    # a person's terminal wraps lines anyhow, but not under the column; a pipe gets one line for each
+    width = max(shutil.get_terminal_size().columns, 40) if sys.stdout.isatty() else 1 << 20
+    lay = textwrap.TextWrapper(width, subsequent_indent=" " * 16, break_on_hyphens=False, break_long_words=False)
+    for name, text in rows:
+        out.result(lay.fill(f"{name:>14}  {text}"))
+    out.finish(found)
+
+
+def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
+    from anaphora.training.reporting import short
+
+    settings = found["settings"]
     shape = settings["model"]
-    rows = [
+    return [
         ("model", f"{found['recipe']} ({found['kind']}), {found['parameters']:,} parameters"),
         (
             "shape",
@@ -39,13 +66,83 @@ def info(
         ("forward pass", f"{short(found['flops_per_pair'])}FLOP ({found['flops_note']})"),
         ("decoding cache", f"{found['cache_bytes_per_token']:,} bytes a token and hypothesis"),
     ]
-    try:
-        rows += _learned(metrics)
-    except (KeyError, TypeError, ValueError, AttributeError):  # the model works without it
-        rows.append(("metrics", "metrics.json is damaged: nothing is known of training"))
-    for name, text in rows:
-        out.result(f"{name:>14}  {text}")
-    out.finish(found)
+
+
+def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What there is to say of a language model, whatever it was made of."""
+    cut = found["tokenizer"]
+    parted = {"blanks": " between blanks", "whitespace": " between spaces", "punctuation": ", punctuation apart"}
+    unit = cut["kind"] + parted.get(cut["split"], "")
+    boundaries = {
+        "lines": "each line by itself: ⟨s⟩ … ⟨/s⟩",
+        "stream": "one text: ⟨s⟩ at its beginning, ⟨/s⟩ after every line, contexts cross line ends",
+    }
+    rows = [("model", f"{found['recipe'] or 'ARPA file'} ({found['kind']}), {found['parameters']:,} numbers")]
+    rows += _shape(found)
+    rows += [
+        ("vocabulary", f"{found['vocabulary']:,} tokens ({unit}), marks included"),
+        ("unknown", cut["unknown"]),
+        ("boundaries", boundaries[found["boundaries"]]),
+        ("blank lines", "kept" if found["blank_lines"] == "keep" else "left out"),
+        ("on disk", size(found["bytes_on_disk"])),
+    ]
+    return rows + [("note", note) for note in found["notes"]]
+
+
+def _shape(shape: dict[str, Any], indent: str = "") -> list[tuple[str, str]]:
+    """Orders and smoothing; of a mixture, those of each part."""
+    rows = []
+    for part in shape.get("parts", ()):
+        rows.append(("part", f"{indent}{part['name']}, weight {part['weight']:.4f}"))
+        rows += _shape(part, indent + "  ")
+    if "order" in shape:
+        sizes = ", ".join(f"{n:,} of order {order}" for order, n in enumerate(shape["ngrams"], start=1))
+        rows.append(("n-grams", f"{indent}{sum(shape['ngrams']):,}: {sizes}"))
+        how = {"given": "given: as the file has it"}.get(shape["smoothing"], shape["smoothing"])
+        how += "".join(f", {name} {shape[name]:g}" for name in ("k", "backoff") if name in shape)
+        pruned = ", ".join(map(str, shape["prune"]))
+        how += f"; left out if seen no more than {pruned} times (order 1, 2, …)" if any(shape["prune"]) else ""
+        rows.append(("smoothing", f"{indent}{how}"))
+    return rows
+
+
+def _counted(metrics: dict[str, Any]) -> list[tuple[str, str]]:
+    """What metrics.json says of counting."""
+    from anaphora.training.reporting import duration
+
+    rows: list[tuple[str, str]] = []
+    made_up = metrics.get("fell_back") or []
+    for order, found in enumerate(metrics.get("discounts") or [], start=1):
+        plain = ", ".join(f"{value:.4f}" for value in found[1:])
+        doubt = " (by default: the counts of counts gave none)" if made_up[order - 1 : order] == [True] else ""
+        if plain:
+            rows.append(("" if rows else "discounts", f"order {order}: {plain} for counts 1, 2, 3+{doubt}"))
+    if trained := metrics.get("trained_on"):
+        seen = f"{metrics['lines']:,} lines, {metrics['tokens']:,} tokens with end marks"
+        if metrics.get("unknown_tokens"):
+            seen += f", {metrics['unknown_tokens']:,} of them unknown"
+        rows.append(("learned from", f"{seen}, of {' '.join(trained['text'])}"))
+    if cost := metrics.get("cost"):
+        peak = f", {size(cost['peak_memory'])} of memory at the most" if cost.get("peak_memory") else ""
+        rows.append(("cost", f"{duration(cost['seconds'])}{peak}"))
+    if held_out := metrics.get("validation"):
+        rows.append(
+            (
+                "validation",
+                f"perplexity {held_out['perplexity']:.3f}, {held_out['bits_per_byte']:.4f} bits per byte over "
+                f"{held_out['tokens']:,} tokens, {held_out['unknown_tokens']:,} unknown",
+            )
+        )
+    return rows
+
+
+def size(number: float) -> str:
+    """Bytes as people say them."""
+    units = ["bytes", "kB", "MB", "GB"]
+    while number >= 1000 and len(units) > 1:
+        number /= 1000
+        units.pop(0)
+    return f"{number:,.0f} {units[0]}" if units[0] == "bytes" else f"{number:.1f} {units[0]}"
 
 
 def _learned(metrics: dict[str, Any]) -> list[tuple[str, str]]:

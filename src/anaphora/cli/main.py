@@ -11,7 +11,22 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from anaphora.cli import align, average, check, demo, evaluate, info, score, train, translate, walk
+from anaphora.cli import (
+    align,
+    average,
+    check,
+    convert,
+    demo,
+    evaluate,
+    generate,
+    info,
+    mix,
+    score,
+    train,
+    translate,
+    walk,
+    why,
+)
 from anaphora.cli.output import json_line
 from anaphora.errors import CURES, UserError, refused_by_system
 from anaphora.version import __version__
@@ -29,11 +44,15 @@ app.command(rich_help_panel=DEMO)(demo.demo)
 app.command(rich_help_panel=LEARN)(check.check)
 app.command(rich_help_panel=LEARN)(train.train)
 app.command(rich_help_panel=LEARN)(average.average)
+app.command(rich_help_panel=LEARN)(mix.mix)
 app.command(rich_help_panel=USE)(translate.translate)
+app.command(rich_help_panel=USE)(generate.generate)
 app.command(rich_help_panel=USE)(score.score)
 app.command(rich_help_panel=USE)(evaluate.evaluate)
+app.command(rich_help_panel=USE)(convert.convert)
 app.command(rich_help_panel=LOOK)(align.align)
 app.command(rich_help_panel=LOOK)(walk.walk)
+app.command(rich_help_panel=LOOK)(why.why)
 app.command(rich_help_panel=LOOK)(info.info)
 
 
@@ -47,7 +66,7 @@ def _version(asked: bool) -> None:
 def anaphora(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it.")] = False,
 ) -> None:
-    """Sequence models on your own text: train a translator, use it, look inside.
+    """Sequence models on your own text: train a translator or a language model, use it, look inside.
 
     Settings are written section.key=value (training.max_steps=2000); results go to stdout, progress to stderr.
     Exit codes: 0 done, 2 a mistake you can mend, 1 a mistake of ours, 130 interrupted.

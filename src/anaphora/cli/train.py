@@ -1,4 +1,4 @@
-"""`anaphora train`: learn from two files, or go on learning."""
+"""`anaphora train`: learn from files, or go on learning."""
 
 from __future__ import annotations
 
@@ -24,22 +24,30 @@ def train(
     target: Annotated[list[str] | None, typer.Option(help="The same lines in the other language.")] = None,
     valid_source: Annotated[list[str] | None, typer.Option(help="Validation text; else a part is held out.")] = None,
     valid_target: Annotated[list[str] | None, typer.Option(help="Its other side.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="Text for a language model, in the same formats.")] = None,
+    valid_text: Annotated[list[str] | None, typer.Option(help="Text to measure a language model on.")] = None,
     recipe: Annotated[
-        str, typer.Option(help="tiny, small, base, big, a YAML file, or transformer: sized to the corpus.")
-    ] = "transformer",
+        str | None,
+        typer.Option(
+            help="tiny, small, base, big, a YAML file, or transformer: sized to the corpus; for --text: ngram.",
+            show_default=False,
+        ),
+    ] = None,
     from_: Annotated[Path | None, typer.Option("--from", help="Start from this trained model (fine-tuning).")] = None,
     device: Device = "auto",
     force: Annotated[bool, typer.Option("--force", help="Continue a run although its settings change.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a translator. Repeat the command to continue; raise training.max_steps to go further.
+    """Train a translator or a language model. Repeat the command to continue; raise training.max_steps to go further.
 
     anaphora train runs/en-de --source train.en --target train.de
 
     anaphora train runs/en-de --source train.tsv --recipe tiny training.max_minutes=30
 
     anaphora train runs/mine --from runs/en-de --source my.en --target my.de
+
+    anaphora train runs/lm --text train.txt --valid-text valid.txt model.order=3
     """
     # until the loop takes over, SIGTERM ends the preparation as Ctrl-C does
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -47,18 +55,22 @@ def train(
 
     from anaphora import api
     from anaphora.errors import UserError
-    from anaphora.training.loop import Interrupted
+    from anaphora.training.request import Interrupted
 
     output = Output(as_json=json, quiet=quiet)
-    if not source:
-        raise UserError("no text to learn from", cure="give --source FILE --target FILE")
+    given = [item.partition("=")[0] for item in settings or ()]
+    if not source and not text and not {"data.source", "data.text"} & set(given):
+        cure = "give --source FILE --target FILE for a translator, or --text FILE for a language model"
+        raise UserError("no text to learn from", cure=cure)
     try:
         outcome = api.train(
             run,
-            source=source,
+            source=source or (),
             target=target or (),
             valid_source=valid_source or (),
             valid_target=valid_target or (),
+            text=text or (),
+            valid_text=valid_text or (),
             recipe=recipe,
             start_from=from_,
             device=device,
@@ -70,5 +82,6 @@ def train(
         output.say(f"interrupted: step {error.step} is saved in {run}; repeat the command to go on")
         output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
         sys.exit(130)
-    output.say(f"finished: {outcome.reason}. Now: {program()} translate {run} input.txt")
+    then = f"translate {run} input.txt" if outcome.steps else f"evaluate {run} --text test.txt"
+    output.say(f"finished: {outcome.reason}. Now: {program()} {then}")
     output.finish(dataclasses.asdict(outcome))

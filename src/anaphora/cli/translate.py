@@ -77,7 +77,7 @@ def translate(
     )
     notes: Counter[str] = Counter()
     lines = None if file == "-" else read_side([file], "source", notes)
-    loaded = api.load(model, device)
+    loaded = api.load_translator(model, device)
     settings = loaded.decoding(**decoding)  # mistakes in settings are named before anything is read
     idle = [name for name in ("temperature", "top_k", "top_p", "seed") if name in decoding and not settings.sample]
     if idle:

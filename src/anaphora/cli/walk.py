@@ -148,7 +148,7 @@ def _of_model(
 ) -> Trace:
     from anaphora import api
 
-    made = api.load(folder, device).walk(sentence, target, part=part, layer=layer, head=head, query=query)
+    made = api.load_translator(folder, device).walk(sentence, target, part=part, layer=layer, head=head, query=query)
     for walk in made.walks:
         wide = max(shutil.get_terminal_size().columns, 40)
         for told in (walk.settings["chosen"], f"there are {walk.settings['choices']}"):

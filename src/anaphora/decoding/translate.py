@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from anaphora.decoding.scoring import score
-from anaphora.decoding.search import DecodingConfig, Hypothesis, evaluating, length_penalty, search
+from anaphora.decoding.search import Hypothesis, evaluating, length_penalty, search
+from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.splitting import split_line
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator

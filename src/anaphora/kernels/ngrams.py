@@ -222,6 +222,43 @@ def distribution(state: Whole, length: Whole, trie: Trie, rule: Rule, out: F32) 
             out[trie.word[gram]] = trie.log_probability[gram] + cost
 
 
+@njit(cache=True, nogil=True)
+def advance(
+    tokens: NDArray[np.int64],
+    states: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    trie: Trie,
+    rule: Rule,
+    out: NDArray[np.float32],
+) -> None:
+    """Each row (R,) takes one more token, in place, and says log P of every next one: out (R, V)."""
+    token = np.empty(1, np.uint32)
+    score, order = np.empty(1, np.float32), np.empty(1, np.uint8)
+    for row in range(len(tokens)):
+        token[0] = tokens[row]
+        states[row], lengths[row] = walk(token, states[row], lengths[row], trie, rule, score, order)
+        distribution(states[row], lengths[row], trie, rule, out[row])
+
+
+@njit(cache=True, nogil=True)
+def take_rows(
+    tokens: U32,
+    starts: NDArray[np.int64],
+    states: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    trie: Trie,
+    rule: Rule,
+) -> None:
+    """Each row takes its tokens [starts[i], starts[i + 1]), in place, and nothing is said."""
+    longest = 0
+    for row in range(len(states)):
+        longest = max(longest, starts[row + 1] - starts[row])
+    scores, orders = np.empty(longest, np.float32), np.empty(longest, np.uint8)
+    for row in range(len(states)):
+        own = tokens[starts[row] : starts[row + 1]]
+        states[row], lengths[row] = walk(own, states[row], lengths[row], trie, rule, scores, orders)
+
+
 LANES = 16
 """Rows that `walk_rows` reads side by side: as many waits for memory at once. 8 and 32 are no quicker."""
 LOOK, SEARCH, ANSWER = 0, 1, 2

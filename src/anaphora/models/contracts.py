@@ -4,6 +4,10 @@ A *translator* reads a source once (`start`) and is then asked for one token aft
 remember in between is a `DecoderState`: tensors of fixed shape, so that the same step can be run plainly, compiled, or
 captured in a CUDA graph. The search never looks inside; it only reorders, selects and inserts rows.
 
+A *language model* has no source: it gives a text its probability (`score`) or goes on with it, one token after another
+(`start`, `step`). Counting models and neural ones answer the same calls; decoding/generation.py makes of a language
+model a translator whose source is the prompt, so that the same search speaks with both.
+
 Rows. B sentences are searched with `beam` hypotheses each: R = B * beam rows, sentence-major, so row r belongs to
 sentence r // beam. What depends on the source alone is kept once per sentence (`memory`, first dimension B); what
 depends on the words said so far is kept once per row (`past`, first dimension R).
@@ -12,10 +16,16 @@ depends on the words said so far is kept once per row (`past`, first dimension R
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
+
+SCORED_AT_ONCE = 16_384
+"""Tokens, padding included, that `LanguageModel.score_flat` hands to `score` at once."""
 
 
 @dataclass
@@ -137,3 +147,108 @@ class Translator(nn.Module):
     def parameter_count(self) -> int:
         """Every trained number once: tied tables count once, sinusoidal positions not at all."""
         return sum(p.numel() for p in self.parameters())
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """Gives a text its probability, token by token: P(w₁ … w_T) = Π P(w_t | ⟨s⟩ w₁ … w_{t-1}).
+
+    A protocol, so that a counting model can answer it without torch being loaded. A system that derives from it writes
+    `score`, `start`, `step` and the costs; `read` and `score_flat` follow, and may be written where there is a faster
+    way.
+    """
+
+    capabilities: frozenset[str]
+    """What the property suite may test: causal, steppable, normalised, batch-invariant; and `explains`, where the model
+    can say which n-gram an answer came from."""
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are, special ones included."""
+        ...
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest row, in tokens with ⟨s⟩; None: any."""
+        ...
+
+    @property
+    def device(self) -> torch.device | str:
+        """Where it computes, and expects its ids."""
+        ...
+
+    def score(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """log P of each token after ⟨s⟩ and those before it: ids (B, T) without ⟨s⟩, lengths (B,) -> (B, T) float32, 0
+        at padding."""
+        ...
+
+    def start(self, rows: int, max_length: int) -> DecoderState:
+        """Rows that have taken nothing yet, with room for max_length tokens: ⟨s⟩ is the first that they are fed."""
+        ...
+
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """The last token of each row (R,), at the beginning ⟨s⟩ -> log P of the next (R, V), and the state after it.
+        The log-probabilities are new, contiguous and float32 at every step: the search writes into them."""
+        ...
+
+    def read(self, ids: Tensor, lengths: Tensor, max_length: int) -> DecoderState:
+        """Rows that have taken ids (B, T), from ⟨s⟩ on, padded, lengths (B,): what `step` by step would come to.
+
+        A row that has come to its end is written down before the others go on.
+        """
+        state = whole = self.start(len(ids), max_length)
+        rows = torch.arange(len(ids), device=ids.device)
+        for place in range(ids.shape[1]):
+            going = (lengths[rows] > place).nonzero()[:, 0]
+            if len(going) < len(rows):
+                if state is not whole:
+                    whole.insert(rows, state)
+                if not len(going):
+                    return whole
+                state, rows = _picked(state, going), rows[going]
+            _, state = self.step(ids[rows, place], state)
+        if state is not whole:
+            whole.insert(rows, state)
+        return whole
+
+    def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.float32]:
+        """`score` of rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]: (N,) -> (N,)."""
+        found = np.zeros(len(tokens), np.float32)
+        sizes = np.diff(starts)
+        order = np.argsort(-sizes, kind="stable")  # rows of like length together
+        place = 0
+        while place < len(order) and sizes[order[place]] > 0:
+            longest = int(sizes[order[place]])
+            rows = order[place : place + max(1, SCORED_AT_ONCE // longest)]
+            inside = np.arange(longest) < sizes[rows][:, None]  # (B, T)
+            where = starts[rows][:, None] + np.arange(longest)
+            ids = np.where(inside, tokens[np.minimum(where, len(tokens) - 1)], 0).astype(np.int64)
+            with torch.no_grad():
+                batch = torch.from_numpy(ids).to(self.device), torch.from_numpy(sizes[rows]).to(self.device)
+                scores = self.score(*batch)
+            found[where[inside]] = scores.cpu().numpy()[inside]
+            place += len(rows)
+        return found
+
+    def parameter_count(self) -> int:
+        """How many numbers were learned or counted."""
+        ...
+
+    def flops(self, tokens: int, length: float) -> float:
+        """Floating-point operations of one forward pass over that many tokens in rows of that mean length."""
+        ...
+
+    def cache_bytes_per_token(self) -> int:
+        """Bytes of state that each token of a row adds while generating."""
+        ...
+
+
+def _picked(state: DecoderState, rows: Tensor) -> DecoderState:
+    """These rows of a state that has one row a sentence, as copies: unlike `select`, the state itself stays whole."""
+    return DecoderState(
+        beam=1,
+        memory={name: tensor.index_select(0, rows) for name, tensor in state.memory.items()},
+        past={name: tensor.index_select(0, rows) for name, tensor in state.past.items()},
+        bound=state.bound,
+        growing=state.growing,
+    )

@@ -7,67 +7,56 @@ best everywhere, and their mean is better than each (Jelinek and Mercer 1980). T
 held-out text is most probable. EM finds them: it asks, of each token, how likely each part is to have said it, and
 gives a part the share of tokens that it said. Every round makes the text more probable, and there is one maximum.
 
-Parts are any models that answer `score`, `start` and `step` over the same ids, counting or neural; so is the mixture.
+Parts are any language models over the same ids, counting or neural; so is the mixture. As a folder it holds its parts:
+`config.yaml` names them with their weights, and each is a model folder inside, `part-1`, `part-2`, ….
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.errors import UserError, first_line
-from anaphora.folder import write_json
+from anaphora.errors import UserError
 
 if TYPE_CHECKING:  # a mixture of counting models needs it only where it is asked through the contract
+    import torch
     from torch import Tensor
 
-FORMAT = 1
+    from anaphora.models.contracts import DecoderState, LanguageModel
+
 ROUNDS = 1000
 ENOUGH = 1e-9
 """EM stops when a round adds less than this to the mean log P of a token."""
 
 
-class Part(Protocol):
-    """What a model must answer to be mixed."""
+@dataclass(kw_only=True)
+class MixtureConfig:
+    """Which models are mixed, and how much each has to say (section `model`)."""
 
-    capabilities: frozenset[str]
+    kind: Literal["mixture"] = "mixture"
+    parts: list[str] = field(default_factory=list)
+    """Folders inside the model's own, one for each part."""
+    weights: list[float] = field(default_factory=list)
+    """The share of each part; together 1."""
 
-    @property
-    def vocabulary(self) -> int: ...
-
-    def score(self, ids: Tensor, lengths: Tensor) -> Tensor: ...
-
-    def start(self, rows: int, max_length: int = 0) -> Any: ...
-
-    def step(self, ids: Tensor | None, state: Any) -> tuple[Tensor, Any]: ...
-
-
-@dataclass(frozen=True)
-class MixtureState:
-    """Where each part stands."""
-
-    parts: tuple[Any, ...]
-
-    def reorder(self, rows: Tensor) -> MixtureState:
-        """Row i goes on from what row rows[i] has said."""
-        return MixtureState(tuple(part.reorder(rows) for part in self.parts))
-
-    def select(self, rows: Tensor) -> MixtureState:
-        return MixtureState(tuple(part.select(rows) for part in self.parts))
+    def __post_init__(self) -> None:
+        if len(self.parts) != len(self.weights):
+            raise ValueError(f"parts names {len(self.parts)} models, weights has {len(self.weights)} numbers")
+        for name in self.parts:
+            if Path(name).name != name or name in ("", ".", ".."):
+                raise ValueError(f"parts holds {name!r}, which is no name of a folder inside the model's own")
 
 
 class Mixture:
     """A LanguageModel whose probabilities are the weighted mean of those of its parts."""
 
-    def __init__(self, parts: Sequence[Part], weights: Sequence[float], names: Sequence[str] = ()) -> None:
+    def __init__(self, parts: Sequence[LanguageModel], weights: Sequence[float], names: Sequence[str] = ()) -> None:
         if not parts:
             raise UserError("a mixture of no models says nothing", cure="name at least one model")
         self.parts = tuple(parts)
@@ -84,24 +73,19 @@ class Mixture:
                     " nothing to the other",
                     cure="train both with the same tokeniser",
                 )
-        self.capabilities = frozenset.intersection(*(part.capabilities for part in self.parts))
-
-    @classmethod
-    def tuned(
-        cls, parts: Sequence[Part], ids: Tensor, lengths: Tensor, names: Sequence[str] = ()
-    ) -> tuple[Mixture, Tuning]:
-        """The mixture under which held-out rows, ids (B, T) and lengths (B,), are most probable."""
-        import torch
-
-        equal = cls(parts, [1 / len(parts)] * len(parts), names)  # and that they fit together
-        inside = torch.arange(ids.shape[1]) < lengths[:, None]  # (B, T)
-        logs = np.stack([part.score(ids, lengths)[inside].double().numpy() for part in parts])  # (parts, N)
-        tuning = tune(logs)
-        return cls(parts, tuning.weights, equal.names), tuning
+        self.capabilities = frozenset.intersection(*(part.capabilities for part in self.parts)) - {"explains"}
 
     @property
     def vocabulary(self) -> int:
         return self.parts[0].vocabulary
+
+    @property
+    def max_length(self) -> int | None:
+        return min((part.max_length for part in self.parts if part.max_length is not None), default=None)
+
+    @property
+    def device(self) -> torch.device | str:
+        return self.parts[0].device
 
     # -- the contract --------------------------------------------------------------------------------------------------
 
@@ -112,14 +96,36 @@ class Mixture:
         mixed = self._mean([part.score(ids, lengths) for part in self.parts])
         return mixed.masked_fill(torch.arange(ids.shape[1]) >= lengths[:, None], 0.0)
 
-    def start(self, rows: int, max_length: int = 0) -> MixtureState:
-        """Rows that have said nothing."""
-        return MixtureState(tuple(part.start(rows, max_length) for part in self.parts))
+    def start(self, rows: int, max_length: int = 0) -> DecoderState:
+        """Rows that have taken nothing: the states of all parts side by side, as one."""
+        return _together([part.start(rows, max_length) for part in self.parts])
 
-    def step(self, ids: Tensor | None, state: MixtureState) -> tuple[Tensor, MixtureState]:
-        """Each row's last token (R,), None at the beginning -> log P of every next one (R, V), and the state."""
-        said = [part.step(ids, its) for part, its in zip(self.parts, state.parts)]
-        return self._mean([logs for logs, _ in said]), MixtureState(tuple(its for _, its in said))
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Each row's last token (R,), at first ⟨s⟩ -> log P of every next one (R, V), and the state."""
+        said = [part.step(tokens, _of_part(state, place)) for place, part in enumerate(self.parts)]
+        return self._mean([logs for logs, _ in said]), _together([its for _, its in said], into=state)
+
+    def read(self, ids: Tensor, lengths: Tensor, max_length: int = 0) -> DecoderState:
+        """Rows that have taken ids (B, T), from ⟨s⟩ on, padded, lengths (B,)."""
+        return _together([part.read(ids, lengths, max_length) for part in self.parts])
+
+    def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.float32]:
+        """log P of each token of rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]."""
+        mixed = np.full(len(tokens), -np.inf)
+        for part, weight in zip(self.parts, self.weights):
+            if weight > 0:
+                with np.errstate(invalid="ignore"):  # two parts that give a token nothing: -inf beside -inf
+                    mixed = np.logaddexp(mixed, part.score_flat(tokens, starts).astype(np.float64) + math.log(weight))
+        return mixed.astype(np.float32)
+
+    def parameter_count(self) -> int:
+        return sum(part.parameter_count() for part in self.parts) + len(self.weights)
+
+    def flops(self, tokens: int, length: float = 0.0) -> float:
+        return sum(part.flops(tokens, length) for part in self.parts)
+
+    def cache_bytes_per_token(self) -> int:
+        return sum(part.cache_bytes_per_token() for part in self.parts)
 
     def _mean(self, logs: list[Tensor]) -> Tensor:
         import torch
@@ -127,42 +133,32 @@ class Mixture:
         weighted = [part.double() + math.log(weight) for part, weight in zip(logs, self.weights) if weight > 0]
         return torch.logsumexp(torch.stack(weighted), dim=0).float()
 
-    # -- as a file -----------------------------------------------------------------------------------------------------
 
-    def document(self) -> dict[str, Any]:
-        parts = [{"model": name, "weight": weight} for name, weight in zip(self.names, self.weights)]
-        return {"kind": "mixture", "format": FORMAT, "parts": parts}
+def _together(states: Sequence[DecoderState], into: DecoderState | None = None) -> DecoderState:
+    """One state of several: tensor `name` of part 0 is called `0.name`, so that rows move in all parts at once."""
+    from anaphora.models.contracts import DecoderState
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write names and weights; the parts stay where they are."""
-        write_json(Path(path), self.document())
+    memory = {f"{n}.{name}": t for n, state in enumerate(states) for name, t in state.memory.items()}
+    past = {f"{n}.{name}": t for n, state in enumerate(states) for name, t in state.past.items()}
+    bound = max(state.bound for state in states)
+    past["position"] = states[0].past["position"]
+    if into is not None:  # which may hold more than the parts' tensors
+        into.memory |= memory
+        into.past |= past
+        into.bound = bound
+        return into
+    growing = frozenset(f"{n}.{name}" for n, state in enumerate(states) for name in state.growing)
+    return DecoderState(beam=1, memory=memory, past=past, bound=bound, growing=growing)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], open_part: Callable[[str], Part]) -> Mixture:
-        """Read names and weights, and have each part opened by its name."""
-        cure = "give a file that a mixture was saved to"
-        try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"cannot be read: {error.strerror}", file=path, cure="check the path") from error
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"is no JSON ({first_line(error)})", file=path, cure=cure) from error
-        if not isinstance(document, dict) or document.get("kind") != "mixture":
-            raise UserError("is no mixture of models", file=path, cure=cure)
-        if document.get("format") != FORMAT:
-            raise UserError(
-                f"has format {document.get('format')!r}, this Anaphora reads {FORMAT}", file=path, cure=cure
-            )
-        try:
-            named = [(str(part["model"]), float(part["weight"])) for part in document["parts"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError("has a part without a model or a weight", file=path, cure=cure) from error
-        try:
-            return cls([open_part(name) for name, _ in named], [w for _, w in named], [name for name, _ in named])
-        except UserError as error:
-            if error.file is not None:
-                raise
-            raise UserError(error.what, file=path, cure=error.cure) from error
+
+def _of_part(state: DecoderState, place: int) -> DecoderState:
+    from anaphora.models.contracts import DecoderState
+
+    def own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name.removeprefix(f"{place}."): t for name, t in tensors.items() if name.startswith(f"{place}.")}
+
+    growing = frozenset(name.removeprefix(f"{place}.") for name in state.growing if name.startswith(f"{place}."))
+    return DecoderState(state.beam, own(state.memory), own(state.past), state.bound, growing)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,43 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from anaphora.errors import UserError
+from anaphora.text.settings import DataConfig, Sides
 
-Sides = dict[str, list[str]]  # the files of each side, by its name
-
-
-@dataclass(kw_only=True)
-class DataConfig:
-    """Which text to learn from (section `data`)."""
-
-    source: list[str] = field(default_factory=list)
-    """Files to translate from: plain text, TSV, JSONL or Parquet (pairs.tsv#1, pairs.jsonl#de), also .gz .xz .zst."""
-    target: list[str] = field(default_factory=list)
-    """Files to translate into, line for line."""
-    valid_source: list[str] = field(default_factory=list)
-    """The source side of validation text; without it, some of the corpus is held out."""
-    valid_target: list[str] = field(default_factory=list)
-    """The target side of validation text."""
-    hold_out: int | None = None
-    """Pairs held out for validation when there are no validation files; nothing: 5 %, at most 2,000; 0: none."""
-    max_length: int = 256
-    """Pairs with more tokens than this on a side are left out, and counted."""
-    tokenizer_lines: int = 1_000_000
-    """The tokeniser learns from at most this many lines of each side, spread evenly over the corpus."""
-    seed: int = 1
-    """Another seed holds out other pairs."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("max_length", 1), ("tokenizer_lines", 1), ("hold_out", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, not {value}")
-
-    def sides(self) -> Sides:
-        return {side: files for side, files in (("source", self.source), ("target", self.target)) if files}
-
-    def valid_sides(self) -> Sides:
-        named = (("source", self.valid_source), ("target", self.valid_target))
-        return {side: files for side, files in named if files}
+__all__ = ["Corpus", "DataConfig", "Sides"]
 
 
 class Corpus:

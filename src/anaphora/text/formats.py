@@ -17,20 +17,20 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import pyarrow as pa
 
 from anaphora.errors import UserError, first_line, nearest, refused_by_system
 
 BLOCK = 1 << 20  # bytes read at a time
+BLOCK_LINES = 8192  # lines of a table put together
 LONGEST_LINE = 1 << 28  # bytes: a file with a longer one is no text, and would fill the memory
 COMPRESSIONS = (".gz", ".xz", ".zst")
 
@@ -85,6 +85,7 @@ NOTES = {
 }
 """What reading counts, in words."""
 SEPARATORS = "\r\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e"  # where other tools, and Python's splitlines, begin a new line
+ODD = tuple(character.encode() for character in "\0" + SEPARATORS)
 
 
 def describe_notes(notes: Mapping[str, int]) -> str:
@@ -131,6 +132,21 @@ def read_column(places: list[str], side: str, notes: Counter[str], *, strict: bo
         for number, text in enumerate(readers[where.format](where, notes), start=1):
             # characters that hardly any line has: one look each, and the usual line goes through
             yield text if text.isprintable() else tidy(text, notes, where.path, number, strict=strict)
+
+
+def read_blocks(places: list[str], side: str, notes: Counter[str]) -> Iterator[bytes]:
+    """The lines of `read_column` as UTF-8, many in a block, each ended by "\\n": for those who read bytes.
+
+    Plain text goes through without becoming Python strings; what is checked, taken off and counted is the same.
+    """
+    for name in places:
+        where = place(name, side)
+        if where.format == "text":
+            yield from _blocks(where, notes)
+            continue
+        lines = read_column([name], side, notes)
+        while some := list(islice(lines, BLOCK_LINES)):
+            yield "\n".join([*some, ""]).encode()
 
 
 def tidy(text: str, notes: Counter[str], file: Path | str, line: int, *, strict: bool) -> str:
@@ -212,6 +228,7 @@ def _jsonl(where: Place, notes: Counter[str]) -> Iterator[str]:
 
 
 def _parquet(where: Place, notes: Counter[str]) -> Iterator[str]:
+    import pyarrow as pa
     import pyarrow.parquet as parquet
 
     with reading(where.path):
@@ -300,6 +317,29 @@ def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
         yield from lines
 
 
+def _blocks(where: Place, notes: Counter[str]) -> Iterator[bytes]:
+    """`_lines` and `tidy` for whole blocks: each is looked through for what is odd, and hardly any block has it."""
+    number, first = 0, True
+    for whole, ended in whole_lines(where):
+        if first and whole.startswith(b"\xef\xbb\xbf"):
+            whole = whole[3:]
+            notes["bom"] += 1
+            if not whole and not ended:
+                return
+        first = False
+        if not whole.isascii():
+            _decode(whole, where.path, number)
+        if b"\r" in whole:
+            notes["crlf"] += whole.count(b"\r\n") + whole.endswith(b"\r")
+            whole = whole.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        if any(odd in whole for odd in ODD):
+            for line, text in enumerate(whole.decode().split("\n"), start=number + 1):
+                if not text.isprintable():
+                    tidy(text, notes, where.path, line, strict=True)
+        number += whole.count(b"\n") + 1
+        yield whole + b"\n"
+
+
 def _decode(block: bytes, path: Path, before: int) -> str:
     try:
         return block.decode()
@@ -338,7 +378,11 @@ def opened(path: Path) -> Any:
         return gzip.open(path, "rb")
     if suffix == ".xz":
         return lzma.open(path, "rb")
-    return pa.input_stream(str(path), compression="zstd") if suffix == ".zst" else path.open("rb")
+    if suffix == ".zst":
+        import pyarrow as pa  # where it is needed: it takes 40 MB of memory
+
+        return pa.input_stream(str(path), compression="zstd")
+    return path.open("rb")
 
 
 @contextmanager
@@ -360,7 +404,7 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError("there is no such file", file=path, cure=cure) from error
     except PermissionError as error:
         raise UserError("this file may not be read", file=path, cure=f"chmod +r {path.name}") from error
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, UnicodeDecodeError, ValueError) as error:
+    except _what_reading_raises() as error:
         if path.suffix.lower() in (*COMPRESSIONS, ".parquet") and getattr(error, "filename", None) is None:
             raise UserError(
                 f"this archive is damaged or cut short ({first_line(error)})",
@@ -370,3 +414,10 @@ def reading(path: Path) -> Iterator[None]:
         if isinstance(error, OSError):
             raise refused_by_system(error, "this file cannot be read", file=path) from error
         raise UserError(f"this file cannot be read ({first_line(error)})", file=path, cure="check the path") from error
+
+
+def _what_reading_raises() -> tuple[type[Exception], ...]:
+    """The errors of the libraries that unpack; Arrow's only if anybody has asked for Arrow."""
+    arrow = sys.modules.get("pyarrow")
+    more = () if arrow is None else (arrow.ArrowException,)
+    return (OSError, EOFError, zlib.error, lzma.LZMAError, UnicodeDecodeError, ValueError, *more)

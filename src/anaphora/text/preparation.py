@@ -30,31 +30,19 @@ import pyarrow as pa
 
 from anaphora.errors import UserError
 from anaphora.folder import atomic_folder
+from anaphora.text.changes import CorpusChanged, changes
 from anaphora.text.corpus import Corpus, Sides
 from anaphora.text.formats import place, read_rows
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
+from anaphora.text.tokenizer import LONGEST_LESSON, Tokenizer, TokenizerConfig
 
 VERSION = 1
 CHUNK = 8192  # rows encoded at a time
 SHARD_ROWS, SHARD_BYTES = 65_536, 1 << 28  # a shard ends at whichever comes first; Arrow's strings end at 2^31 bytes
 HOLD_OUT_LIMIT = 2_000
 FEWEST = 2  # lines: from one, nothing can be learned but that one
-LONGEST_LESSON = 10_000  # characters: a longer line teaches the tokeniser nothing, and takes it minutes
 
 T = TypeVar("T")
 Progress = Callable[[str, int, int | None], None]  # (stage, done, total if known)
-
-
-class CorpusChanged(UserError):
-    """The text, or how it is to be prepared, is no longer what the prepared corpus was made from."""
-
-    def __init__(self, changed: list[str], folder: Path) -> None:
-        self.changed = changed
-        super().__init__(
-            f"{' and '.join(changed)} changed since this corpus was prepared",
-            file=folder,
-            cure="start a new run, or put back what it was",
-        )
 
 
 @dataclass
@@ -107,7 +95,7 @@ def prepare(
         before = manifest["settings"]
         if not isinstance(tokenizer, TokenizerConfig):  # given ones count by what they are, not by how they came to be
             before = {**before, "tokenizer": manifest["tokenizer_fingerprints"]}
-        changed = _changed(before, settings)
+        changed = changes(before, settings)
         if not changed:
             return open_prepared(folder)
         if on_change == "raise":
@@ -171,7 +159,7 @@ class _Survey:
 def _survey(sides: Sides, hold_out: int | None, keep: int, seed: int, progress: Progress | None) -> _Survey:
     hashes = {side: hashlib.sha256() for side in sides}
     notes: Counter[str] = Counter()
-    lowest = _Lowest(HOLD_OUT_LIMIT if hold_out is None else hold_out, seed)
+    lowest = LowestHashes(HOLD_OUT_LIMIT if hold_out is None else hold_out, seed)
     kept: list[tuple[str, ...]] = []
     every, rows = 1, 0
     for chunk in _chunks(read_rows(sides, notes)):
@@ -194,7 +182,7 @@ def _survey(sides: Sides, hold_out: int | None, keep: int, seed: int, progress: 
     return _Survey(prints, rows, notes, lowest.rows()[:hold_out], lines)
 
 
-class _Lowest:
+class LowestHashes:
     """The distinct rows whose texts hash lowest: a random draw that depends on nothing but the texts and the seed."""
 
     def __init__(self, number: int, seed: int) -> None:
@@ -385,21 +373,6 @@ def _tokenizer_settings(tokenizer: TokenizerConfig | dict[str, Tokenizer], lines
         chosen = {key: value for key, value in asdict(tokenizer).items() if key != "dropout"}  # not in the file
         return {**chosen, "lines": lines}
     return {side: one.fingerprint() for side, one in tokenizer.items()}
-
-
-def _changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What is no longer as it was, in words."""
-    spoken = {"version": "the format of prepared corpora", "tokenizer": "the tokeniser"}
-    changed = []
-    for key in now:
-        if now[key] == before.get(key):
-            continue
-        if key in ("text", "valid_text"):
-            old, new, which = before.get(key) or {}, now[key] or {}, "" if key == "text" else "validation "
-            changed += [f"the {which}{side} text" for side in {**old, **new} if old.get(side) != new.get(side)]
-        else:
-            changed.append(spoken.get(key, f"data.{key}"))
-    return changed
 
 
 def refuse_one_file_twice(sides: Sides) -> None:

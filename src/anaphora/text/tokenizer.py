@@ -1,8 +1,12 @@
 """Tokenisers: text to numbers and back, without losing a byte.
 
-Four kinds, one interface. `bpe` (Sennrich et al. 2016) and `unigram` (Kudo 2018) cut words into subwords over the 256
-bytes of UTF-8, so any text in any script has ids and nothing is ever unknown. `word` and `character` are the units of
-older systems; what they have not seen they spell in bytes, or, with `fallback: unk`, replace by one unknown token.
+Five kinds, one interface. `bpe` (Sennrich et al. 2016) and `unigram` (Kudo 2018) cut words into subwords over the 256
+bytes of UTF-8, so any text in any script has ids and nothing is ever unknown; `byte` leaves it at the bytes. `word` and
+`character` are the units of older systems; what they have not seen they spell in bytes, or, with `fallback: unk`,
+replace by one unknown token.
+
+One choice loses something, and is there because counting models are compared by it: words with `split: blanks` are what
+stands between runs of ASCII white space, as in KenLM, SRILM and gensim, and which white space it was is not kept.
 
 The file is a standard `tokenizer.json` of the `tokenizers` library. The four special tokens have the same ids in every
 tokeniser, and names that text can never form: U+27E8 is outside the byte-level alphabet, and a whole "⟨s⟩" is no single
@@ -24,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as RustTokenizer
 
@@ -33,6 +38,7 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIALS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩", "⟨unk⟩")  # by id
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))  # how `word` and `character` spell what they do not know
 SMALLEST = len(SPECIALS) + 256
+LONGEST_LESSON = 10_000  # characters: from a longer line a tokeniser learns nothing, and it takes minutes
 
 # A word with its space in front (so that it is the same type everywhere), one punctuation mark with its space in front,
 # or white space. An apostrophe between letters belongs to the word: "don't", "l’eau".
@@ -40,28 +46,54 @@ PUNCTUATION_SPLIT = (
     r" ?[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]|\s+(?!\S)|\s+"  # (?!\S): leave one space
 )
 WHITESPACE_SPLIT = r" [^ ]*"  # whatever stands between two spaces: the right one for text tokenised beforehand
+BLANKS = " \t\n\v\f\r"  # ASCII's white space: what parts words with `split: blanks`, and all that a blank line has
+TO_SPACES = str.maketrans(dict.fromkeys(BLANKS, " "))
+PATTERNS = {"punctuation": PUNCTUATION_SPLIT, "whitespace": WHITESPACE_SPLIT, "blanks": WHITESPACE_SPLIT}
 
 
 @dataclass(kw_only=True)
 class TokenizerConfig:
     """How text becomes tokens (section `tokenizer`)."""
 
-    kind: Literal["bpe", "unigram", "word", "character"] = "bpe"
-    """Subwords by merging frequent pairs (bpe) or by a unigram language model (unigram), whole words, or characters."""
+    kind: Literal["bpe", "unigram", "word", "character", "byte"] = "bpe"
+    """Subwords by merging frequent pairs (bpe) or by a unigram language model (unigram), whole words, characters, or
+    the bytes of UTF-8."""
     vocabulary: int | None = None
-    """How many tokens, special ones and bytes included; nothing: sized to the corpus."""
+    """How many tokens, special ones and bytes included; nothing: sized to the corpus (split: blanks: all its words)."""
     shared: bool = True
     """One vocabulary for source and target, or one for each."""
     dropout: float = 0.0
     """Subword dropout while training: the chance to skip a merge (bpe) or to sample a word's segmentation (unigram)."""
     fallback: Literal["bytes", "unk"] = "bytes"
     """What words and characters outside the vocabulary become: their bytes (nothing is lost), or one unknown token."""
-    split: Literal["punctuation", "whitespace"] = "punctuation"
-    """What a word is (kind: word): punctuation stands apart, or only spaces part words (for tokenised text)."""
+    split: Literal["punctuation", "whitespace", "blanks"] = "punctuation"
+    """What a word is (kind: word): punctuation stands apart; each space parts words (for tokenised text); or runs of
+    white space do and are not kept (blanks: what counting tools do)."""
     minimum_count: int = 1
     """Words and characters seen less often than this are left out; merges always need two."""
+    unknown: str = ""
+    """A word of the text that stands for an unknown one, such as <unk> (kind: word, fallback: unk); nothing: none does,
+    and a literal <unk> is a word like any other."""
+    words: str | None = None
+    """A file with the vocabulary, one word a line, <s> and </s> among them (kind: word, split: blanks); all other words
+    are unknown."""
 
     def __post_init__(self) -> None:
+        if self.kind == "word" and self.split == "blanks" and self.fallback != "unk":
+            raise ValueError(
+                "split is blanks and fallback bytes, which would keep white space; set tokenizer.fallback=unk"
+            )
+        for name in ("unknown", "words"):
+            if not getattr(self, name):
+                continue
+            if self.kind != "word" or self.fallback != "unk":
+                raise ValueError(f"{name} is for whole words; set tokenizer.kind=word tokenizer.fallback=unk")
+            if self.split != "blanks" and (name == "words" or self.split == "punctuation"):
+                raise ValueError(f"{name} is for words parted by white space; set tokenizer.split=blanks")
+        if self.unknown.split() not in ([], [self.unknown]):
+            raise ValueError(f"unknown is {self.unknown!r}; make it one word, such as <unk>")
+        if self.words and (self.vocabulary is not None or self.minimum_count > 1):
+            raise ValueError("words is the vocabulary already; leave out vocabulary and minimum_count")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; make it a probability, 0.1 for example")
         if self.vocabulary is not None and self.vocabulary < 1:
@@ -114,10 +146,40 @@ class Tokenizer:
                 pairs = len(texts)
             size = config.vocabulary or vocabulary_for(pairs or 0)
             return cls(_train_bpe(config, texts, size) if config.kind == "bpe" else _train_unigram(texts, size))
+        if config.kind == "byte":
+            return cls(_bytes_alone())
+        if config.words:
+            from anaphora.text.vocabulary_file import read_vocabulary
+
+            return cls.of_words(read_vocabulary(config.words), unknown=config.unknown)
         if config.kind == "word":
-            rust = _word_frame(config)
-            return cls(_with_units(rust, config, _count(rust.pre_tokenizer, texts, prefix=" ")))
+            rust = _word_frame(config.split, config.fallback, config.unknown)
+            if config.split == "blanks":
+                counts = Counter(
+                    f" {word}" for text in _some(texts) for word in text.translate(TO_SPACES).split(" ") if word
+                )
+            else:
+                counts = _count(rust.pre_tokenizer, texts, prefix=" ")
+            return cls(_with_units(rust, config, counts))
         return cls(_with_units(_character_frame(config), config, Counter(chain.from_iterable(_some(texts)))))
+
+    @classmethod
+    def of_words(cls, words: Sequence[str], *, unknown: str = "") -> Tokenizer:
+        """The tokeniser (split: blanks, fallback: unk) of a given vocabulary; the first word has the id 4.
+
+        A word of the text that equals `unknown` is unknown, like all others that are not given."""
+        rust = _word_frame("blanks", "unk", unknown)
+        vocabulary = {unit: id for id, unit in enumerate((*SPECIALS, *(f" {word}" for word in words)))}
+        if len(vocabulary) != len(SPECIALS) + len(words):
+            twice = next(word for word, count in Counter(words).items() if count > 1)
+            raise UserError(f"the word {twice!r} stands twice in the vocabulary", cure="leave one of them out")
+        if unknown and f" {unknown}" in vocabulary:
+            raise UserError(f"{unknown!r} stands for unknown words, but it is in the vocabulary", cure="leave it out")
+        odd = next((word for word in words if not word or any(blank in word for blank in BLANKS)), None)
+        if odd is not None:
+            raise UserError(f"the word {odd!r} of the vocabulary has white space in it or is empty", cure="mend it")
+        rust.model = models.WordLevel(vocab=vocabulary, unk_token=SPECIALS[UNK])
+        return cls(rust)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
@@ -190,14 +252,27 @@ class Tokenizer:
         parsed: dict[str, Any] = json.loads(self.rust.to_str())
         return parsed
 
-    @property
+    @cached_property
     def kind(self) -> str:
-        """bpe, unigram, word or character, read off the parts of the file."""
-        if self.document["model"]["type"] == "Unigram":
+        """bpe, unigram, word, character or byte, read off the parts of the file."""
+        if isinstance(self.rust.model, models.Unigram):
             return "unigram"
-        if self.document["normalizer"]:
+        if self.rust.normalizer is not None:
             return "word"
-        return "bpe" if self.document["pre_tokenizer"] else "character"
+        if self.rust.pre_tokenizer is None:
+            return "character"
+        return "bpe" if self.document["model"]["merges"] else "byte"
+
+    @property
+    def split(self) -> str | None:
+        """What parts words, read off the file: blanks, whitespace or punctuation; nothing for other kinds."""
+        if self.kind != "word":
+            return None
+        if isinstance(self.rust.normalizer, normalizers.Sequence):
+            return "blanks"
+        cut = self.rust.pre_tokenizer
+        pattern = {} if cut is None else json.loads(cut.__getstate__()).get("pattern", {}).get("Regex")
+        return "whitespace" if pattern == WHITESPACE_SPLIT else "punctuation"
 
     @cached_property
     def vocabulary_size(self) -> int:
@@ -218,7 +293,7 @@ class Tokenizer:
         name = self.token(id)
         if id < len(SPECIALS):
             return b""
-        if self.kind in ("bpe", "unigram"):
+        if self.kind in ("bpe", "unigram", "byte"):
             return bytes(self._byte_of[character] for character in name)
         return bytes([BYTE_TOKENS.index(name)]) if name in BYTE_TOKENS else name.encode()
 
@@ -237,6 +312,18 @@ class Tokenizer:
         encodings = self.rust.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
+    def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Many lines end to end, and where each begins: line i is ids[starts[i] : starts[i + 1]]."""
+        starts = np.zeros(len(texts) + 1, np.int64)
+        if self.kind == "byte":
+            spelled = [text.encode() for text in texts]
+            np.cumsum([len(text) for text in spelled], out=starts[1:])
+            table = np.array([self.rust.token_to_id(character) for character in bytes_to_unicode()], np.uint32)
+            return table[np.frombuffer(b"".join(spelled), np.uint8)], starts
+        found = self.encode_batch(texts)
+        np.cumsum([len(ids) for ids in found], out=starts[1:])
+        return np.fromiter(chain.from_iterable(found), np.uint32, int(starts[-1])), starts
+
     def decode(self, ids: Iterable[int]) -> str:
         """Ids to text; special tokens are left out, and bytes that are no valid UTF-8 become U+FFFD."""
         text: str = self.rust.decode(self._spoken(ids), skip_special_tokens=False)
@@ -250,16 +337,24 @@ class Tokenizer:
 
     @cached_property
     def _says_unk(self) -> bool:
-        return self.kind in ("word", "character") and not self.document["model"].get("byte_fallback", False)
+        return self.kind in ("word", "character") and not getattr(self.rust.model, "byte_fallback", False)
 
 
-# -- the four kinds ----------------------------------------------------------------------------------------------------
+# -- the five kinds ----------------------------------------------------------------------------------------------------
 
 
 def _byte_level(model: models.Model) -> RustTokenizer:
     rust = RustTokenizer(model)
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     rust.decoder = decoders.ByteLevel()
+    return rust
+
+
+def _bytes_alone() -> RustTokenizer:
+    """Subwords without a merge; a line is one piece, since no word can be cut otherwise than its neighbours."""
+    vocabulary = {token: id for id, token in enumerate((*SPECIALS, *bytes_to_unicode()))}
+    rust = _byte_level(models.BPE(vocab=vocabulary, merges=[]))
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     return rust
 
 
@@ -292,12 +387,18 @@ def _train_unigram(texts: Iterable[str], size: int) -> RustTokenizer:
     return _byte_level(models.Unigram(vocab=[*((special, 0.0) for special in SPECIALS), *named], unk_id=UNK))
 
 
-def _word_frame(config: TokenizerConfig) -> RustTokenizer:
+def _word_frame(split: str, fallback: str, unknown: str) -> RustTokenizer:
+    """Cuts a line into words, each with a space in front: " dog" is the same word wherever it stands, and no word of a
+    text is a special token."""
     rust = RustTokenizer(models.WordLevel(vocab={}, unk_token=SPECIALS[UNK]))
-    pattern = PUNCTUATION_SPLIT if config.split == "punctuation" else WHITESPACE_SPLIT
     rust.normalizer = normalizers.Prepend(" ")
-    rust.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
-    spoken = [decoders.ByteFallback()] if config.fallback == "bytes" else [_speak_unk(" <unk>")]
+    if split == "blanks":
+        edges = normalizers.Replace(Regex(rf"\A[{BLANKS}]+|[{BLANKS}]+\z"), "")
+        rust.normalizer = normalizers.Sequence(
+            [edges, normalizers.Replace(Regex(f"[{BLANKS}]+"), " "), rust.normalizer]
+        )
+    rust.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERNS[split]), "isolated")
+    spoken = [decoders.ByteFallback()] if fallback == "bytes" else [_speak_unk(f" {unknown or '<unk>'}")]
     rust.decoder = decoders.Sequence([*spoken, decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     return rust
 
@@ -324,9 +425,19 @@ def _count(split: pre_tokenizers.PreTokenizer, texts: Iterable[str], prefix: str
 def _with_units(rust: RustTokenizer, config: TokenizerConfig, counts: Counter[str]) -> RustTokenizer:
     """Put the counted words or characters into the frame, most frequent first."""
     first = SPECIALS + (BYTE_TOKENS if config.fallback == "bytes" else ())
-    limit = 50_000 if config.vocabulary is None else config.vocabulary
-    known = sorted((-count, unit) for unit, count in counts.items() if count >= config.minimum_count)
-    vocabulary = {unit: id for id, unit in enumerate((*first, *(unit for _, unit in known[: limit - len(first)])))}
+    known = [unit for unit, count in counts.items() if count >= config.minimum_count]
+    if config.unknown:  # a word that is in no vocabulary is unknown
+        known = [unit for unit in known if unit != f" {config.unknown}"]
+    if (
+        config.kind == "word" and config.split == "blanks"
+    ):  # of words as frequent, the one that comes first; all of them
+        known.sort(key=counts.__getitem__, reverse=True)
+        limit = config.vocabulary
+    else:
+        known.sort(key=lambda unit: (-counts[unit], unit))
+        limit = 50_000 if config.vocabulary is None else config.vocabulary
+    room = None if limit is None else max(limit - len(first), 0)
+    vocabulary = {unit: id for id, unit in enumerate((*first, *known[:room]))}
     if config.fallback == "bytes":
         rust.model = models.BPE(vocab=vocabulary, merges=[], byte_fallback=True, ignore_merges=config.kind == "word")
     elif config.kind == "word":

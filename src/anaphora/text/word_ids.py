@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK
+from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 U32 = NDArray[np.uint32]
 EMPTY = np.uint32(0xFFFFFFFF)
@@ -41,6 +41,7 @@ def _hash(text: NDArray[np.uint8], begin: int, end: int) -> np.uint64:
 def _scan(
     text: NDArray[np.uint8],
     at: int,
+    begun: bool,
     framed: bool,
     grow: bool,
     slots: U32,
@@ -50,63 +51,64 @@ def _scan(
     ids: U32,
     words: int,
     out: U32,
-) -> tuple[int, int, int]:
-    """Ids of the words of text[at:], whole lines, into `out`, ⟨/s⟩ after each line and, if `framed`, ⟨s⟩ before it.
+) -> tuple[int, bool, int, int]:
+    """Ids of the words of text[at:] into `out`, ⟨/s⟩ after each line and, if `framed`, ⟨s⟩ before it.
 
     Word w is pool[ends[w] : ends[w + 1]] and has the id ids[w]; w stands in `slots`, at the word's hash or behind.
-    Returns where it stopped (before a line for which the tables may be too small), how many words there are now, and
-    how many ids were found.
+    Returns where it stopped (before a new word for which the tables are too small), whether that is inside a line, how
+    many words there are now, and how many ids were found.
     """
     mask = np.uint64(len(slots) - 1)
     found = 0
     size = len(text)
     while at < size:
-        end = at
-        while end < size and text[end] != NEWLINE:
-            end += 1
-        new = (end - at + 1) // 2  # words that the line has at the most
-        if grow and (2 * (words + new) > len(slots) or words + new > len(ids) or ends[words] + end - at > len(pool)):
-            break
-        if framed:
-            out[found] = BOS
+        if not begun:
+            begun = True
+            if framed:
+                out[found] = BOS
+                found += 1
+        while at < size and text[at] != NEWLINE and (text[at] == SPACE or TAB <= text[at] <= RETURN):
+            at += 1
+        if at == size or text[at] == NEWLINE:
+            out[found] = EOS
             found += 1
-        while at < end:
-            while at < end and (text[at] == SPACE or TAB <= text[at] <= RETURN):
-                at += 1
-            begin = at
-            while at < end and not (text[at] == SPACE or TAB <= text[at] <= RETURN):
-                at += 1
-            if begin == at:
-                break
-            wanted = _hash(text, begin, at)
-            slot = wanted & mask
-            word = EMPTY
-            while slots[slot] != EMPTY:
-                other = slots[slot]
-                if hashes[other] == wanted and ends[other + 1] - ends[other] == at - begin:
-                    same = True
-                    for place in range(at - begin):
-                        if pool[ends[other] + place] != text[begin + place]:
-                            same = False
-                            break
-                    if same:
-                        word = other
+            at += 1
+            begun = False
+            continue
+        begin = at
+        while at < size and not (text[at] == SPACE or TAB <= text[at] <= RETURN):
+            at += 1
+        wanted = _hash(text, begin, at)
+        slot = wanted & mask
+        word = EMPTY
+        while slots[slot] != EMPTY:
+            other = slots[slot]
+            if hashes[other] == wanted and ends[other + 1] - ends[other] == at - begin:
+                same = True
+                for place in range(at - begin):
+                    if pool[ends[other] + place] != text[begin + place]:
+                        same = False
                         break
-                slot = (slot + np.uint64(1)) & mask
-            if word == EMPTY and grow:
-                word = np.uint32(words)
-                slots[slot] = word
-                hashes[word] = wanted
-                pool[ends[words] : ends[words] + at - begin] = text[begin:at]
-                ends[words + 1] = ends[words] + at - begin
-                ids[word] = len(SPECIALS) + words
-                words += 1
-            out[found] = UNK if word == EMPTY else ids[word]
-            found += 1
+                if same:
+                    word = other
+                    break
+            slot = (slot + np.uint64(1)) & mask
+        if word == EMPTY and grow:
+            if words + 1 > len(ids) or ends[words] + at - begin > len(pool):
+                return begin, begun, words, found
+            word = np.uint32(words)
+            slots[slot] = word
+            hashes[word] = wanted
+            pool[ends[words] : ends[words] + at - begin] = text[begin:at]
+            ends[words + 1] = ends[words] + at - begin
+            ids[word] = len(SPECIALS) + words
+            words += 1
+        out[found] = UNK if word == EMPTY else ids[word]
+        found += 1
+    if begun:  # the text ends without a newline
         out[found] = EOS
         found += 1
-        at = end + 1
-    return at, words, found
+    return size, False, words, found
 
 
 @njit(cache=True, nogil=True)
@@ -141,6 +143,14 @@ class WordIds:
                 raise UserError(f"the word {odd!r} of the vocabulary has white space in it or is empty")
             self._ids[: self.words] = np.fromiter(known.values(), np.uint32, len(known))
 
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> WordIds:
+        """The same ids as a tokeniser (kind: word, split: blanks) gives, quickly."""
+        if tokenizer.split != "blanks":
+            raise ValueError(f"a tokeniser whose words are parted by {tokenizer.split} cannot be looked up in bytes")
+        known = tokenizer.rust.get_vocab()
+        return cls({word[1:]: id for word, id in known.items() if id >= len(SPECIALS)})
+
     def vocabulary(self) -> list[str]:
         """The words in the order of their numbers; the first has the id 4 unless ids were given."""
         whole = self._pool[: self._ends[self.words]].tobytes()
@@ -149,6 +159,23 @@ class WordIds:
             return [whole[begin:end].decode() for begin, end in pairwise(ends)]
         except UnicodeDecodeError as error:
             raise UserError(f"the word {error.object!r} is no UTF-8", cure="convert the text to UTF-8") from None
+
+    def number(self, word: str) -> int | None:
+        """Which number a word has, if it is known."""
+        (id, *_) = self._scan(np.frombuffer(word.encode(), np.uint8), framed=False, grow=False).tolist()
+        return None if id == UNK else id - len(SPECIALS)
+
+    def spelled(self, numbers: NDArray[np.int64]) -> Iterator[str]:
+        """Words by their numbers, one after the other."""
+        whole = self._pool[: self._ends[self.words]].tobytes()
+        for some in np.array_split(numbers, len(numbers) // 65_536 + 1):  # a list of all would take much memory
+            for begin, end in zip(self._ends[some].tolist(), self._ends[some + 1].tolist()):
+                yield whole[begin:end].decode()
+
+    def give_ids(self, ids: U32) -> None:
+        """The id of each word, in the order of their numbers; from now on the vocabulary is complete."""
+        self._ids[: self.words] = ids
+        self.complete = True
 
     def ids(self, text: bytes, *, framed: bool = True) -> U32:
         """Each line as ⟨s⟩ w … ⟨/s⟩, or w … ⟨/s⟩ if not `framed`. Words that a complete vocabulary lacks are ⟨unk⟩."""
@@ -177,11 +204,12 @@ class WordIds:
 
     def _scan(self, text: NDArray[np.uint8], *, framed: bool, grow: bool) -> U32:
         out = np.empty(2 * len(text) + 2, np.uint32)  # an empty line of one byte has two
-        at = total = 0
+        at, begun, total = 0, False, 0
         while at < len(text):
-            at, self.words, found = _scan(
+            at, begun, self.words, found = _scan(
                 text,
                 at,
+                begun,
                 framed,
                 grow,
                 self._slots,
@@ -194,7 +222,8 @@ class WordIds:
             )
             total += found
             if at < len(text):
-                self._make_room(words=2 * len(self._ids), letters=2 * len(self._pool))
+                full = self.words == len(self._ids)
+                self._make_room(words=len(self._ids) * (1 + full), letters=len(self._pool) * (2 - full))
         return out[:total].copy()
 
     def _make_room(self, *, words: int, letters: int) -> None:

@@ -78,13 +78,14 @@ def _card(
         )
         if name in scores
     ]
+    model = config.translator
     start = f" It started from `{config.start_from}`." if config.start_from else ""
     lines = [
         f"# {folder.resolve().name}",
         "",
         f"A translator made with Anaphora {__version__}: recipe `{config.recipe}`, {short(parameters)} parameters "
-        f"({config.model.kind}, {config.model.dim} wide, {config.model.layers} + "
-        f"{config.model.decoder_layers or config.model.layers} layers), {config.tokenizer.kind} tokens.{start}",
+        f"({model.kind}, {model.dim} wide, {model.layers} + {model.decoder_layers or model.layers} layers), "
+        f"{config.tokenizer.kind} tokens.{start}",
         "",
         "## Learned from",
         f"{trained['pairs']:,} pairs of `{' '.join(trained['source'])}` and `{' '.join(trained['target'])}` "

@@ -31,16 +31,9 @@ from anaphora.training.graphs import GraphedLearning, graphs_pay
 from anaphora.training.memory import try_largest
 from anaphora.training.objective import Forward, Objective
 from anaphora.training.optimiser import build_optimiser, learning_rate
+from anaphora.training.request import Interrupted
 from anaphora.training.settings import TrainingConfig
 from anaphora.training.validation import Validation, better
-
-
-class Interrupted(Exception):
-    """Ctrl-C or SIGTERM; everything up to this moment is saved."""
-
-    def __init__(self, step: int | None = None) -> None:
-        self.step = step
-        super().__init__("interrupted")
 
 
 @dataclass

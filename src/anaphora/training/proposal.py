@@ -174,9 +174,9 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     sizes = list(dict.fromkeys(t.vocabulary_size for t in run.tokenizers))
     return Proposal(
         recipe=config.recipe,
-        dim=config.model.dim,
-        layers=config.model.layers,
-        decoder_layers=config.model.decoder_layers or config.model.layers,
+        dim=config.translator.dim,
+        layers=config.translator.layers,
+        decoder_layers=config.translator.decoder_layers or config.translator.layers,
         parameters=run.model.parameter_count(),
         vocabulary=sizes,
         batch_tokens=config.training.batch_tokens,

@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.config import build, convert, merge, read_yaml, shown, to_mapping
-from anaphora.decoding.search import DecodingConfig
+from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError, nearest
+from anaphora.models import LANGUAGE_MODELS
 from anaphora.models import settings as model_settings
-from anaphora.models.transformer import TransformerConfig
-from anaphora.text.corpus import DataConfig
+from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.training.settings import LIMITS, TrainingConfig
+
+if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
+    from anaphora.models import ModelConfig
+    from anaphora.models.transformer import TransformerConfig
 
 SECTIONS = ("data", "tokenizer", "model", "training", "decoding")
 
@@ -34,13 +38,25 @@ class RunConfig:
     start_from: str | None
     data: DataConfig
     tokenizer: TokenizerConfig
-    model: TransformerConfig
+    model: ModelConfig
     training: TrainingConfig
     decoding: DecodingConfig
 
     def document(self) -> dict[str, Any]:
+        """What config.yaml holds: every setting that means something for this kind of model."""
         sections = {section: to_mapping(getattr(self, section)) for section in SECTIONS}
-        return {"run": {"recipe": self.recipe, "start_from": self.start_from}, **sections}
+        known = {section: meaningful(self.model.kind, section, content) for section, content in sections.items()}
+        return {"run": {"recipe": self.recipe, "start_from": self.start_from}, **known}
+
+    @property
+    def translator(self) -> TransformerConfig:
+        """The model's settings, where it must be a translator."""
+        if self.model.kind in LANGUAGE_MODELS:
+            raise UserError(
+                f"{self.model.kind} is a language model, and this needs a translator",
+                cure="score, evaluate and generate take language models",
+            )
+        return cast("TransformerConfig", self.model)
 
     @classmethod
     def read(cls, document: Mapping[str, Any], *, file: str | None = None) -> RunConfig:
@@ -62,6 +78,32 @@ class RunConfig:
             training=build(TrainingConfig, document.get("training") or {}, section="training", file=file),
             decoding=build(DecodingConfig, document.get("decoding") or {}, section="decoding", file=file),
         )
+
+
+COUNTED: dict[str, tuple[str, ...]] = {
+    "data": ("text", "valid_text", "boundaries", "blank_lines", "hold_out", "tokenizer_lines", "seed"),
+    "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
+    "training": ("max_memory",),
+}
+"""Settings that mean something for models that are counted: nothing is learned, so there are no steps and no rates."""
+FOR_TEXT_ONLY = {"data": ("text", "valid_text", "boundaries", "blank_lines"), "training": ("max_memory",)}
+"""Settings that mean nothing for a translator."""
+
+
+def meaningful(kind: str, section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a section that mean something for a kind of model."""
+    if kind in LANGUAGE_MODELS:
+        return {key: value for key, value in settings.items() if key in COUNTED.get(section, settings)}
+    return {key: value for key, value in settings.items() if key not in FOR_TEXT_ONLY.get(section, ())}
+
+
+def refuse_meaningless(kind: str, said: Document) -> None:
+    """A setting that would change nothing is named, not ignored."""
+    for section, settings in said.items():
+        for key in settings.keys() - meaningful(kind, section, settings).keys():
+            known = [f"{section}.{name}" for name in COUNTED.get(section, ())]
+            cure = f"of that section it has {', '.join(known)}" if kind in LANGUAGE_MODELS else "leave it out"
+            raise UserError(f"{section}.{key} means nothing for a model of kind {kind}", cure=cure)
 
 
 def recipe_folder() -> Path:
@@ -149,7 +191,8 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
 
 
 def has_dropout(config: RunConfig) -> bool:
-    return any((config.model.dropout, config.model.attention_dropout, config.model.activation_dropout))
+    model = config.translator
+    return any((model.dropout, model.attention_dropout, model.activation_dropout))
 
 
 def complete(
@@ -158,6 +201,8 @@ def complete(
     """The full settings of a run over that many pairs; `own` is what the user said, `start` the settings of the model
     that the run starts from."""
     chosen = load_recipe(recipe)
+    if merge(chosen, own).get("model", {}).get("kind") in LANGUAGE_MODELS:  # what is counted has no size to choose
+        return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **merge(chosen, own)})
     sized = sized_to(pairs, chosen)
     if start is not None:  # fine-tuning: the model is what it is, and learns on gently
         chosen = inherit(chosen, start)
@@ -180,7 +225,7 @@ def complete(
             "training.consistency compares two draws of dropout, but there is no dropout",
             cure="set model.dropout=0.3, say, or training.consistency=0",
         )
-    if config.training.guided_alignment and config.model.normaliser == "none":
+    if config.training.guided_alignment and config.translator.normaliser == "none":
         raise UserError(
             "training.guided_alignment teaches shares of attention, and with model.normaliser=none there are none",
             cure="set training.guided_alignment=0, or model.normaliser=softmax",

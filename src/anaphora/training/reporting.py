@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.folder import LOGS, write_text
-from anaphora.training.checkpoint import Progress
-from anaphora.training.loop import Update
-from anaphora.training.validation import Validation
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from anaphora.training.checkpoint import Progress
+    from anaphora.training.loop import Update
+    from anaphora.training.validation import Validation
 
 
 def duration(seconds: float) -> str:

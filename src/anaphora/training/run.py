@@ -7,7 +7,6 @@ What comes before the model is in settling.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +14,15 @@ import torch
 
 from anaphora.config import merge
 from anaphora.device import choose_device, describe_device, peak_flops
-from anaphora.errors import CURES, UserError, first_line, refused_by_system
+from anaphora.errors import UserError
 from anaphora.folder import (
     CONFIG,
     DATA,
     WEIGHTS,
     RunLock,
-    discard_empty,
-    is_run,
     publish,
     read_config,
     read_metrics,
-    sweep,
     weights_file,
 )
 from anaphora.models import build
@@ -40,11 +36,12 @@ from anaphora.training.card import write_card
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
 from anaphora.training.graphs import MULTIPLE, graphs_pay
 from anaphora.training.loop import Trainer
-from anaphora.training.memory import is_out_of_memory
 from anaphora.training.objective import Objective, TranslationObjective
 from anaphora.training.recipes import RunConfig, load_recipe
 from anaphora.training.reporting import RunReporter, describe, short
-from anaphora.training.settling import Request, settle
+from anaphora.training.request import Outcome, Request
+from anaphora.training.session import check_folder, working_in
+from anaphora.training.settling import settle
 from anaphora.training.validation import Validator, better
 
 if TYPE_CHECKING:
@@ -53,73 +50,17 @@ if TYPE_CHECKING:
     from anaphora.training.guided import Guide
 
 
-@dataclass
-class Outcome:
-    """How a run ended."""
-
-    folder: Path
-    reason: str
-    steps: int
-    tokens: int
-    seconds: float
-    flops: float
-    parameters: int
-    weights: str
-    validation: dict[str, Any] = field(default_factory=dict)
-
-
 def train(request: Request, console: Console | None = None) -> Outcome:
     """Make, continue or finish the run that `request` describes."""
-    folder = request.run
     device = choose_device(request.device)
-    try:
-        there = folder.exists()
-    except OSError as error:
-        raise refused_by_system(error, "cannot be made", file=folder) from None
-    if there and not folder.is_dir():
-        raise UserError("is a file, not a folder", file=folder, cure="choose another name for the run")
-    if folder.is_dir() and any(folder.iterdir()) and not is_run(folder):
-        raise UserError(
-            "exists and is no run of Anaphora", file=folder, cure="choose a new folder; nothing was touched"
-        )
+    check_folder(request.run)
     RunConfig.read(merge(load_recipe(request.recipe), request.own))  # a misspelt name is found before any work
-    fresh = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise refused_by_system(error, "cannot be made", file=folder) from None
-    reporter = RunReporter(folder, console, peak_flops=peak_flops(device))
-    try:
-        with RunLock(folder) as lock:
-            sweep(folder)
-            if lock.abandoned is not None:
-                killed = lock.abandoned["process"]
-                reporter.message(f"the last process here ({killed}) was killed; going on from what it saved")
-            config, prepared = settle(request, reporter)
-            reporter.finish()
-            return Run(folder, config, prepared, reporter, device).complete()
-    except UserError:
-        if fresh:
-            discard_empty(folder)
-        raise
-    except OSError as error:  # a log that a full disk refuses, say; what is written atomically has spoken already
-        if fresh:
-            discard_empty(folder)
-        if error.errno not in CURES:
-            raise
-        raise refused_by_system(error, "cannot be written", file=error.filename or folder) from None
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        if fresh:
-            discard_empty(folder)
-        raise UserError(
-            f"memory ran out ({first_line(error)})",
-            file=folder,
-            cure="take a smaller model (--recipe tiny), smaller training.batch_tokens or decoding.batch_tokens",
-        ) from None
-    finally:
+    smaller = "take a smaller model (--recipe tiny), smaller training.batch_tokens or decoding.batch_tokens"
+    reporter = RunReporter(request.run, console, peak_flops=peak_flops(device))
+    with working_in(request.run, reporter, smaller=smaller):
+        config, prepared = settle(request, reporter)
         reporter.finish()
+        return Run(request.run, config, prepared, reporter, device).complete()
 
 
 class Run:
@@ -140,7 +81,7 @@ class Run:
 
     def new_model(self) -> Translator:
         source, target = self.tokenizers
-        model = build(self.config.model, source.vocabulary_size, target.vocabulary_size)
+        model = build(self.config.translator, source.vocabulary_size, target.vocabulary_size)
         newest = Checkpoints(self.folder, keep=1, every=1).newest()
         if self.config.start_from is not None and newest is None:
             file = weights_file(Path(self.config.start_from))
@@ -214,7 +155,7 @@ class Run:
             samplers=samplers,
             dropout=config.tokenizer.dropout,
             multiple=MULTIPLE if graphs_pay(config.training, self.device) else 1,
-            max_length=config.model.max_length,
+            max_length=config.translator.max_length,
         )
 
     def publish(self, checkpoint: Path, progress: Progress) -> None:
@@ -306,7 +247,7 @@ class Run:
             say(f"warning: {', '.join(odd)}")
         size = "joint" if self.tokenizers[0] is self.tokenizers[1] else "source/target"
         vocabulary = "/".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(self.tokenizers))
-        model = config.model
+        model = config.translator
         say(
             f"model: {config.recipe}, {model.dim} wide, {model.layers}+{model.decoder_layers or model.layers} layers, "
             f"{short(self.model.parameter_count())} parameters, {size} vocabulary {vocabulary} "

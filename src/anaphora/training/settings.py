@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,6 +79,9 @@ class TrainingConfig:
     """Validation sentences shown at each checkpoint."""
     log_every: int = 50
     """Updates between two lines of the log."""
+    max_memory: str | None = None
+    """Memory that a counting run may take, "500MB" or "2GB"; what does not fit is counted on disk (nothing: all that is
+    needed)."""
 
     def __post_init__(self) -> None:
         least = {"batch_tokens": 1, "accumulate": 1, "warmup_steps": 0, "checkpoint_every": 1, "keep": 1, "average": 1}
@@ -95,8 +99,18 @@ class TrainingConfig:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
         if self.learning_rate <= 0:
             raise ValueError(f"learning_rate must be above 0, not {self.learning_rate}")
+        self.memory_limit()
         if self.average > self.keep:
             raise ValueError(f"average ({self.average}) needs that many kept checkpoints; set training.keep as high")
+
+    def memory_limit(self) -> int | None:
+        """`max_memory` in bytes."""
+        if self.max_memory is None:
+            return None
+        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT])?i?B?", self.max_memory.strip(), re.IGNORECASE)
+        if found is None or not float(found[1]):
+            raise ValueError(f"max_memory is {self.max_memory!r}; write 500MB or 2GB, say")
+        return int(float(found[1]) * 1000 ** " kmgt".index((found[2] or " ").lower()))
 
 
 LIMITS = ("max_steps", "epochs", "max_tokens", "max_minutes", "patience")

@@ -7,7 +7,6 @@ named and refused unless forced.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +22,8 @@ from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Checkpoints
 from anaphora.training.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
 from anaphora.training.reporting import RunReporter
+from anaphora.training.request import PAIRS, Request
 from anaphora.training.settings import LIMITS, REPORTING
-
-
-@dataclass
-class Request:
-    """What the user asks for: the arguments of `anaphora train`."""
-
-    run: Path
-    own: Document
-    """Settings said by the user, files included, by section."""
-    recipe: str = "transformer"
-    start_from: Path | None = None
-    device: str = "auto"
-    force: bool = False
 
 
 def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
@@ -131,10 +118,10 @@ def longest(config: RunConfig) -> int:
     """The most tokens of a sentence to learn from: with its marks, and grown by subword dropout, the model must hold
     it."""
     growth = GROWTH if config.tokenizer.dropout else 1.0
-    return min(config.data.max_length, int((config.model.max_length - 2) / growth))
+    return min(config.data.max_length, int((config.translator.max_length - 2) / growth))
 
 
-FILES = ("source", "target", "valid_source", "valid_target")
+FILES = (*PAIRS, "text", "valid_text")
 """Settings that name files: what counts is their content, and `prepare` looks at that."""
 
 
@@ -185,6 +172,6 @@ def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
 def load_start(folder: Path, config: RunConfig) -> Translator:
     """The model of a folder that a run is to start from."""
     tokenizers, file = load_tokenizers(folder), weights_file(folder)
-    model = build(config.model, *(tokenizers[side].vocabulary_size for side in ("source", "target")))
+    model = build(config.translator, *(tokenizers[side].vocabulary_size for side in ("source", "target")))
     load_weights(model, read_weights(file), file=file)
     return model

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from anaphora.decoding.search import DecodingConfig
+from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.translate import translate_lines
 from anaphora.evaluation.translation import bleu, chrf
 from anaphora.models.contracts import Translator

@@ -184,7 +184,7 @@ WRONG = {
     "cut in 2-grams": (LITTLE[: LITTLE.index("\n-0.3\t")], 16, "ends after 2 of 3 2-grams, it is cut short"),
     "cut between": (LITTLE[: LITTLE.index("\n\\3-grams")], 17, "ends before its 3-grams, it is cut short"),
     "cut at the end": (LITTLE[: LITTLE.index("\n\\end")], 20, r"ends without its \\end\\, it is cut short"),
-    "cut in a line": (LITTLE[: LITTLE.index(" a b\n")], 20, "no 3-gram"),
+    "cut in a line": (LITTLE[: LITTLE.index(" a b\n")], 20, "ends in the middle of this line, it is cut short"),
     "not the end": (LITTLE.replace("\\end\\", "\\4-grams:"), 22, r"should be \\end\\, not '"),
     "another section": (LITTLE.replace("\\2-grams:", "\\3-grams:"), 14, r"should be \\2-grams:, not '"),
     "a header line": (LITTLE.replace("ngram 2=3", "ngram two=3"), 4, "a line like `ngram 1=1000`, not 'ngram two"),

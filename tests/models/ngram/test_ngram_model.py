@@ -8,7 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anaphora.errors import UserError
 from anaphora.kernels.ngrams import NOWHERE, walk
+from anaphora.models.contracts import DecoderState
 from anaphora.models.ngram.model import NgramConfig, NgramModel
 from anaphora.text.tokenizer import BOS, EOS
 from ngram_texts import fitted, sentences
@@ -94,19 +96,34 @@ class TestContract:
         assert np.array_equal(a[:2], b[:2])
 
     def test_rows_of_a_state_are_reordered_and_selected(self, model: NgramModel) -> None:
-        _, state = model.step(None, model.start(3))
-        before, state = model.step(torch.tensor([4, 5, 6]), state)
+        def stood() -> tuple[torch.Tensor, DecoderState]:
+            return model.step(torch.tensor([4, 5, 6]), model.step(torch.tensor([BOS] * 3), model.start(3))[1])
+
+        before, state = stood()
         ahead, _ = model.step(torch.tensor([5, 5, 5]), state.reorder(torch.tensor([2, 0, 0])))
-        single, _ = model.step(torch.tensor([5]), state.select(torch.tensor([0])))
+        single, _ = model.step(torch.tensor([5]), stood()[1].select(torch.tensor([0])))
         assert before.shape == (3, VOCABULARY)
         assert torch.equal(ahead[1], single[0])
         assert torch.equal(ahead[1], ahead[2])
 
-    def test_a_step_leaves_the_state_that_it_was_given(self, model: NgramModel) -> None:
-        state = model.start(2)
-        first, _ = model.step(torch.tensor([4, 5]), state)
-        again, _ = model.step(torch.tensor([4, 5]), state)
-        assert torch.equal(first, again)
+    def test_many_rows_are_said_by_two_threads(self, model: NgramModel, monkeypatch: pytest.MonkeyPatch) -> None:
+        tokens = torch.tensor([4, 5, 6, 7, 8])
+        alone, _ = model.step(tokens, model.start(5))
+        monkeypatch.setattr("anaphora.models.ngram.model.SHARED", 1)
+        assert torch.equal(model.step(tokens, model.start(5))[0], alone)
+
+
+def test_a_token_that_does_not_exist_is_refused() -> None:
+    model = fitted([[4, 5]], 6, order=2)
+    with pytest.raises(UserError, match="there is no token 6: the model has 6"):
+        model.score_flat(np.array([4, 6]), np.array([0, 2]))
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_the_state_after_the_beginning(order: int) -> None:
+    model = fitted([[4, 5], [4, 5]], 6, order=order)
+    _, state = model.step(torch.tensor([BOS]), model.start(1))
+    assert (state.past["context"].item(), state.past["length"].item()) == model._begin()
 
 
 def test_sizes_and_the_beginning() -> None:

@@ -54,7 +54,7 @@ def test_steps_are_the_score_and_sum_to_one(
     model = fitted(texts, VOCABULARY, **config)
     for text, found in zip(asked + texts, scores(model, asked + texts)):
         state = model.start(1)
-        last = None
+        last = torch.tensor([BOS])
         for token, score in zip([*text, EOS], found):
             logs, state = model.step(last, state)
             assert logs[0, token].item() == score
@@ -71,7 +71,7 @@ def test_steps_are_the_score_and_sum_to_one(
 def test_maximum_likelihood_sums_to_one_where_something_was_seen(texts: list[list[int]], order: int) -> None:
     model = fitted(texts, VOCABULARY, order=order, smoothing="maximum-likelihood")
     for text in texts:
-        state, last = model.start(1), None
+        state, last = model.start(1), torch.tensor([BOS])
         for token in [*text, EOS]:
             logs, state = model.step(last, state)
             assert logs.exp().sum().item() == pytest.approx(1, abs=1e-5)
@@ -87,7 +87,7 @@ def test_only_what_sums_to_one_says_so() -> None:
         "maximum-likelihood",
     }
     model = fitted(texts, 6, order=2, smoothing="stupid-backoff")
-    logs, _ = model.step(None, model.start(1))
+    logs, _ = model.step(torch.tensor([BOS]), model.start(1))
     assert logs.exp().sum().item() > 1.1
 
 
@@ -179,7 +179,7 @@ class TestPruning:
         """Nothing but words is left: a unigram model that still knows a context was before."""
         assert self.sizes([0, 100]) == [8, 0, 0]
         model = fitted(self.texts, 8, order=3, prune=[0, 100])
-        logs, _ = model.step(None, model.start(1))
+        logs, _ = model.step(torch.tensor([BOS]), model.start(1))
         assert logs.exp().sum().item() == pytest.approx(1, abs=1e-6)
 
     @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ SMOOTHINGS = ["kneser-ney", "stupid-backoff", "add-k", "maximum-likelihood"]
 
 
 def after(model: NgramModel, prefix: list[int]) -> np.ndarray:
-    logs, state = model.step(None, model.start(1))
+    logs, state = model.step(torch.tensor([BOS]), model.start(1))
     for token in prefix:
         logs, state = model.step(torch.tensor([token]), state)
     return logs[0].numpy()
@@ -42,13 +44,16 @@ def test_reproduces_the_probability(
 ) -> None:
     model = fitted(texts, VOCABULARY, order=order, smoothing=smoothing, prune=prune[:order])
     logs = after(model, prefix)
-    found = why(model, prefix, top=VOCABULARY)
-    assert sorted(candidate.token for candidate in found.candidates) == list(range(EOS, VOCABULARY))
-    said = [candidate.log_probability for candidate in found.candidates]
+    likeliest = why(model, prefix, top=VOCABULARY).candidates
+    assert {candidate.token for candidate in likeliest} == set(np.flatnonzero(logs > -np.inf).tolist())
+    said = [candidate.log_probability for candidate in likeliest]
     assert said == sorted(said, reverse=True)
+    found = why(model, prefix, top=VOCABULARY, tokens=range(EOS, VOCABULARY))
+    assert sorted(candidate.token for candidate in found.candidates) == list(range(EOS, VOCABULARY))
     for candidate in found.candidates:
-        assert candidate.log_probability == logs[candidate.token]  # bit for bit
+        assert candidate.log_probability == logs[candidate.token] == candidate.scored  # bit for bit
         levels = candidate.levels
+        assert candidate.total == pytest.approx(candidate.probability, rel=1e-5, abs=1e-12)
         assert sum(level.part for level in levels) == pytest.approx(candidate.probability, rel=1e-5, abs=1e-9)
         assert levels[0].probability == pytest.approx(candidate.probability, rel=1e-5, abs=1e-9)
         for level, below in pairwise(levels):
@@ -120,14 +125,19 @@ def test_add_k_mixes_with_the_uniform_distribution() -> None:
     assert slept.probability == pytest.approx(1 / 10)
 
 
-def test_a_model_from_a_file(tmp_path: object) -> None:
-    path = f"{tmp_path}/model.arpa"
-    write_arpa(path, fitted(FIVE_WORDS, 9, order=3), [*SPECIALS, "the", "cat", "saw", "dog", "slept"])
-    model = read_arpa(path).model
-    logs = after(model, [THE, CAT])
-    for candidate in why(model, [THE, CAT], top=9).candidates:
-        assert candidate.log_probability == logs[candidate.token]
-        assert sum(level.part for level in candidate.levels) == pytest.approx(candidate.probability, rel=1e-5)
+@given(texts=sentences(), prefix=st.lists(st.integers(UNK, VOCABULARY - 1), max_size=5), order=st.integers(1, 4))
+def test_a_model_from_a_file(texts: list[list[int]], prefix: list[int], order: int) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.arpa"
+        words = [*SPECIALS, *(f"w{id}" for id in range(FIRST, VOCABULARY))]
+        write_arpa(path, fitted(texts, VOCABULARY, order=order), words)
+        model = read_arpa(path).model
+    logs = after(model, prefix)
+    found = why(model, prefix, top=0, tokens=range(EOS, VOCABULARY))
+    assert len(found.candidates) == VOCABULARY - EOS
+    for candidate in found.candidates:
+        assert candidate.log_probability == logs[candidate.token] == candidate.scored
+        assert candidate.total == pytest.approx(candidate.probability, rel=1e-5)
         assert candidate.levels[-1].seen
 
 

@@ -44,6 +44,12 @@ EXAMPLES: dict[str, Example] = {
     example.name: example
     for example in (
         Example(
+            "counting",
+            "the bigrams of five words, counted and normalised",
+            "lectures/0-counting.md",
+            _later("counting", "counting"),
+        ),
+        Example(
             "as-and-bs",
             'find the B in "A A B A": scores, softmax, weighted sum',
             "lectures/1-as-and-bs.md",

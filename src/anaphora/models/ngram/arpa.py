@@ -186,6 +186,7 @@ class _Reader:
         self.rest = b""
         self.place = 0  # in the block: where the next line begins
         self.number = 0  # of the lines before it
+        self.unended = False  # whether the last line of the file, now in the block, lacks its line end
         self.notes: list[str] = []
         # the trie, as far as it has been read
         self.limits: list[int] = []
@@ -193,6 +194,9 @@ class _Reader:
         self.log_probability = self.log_weight = np.zeros(0, np.float32)
 
     def refuse(self, what: str, *, line: int | None = None, cure: str = MADE) -> NoReturn:
+        at_the_end = self.unended and self.place == len(self.block) and line in (None, self.number)
+        if at_the_end and cure == MADE and "cut short" not in what:
+            what = "the file ends in the middle of this line, it is cut short"
         raise UserError(what, file=self.path, line=self.number if line is None else line, cure=cure)
 
     def fill(self) -> bool:
@@ -203,6 +207,7 @@ class _Reader:
                 return False
             ended, feed, begun = (self.rest + read).rpartition(b"\n")
             if not feed:
+                self.unended = not read
                 ended, begun = (begun, b"") if not read else (b"", begun)
                 if len(begun) > BLOCK:
                     self.refuse("this line is longer than any n-gram", line=self.number + 1)

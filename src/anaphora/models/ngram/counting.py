@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,11 +26,12 @@ from anaphora.kernels.ngram_counts import equal_parts, number_positions, positio
 from anaphora.kernels.ngrams import NOWHERE, U32
 from anaphora.models.ngram.blocks import BlockSmoother, Fitted
 from anaphora.models.ngram.columns import Column
-from anaphora.models.ngram.file import read_checksum
-from anaphora.models.ngram.model import NgramConfig
+from anaphora.models.ngram.file import read_checksum, read_trie
+from anaphora.models.ngram.model import NgramConfig, NgramModel
 from anaphora.models.ngram.smoothing import Grams
 from anaphora.models.ngram.spill import HeldWork, Say, Work, count_spilled, digest
 from anaphora.text.tokenizer import BOS, EOS
+from anaphora.text.word_ids import WordIds
 
 LONGEST = 0xFFFFFFFE
 """Tokens that a text may have: positions and counts are 32 bits wide."""
@@ -163,6 +166,15 @@ def resident() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def peak_resident() -> int:
+    """The most bytes of memory that this process ever had."""
+    try:  # what getrusage tells may be that of the process which started this one
+        found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+        return int(found[1]) * 1024 if found else resident()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 def give_back_what_is_freed() -> None:
     """Let every array of some size have pages of its own, that go back to the system when it is freed.
 
@@ -175,7 +187,9 @@ def give_back_what_is_freed() -> None:
 
 
 def rehearse() -> None:
-    """Count a text of one word out of core, so that all the code for it is compiled and loaded."""
+    """Number, count out of core and score a text of one word, so that all the code for it is compiled and loaded."""
+    from anaphora.models.ngram.limited import LimitedModel
+
     configs = NgramConfig(order=3), NgramConfig(order=3, smoothing="add-k")
     with TemporaryDirectory(prefix="anaphora-") as folder:
         tiny = Column(Path(folder) / "text")
@@ -184,18 +198,26 @@ def rehearse() -> None:
         for place, config in enumerate(configs):
             file, work = Path(folder) / f"trie-{place}", Path(folder) / f"work-{place}"
             fit_spilled(tiny, EOS + 2, config, file, work=work, room=SMALLEST_ROOM)
+            for model in (NgramModel(config, read_trie(file)), LimitedModel(config, read_trie(file), memory=0)):
+                model.score_flat_orders(np.array([EOS + 1, EOS], np.uint32), np.array([0, 2]))
+    WordIds().ids(b"a b")
+
+
+@cache
+def compile_elsewhere() -> None:
+    """Have another process compile all that counting runs and leave it in numba's cache: the compiler keeps memory."""
+    command = [sys.executable, "-c", "from anaphora.models.ngram.counting import rehearse; rehearse()"]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, check=False)
 
 
 def room_within(memory: int, words: int) -> int:
     """How many bytes arrays may take if the whole process is to stay within `memory`.
 
-    Code takes memory too once it is loaded, so a text of one word is counted first. Compiling it would take more, and
-    keep it: where that has to be done, another process does it and leaves the code in numba's cache.
+    Code takes memory too once it is loaded, so a text of one word is counted first.
     """
     give_back_what_is_freed()
-    command = [sys.executable, "-c", "from anaphora.models.ngram.counting import rehearse; rehearse()"]
-    paths = os.pathsep.join(path for path in sys.path if path)
-    subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, check=False)
+    compile_elsewhere()
     rehearse()
     room, least = int((memory - resident()) * SPARE), SMALLEST_ROOM + WORD_COST * words
     if room < least:

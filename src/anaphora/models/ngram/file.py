@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import mmap
 import os
 import re
 from pathlib import Path
@@ -141,6 +142,16 @@ def read_trie(file: Path, *, verify: bool = True) -> Trie:
     if not sizes or min(sizes) < 0 or {name: len(array) for name, array in found.items()} != array_lengths(sizes):
         raise UserError("cannot be read as an n-gram model (its arrays do not fit each other)", file=file, cure=CURE)
     return trie
+
+
+def let_go(trie: Trie) -> None:
+    """Give the pages of a mapped trie back to the system; what is needed again is read again."""
+    for array in trie:
+        base: Any = array
+        while base is not None and not isinstance(base, mmap.mmap):
+            base = getattr(base, "base", None)
+        if base is not None and hasattr(mmap, "MADV_DONTNEED"):
+            base.madvise(mmap.MADV_DONTNEED)
 
 
 def read_checksum(file: Path) -> str | None:

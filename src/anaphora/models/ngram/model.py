@@ -15,17 +15,23 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.kernels.ngrams import F32, NOWHERE, U32, Rule, Trie, distribution, walk
+from anaphora.errors import UserError
+from anaphora.kernels.ngrams import F32, NOWHERE, U32, Rule, Trie, advance, take_rows, walk_rows
 from anaphora.models.ngram.smoothing import Estimate, Grams, Smoothing, estimate, kept, log, predictable
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:  # imported where it is used: counting within a memory limit has no 200 MB for it
     from torch import Tensor
+
+    from anaphora.models.contracts import DecoderState, LanguageModel
+
+SHARED = 1 << 18
+"""Numbers that a step must have to say before two threads are quicker than one."""
 
 
 @dataclass(kw_only=True)
@@ -56,25 +62,13 @@ class NgramConfig:
             raise ValueError(f"backoff is {self.backoff}; make it above 0 and at most 1")
 
 
-@dataclass(frozen=True)
-class NgramState:
-    """Where each row stands: its context as a number of the trie, and how many words that context has."""
-
-    context: NDArray[np.int64]  # (R,)
-    length: NDArray[np.int64]  # (R,)
-
-    def reorder(self, rows: Tensor) -> NgramState:
-        """Row i goes on from what row rows[i] has said."""
-        index = rows.numpy()
-        return NgramState(self.context[index], self.length[index])
-
-    select = reorder
-
-
 class NgramModel:
     """A counting LanguageModel. Ids are those of its tokeniser; a row begins after ⟨s⟩."""
 
-    capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant"})
+    capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant", "explains"})
+    max_length: int | None = None
+    """Rows may be as long as they like."""
+    device: str = "cpu"
 
     def __init__(self, config: NgramConfig, trie: Trie) -> None:
         self.config = config
@@ -115,31 +109,72 @@ class NgramModel:
         """log P of each token after those before it: ids (B, T), lengths (B,) -> (B, T), 0 at padding."""
         import torch
 
-        out = torch.zeros(ids.shape, dtype=torch.float32)
-        rows = [row[:n] for row, n in zip(ids.numpy().astype(np.uint32), lengths.tolist())]
-        scores, _ = self.score_rows(rows)
-        for row, found in enumerate(scores):
-            out[row, : len(found)] = torch.from_numpy(found)
-        return out
+        inside = np.arange(ids.shape[1]) < lengths.numpy()[:, None]  # (B, T)
+        starts = np.zeros(len(ids) + 1, np.int64)
+        np.cumsum(inside.sum(1), out=starts[1:])
+        out = np.zeros(inside.shape, np.float32)
+        out[inside] = self.score_flat(ids.numpy()[inside].astype(np.uint32), starts)
+        return torch.from_numpy(out)
 
-    def start(self, rows: int, max_length: int = 0) -> NgramState:
-        """Rows that have said nothing: they stand after ⟨s⟩."""
-        context, length = self._begin()
-        return NgramState(np.full(rows, context), np.full(rows, length))
-
-    def step(self, ids: Tensor | None, state: NgramState) -> tuple[Tensor, NgramState]:
-        """Each row's last token (R,), None at the beginning -> log P of every next one (R, V), and the state."""
+    def start(self, rows: int, max_length: int = 0) -> DecoderState:
+        """Rows that have taken nothing, not even ⟨s⟩: they know no context."""
         import torch
 
-        context, length = state.context.copy(), state.length.copy()
-        out = np.empty((len(context), self.vocabulary), np.float32)
-        score, order = np.empty(1, np.float32), np.empty(1, np.uint8)
-        for row in range(len(context)):
-            if ids is not None:
-                token = np.array([int(ids[row])], np.uint32)
-                context[row], length[row] = walk(token, context[row], length[row], self.trie, self.rule, score, order)
-            distribution(context[row], length[row], self.trie, self.rule, out[row])
-        return torch.from_numpy(out), NgramState(context, length)
+        from anaphora.models.contracts import DecoderState
+
+        past = {
+            "position": torch.zeros(rows, dtype=torch.long),
+            "context": torch.full((rows,), int(NOWHERE)),  # a number of the trie
+            "length": torch.zeros(rows, dtype=torch.long),  # words that the context has, known or not
+        }
+        return DecoderState(beam=1, memory={}, past=past)
+
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Each row's last token (R,), at first ⟨s⟩ -> log P of every next one (R, V), and the state."""
+        import torch
+
+        ids = tokens.numpy()
+        context, length = state.past["context"].numpy(), state.past["length"].numpy()
+        out = np.empty((len(ids), self.vocabulary), np.float32)
+        half = len(ids) // 2 if out.size >= SHARED else 0
+
+        def work(rows: slice) -> None:
+            advance(ids[rows], context[rows], length[rows], self.trie, self.rule, out[rows])
+
+        if half:
+            with ThreadPoolExecutor(1) as other:
+                behind = other.submit(work, slice(half, None))
+                work(slice(half))
+                behind.result()
+        else:
+            work(slice(None))
+        state.past["position"] += 1
+        state.bound += 1
+        return torch.from_numpy(out), state
+
+    def read(self, ids: Tensor, lengths: Tensor, max_length: int = 0) -> DecoderState:
+        """Rows that have taken ids (B, T), from ⟨s⟩ on, padded, lengths (B,)."""
+        state = self.start(len(ids), max_length)
+        inside = np.arange(ids.shape[1]) < lengths.numpy()[:, None]  # (B, T)
+        starts = np.zeros(len(ids) + 1, np.int64)
+        np.cumsum(inside.sum(1), out=starts[1:])
+        tokens = ids.numpy()[inside].astype(np.uint32)
+        context, length = state.past["context"].numpy(), state.past["length"].numpy()
+        take_rows(tokens, starts, context, length, self.trie, self.rule)
+        state.past["position"] += lengths
+        state.bound = int(lengths.max()) if len(ids) else 0
+        return state
+
+    def parameter_count(self) -> int:
+        """Probabilities and weights."""
+        return len(self.trie.log_probability) + len(self.trie.log_weight)
+
+    def flops(self, tokens: int, length: float = 0.0) -> float:
+        """Looking up is no arithmetic to speak of."""
+        return 0.0
+
+    def cache_bytes_per_token(self) -> int:
+        return 0
 
     # -- many rows at once ---------------------------------------------------------------------------------------------
 
@@ -150,17 +185,24 @@ class NgramModel:
         starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=starts[1:])
         tokens = np.concatenate([np.asarray(row, np.uint32) for row in rows])
-        scores, orders = self.score_flat(tokens, starts, threads=threads)
+        scores, orders = self.score_flat_orders(tokens, starts, threads=threads)
         cuts = starts[1:-1]
         return np.split(scores, cuts), np.split(orders, cuts)
 
-    def score_flat(self, tokens: U32, starts: NDArray[np.int64], *, threads: int = 2) -> tuple[F32, NDArray[np.uint8]]:
-        """The same for rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]."""
-        from anaphora.kernels.ngrams import walk_rows
+    def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64], *, threads: int = 2) -> F32:
+        """log P of each token of rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]."""
+        return self.score_flat_orders(tokens, starts, threads=threads)[0]
 
+    def score_flat_orders(
+        self, tokens: NDArray[Any], starts: NDArray[np.int64], *, threads: int = 2
+    ) -> tuple[F32, NDArray[np.uint8]]:
+        """The same, and the order of the n-gram that gave each (0: none did)."""
+        tokens = np.ascontiguousarray(tokens, np.uint32)
+        if len(tokens) and int(tokens.max()) >= self.vocabulary:
+            raise UserError(f"there is no token {int(tokens.max())}: the model has {self.vocabulary}")
         scores, orders = np.empty(len(tokens), np.float32), np.empty(len(tokens), np.uint8)
         begin = self._begin()
-        parts = max(1, min(threads, len(starts) - 1))
+        parts = max(1, min(threads, len(starts) - 1, len(tokens) // 2048))
         cuts = np.searchsorted(starts, np.linspace(0, len(tokens), parts + 1)[1:-1])
         edges = [0, *cuts.tolist(), len(starts) - 1]
 
@@ -175,7 +217,7 @@ class NgramModel:
         return scores, orders
 
     def _begin(self) -> tuple[int, int]:
-        """The state after ⟨s⟩."""
+        """The state after ⟨s⟩: context and length, as one step from nothing would make them."""
         if self.order == 1:
             return int(NOWHERE), 0
         follows = self.trie.first[BOS] != self.trie.first[BOS + 1]
@@ -223,3 +265,7 @@ def skip_what_nothing_follows(limits: NDArray[np.int64], first: U32, link: U32, 
         part = slice(int(limits[n - 1]), int(limits[n]))
         suffix = link[part].astype(np.int64)
         link[part] = np.where(followed[suffix], suffix, link[suffix])
+
+
+if TYPE_CHECKING:
+    answers: type[LanguageModel] = NgramModel

@@ -69,22 +69,31 @@ class Candidate:
 
     token: int
     log_probability: float
-    """Natural, and bit for bit what `score` and `step` give."""
+    """Natural, found by following the path; bit for bit what `score` and `step` give."""
     order: int
     """Of the n-gram that answered: the longest that ends with the word; 0: none did."""
     levels: tuple[Level, ...]
     """From the longest context to the shortest that was asked."""
+    scored: float
+    """log P as the model itself gives it when it reads a text: what the path has to lead to."""
 
     @property
     def probability(self) -> float:
         return math.exp(self.log_probability)
 
+    @property
+    def total(self) -> float:
+        """What the parts add up to."""
+        return math.fsum(level.part for level in self.levels)
+
     def document(self, name: Name) -> dict[str, Any]:
         return {
             "token": name(self.token),
             "id": self.token,
-            "log_probability": None if self.log_probability == -math.inf else self.log_probability,
+            "log_probability": finite(self.log_probability),
             "probability": self.probability,
+            "model_log_probability": finite(self.scored),
+            "sum_of_parts": self.total,
             "order": self.order,
             "levels": [level.document(name) for level in self.levels],
         }
@@ -104,6 +113,7 @@ class Why:
     def document(self, name: Name = str) -> dict[str, Any]:
         """As JSON can hold it; `name` gives the text of an id."""
         return {
+            "kind": "ngram",
             "prefix": [name(token) for token in self.prefix],
             "smoothing": self.smoothing,
             "model_order": self.model_order,
@@ -132,26 +142,48 @@ def why(
     state, length = walk(row, *model._begin(), model.trie, model.rule, *found)
     logs = np.empty(model.vocabulary, np.float32)
     distribution(state, length, model.trie, model.rule, logs)
-    likeliest = np.argsort(-logs, kind="stable")[: max(top, 0)].tolist()
-    chosen = dict.fromkeys([*(token for token in likeliest if token not in (PAD, BOS)), *tokens])
+    chosen = dict.fromkeys([*likeliest(logs, top), *tokens])
     context = (BOS, *(int(token) for token in prefix))[-length:] if length else ()
+
+    def scored(token: int) -> float:
+        """What reading the token gives: a search from the state, not the whole distribution."""
+        score = np.empty(1, np.float32)
+        walk(np.array([token], np.uint32), state, length, model.trie, model.rule, score, np.empty(1, np.uint8))
+        return float(score[0])
+
     return Why(
         tuple(int(token) for token in prefix),
         model.config.smoothing,
         model.order,
-        tuple(explain(model, context, token) for token in chosen),
+        tuple(explain(model, context, token, scored(token)) for token in chosen),
         tuple(tuple(order) for order in discounts),
     )
 
 
-def explain(model: NgramModel, context: tuple[int, ...], token: int) -> Candidate:
+def likeliest(logs: np.ndarray, top: int) -> list[int]:
+    """The `top` likeliest of all tokens, log P (V,); none that cannot come."""
+    order = np.argsort(-logs, kind="stable")[: max(top, 0)]
+    return order[logs[order] > -np.inf].tolist()
+
+
+def finite(log_probability: float) -> float | None:
+    """JSON knows no infinity."""
+    return None if log_probability == -math.inf else log_probability
+
+
+def explain(model: NgramModel, context: tuple[int, ...], token: int, scored: float) -> Candidate:
     """The path of one word after a context (which is as long as the model looks back, or begins with ⟨s⟩)."""
     if token in (PAD, BOS):  # nobody predicts them
-        return Candidate(token, -math.inf, 0, ())
-    return _exact(model, context, token) if model.rule.exact and context else _backed_off(model, context, token)
+        return Candidate(token, -math.inf, 0, (), scored)
+    way = _exact if model.rule.exact and context else _backed_off
+    return Candidate(token, *way(model, context, token), scored)
 
 
-def _backed_off(model: NgramModel, context: tuple[int, ...], token: int) -> Candidate:
+Way = tuple[float, int, tuple[Level, ...]]
+"""log P, the order that answered, and the levels."""
+
+
+def _backed_off(model: NgramModel, context: tuple[int, ...], token: int) -> Way:
     trie, level_cost = model.trie, model.rule.level
     steps: list[tuple[tuple[int, ...], bool, int, np.float32]] = []  # context, known, n-gram or -1, log weight
     for skipped in range(len(context) + 1):
@@ -184,10 +216,10 @@ def _backed_off(model: NgramModel, context: tuple[int, ...], token: int) -> Cand
             weight = 0.0
         levels.append((shorter, known, gram >= 0, probability, share, weight))
         below = probability
-    return Candidate(token, float(log_probability), len(steps[answer][0]) + 1, _with_parts(levels[::-1]))
+    return float(log_probability), len(steps[answer][0]) + 1, _with_parts(levels[::-1])
 
 
-def _exact(model: NgramModel, context: tuple[int, ...], token: int) -> Candidate:
+def _exact(model: NgramModel, context: tuple[int, ...], token: int) -> Way:
     """No shorter context is asked: what was not seen has an equal part of what is kept for it."""
     trie, rule = model.trie, model.rule
     node = _find(model, context)
@@ -212,7 +244,7 @@ def _exact(model: NgramModel, context: tuple[int, ...], token: int) -> Candidate
     if kept:
         last = found[-1]
         found = (found[0], Level(0, (), True, True, last.probability, last.share, 0.0, last.part))
-    return Candidate(token, float(log_probability), order, found)
+    return float(log_probability), order, found
 
 
 def _with_parts(

@@ -1,0 +1,207 @@
+"""A model folder as an ARPA file, and an ARPA file as a model folder.
+
+ARPA is what other toolkits read and write (KenLM, SRILM, IRSTLM). A folder that was made from such a file works like
+one that was counted here: `score`, `evaluate`, `generate`, `why`, `mix`. On the way out, names that ARPA cannot hold
+are changed, and told; a file holds no more than n-grams and numbers, so what else a folder knows (its discounts, what
+it was counted from) stays behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anaphora.errors import UserError
+from anaphora.folder import (
+    CARD,
+    CHECKPOINTS,
+    DATA,
+    METRICS,
+    WEIGHTS,
+    atomic_folder,
+    is_run,
+    write_config,
+    write_json,
+    write_text,
+)
+from anaphora.text.tokenizer import PAD
+from anaphora.version import __version__
+
+if TYPE_CHECKING:
+    from anaphora.models.ngram.model import NgramModel
+    from anaphora.text_model import TextModel
+    from anaphora.training.recipes import RunConfig
+
+WRITTEN = (".arpa", ".arpa.gz")
+"""How the names of ARPA files end that can be written."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What was made of what."""
+
+    source: Path
+    target: Path
+    order: int
+    sizes: list[int]
+    """N-grams of each order."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Tokens that have another name in the file."""
+    notes: list[str] = field(default_factory=list)
+    """What else is not as it was."""
+
+
+def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: bool = False) -> Conversion:
+    """Make an ARPA file of a model folder, or the other way round, by their names.
+
+    Nothing that exists is overwritten without `force`; a run folder, with its text, never is.
+    """
+    from anaphora.text_model import is_arpa
+
+    source, target = Path(source), Path(target)
+    if is_arpa(source) == is_arpa(target):
+        raise UserError(
+            f"{source} and {target} are both {'ARPA files' if is_arpa(source) else 'folders, by their names'}",
+            cure="name one of them .arpa or .arpa.gz and the other one like a folder",
+        )
+    if is_arpa(target) and not target.name.lower().endswith(WRITTEN):
+        raise UserError(f"{target.suffix} files are read, but not written", file=target, cure="name it .arpa.gz")
+    return _to_folder(source, target, force=force) if is_arpa(source) else _to_arpa(source, target, force=force)
+
+
+def ngrams(model: NgramModel) -> list[int]:
+    """How many n-grams of each order an ARPA file has of a model: padding, which nobody says, is none."""
+    limits = [0, *model.trie.limits.tolist()]
+    return [int((model.trie.word[begin:end] != PAD).sum()) for begin, end in pairwise(limits)]
+
+
+# -- from a folder -----------------------------------------------------------------------------------------------------
+
+
+def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
+    from anaphora.models.mixture import Mixture
+    from anaphora.models.ngram.model import NgramModel
+    from anaphora.text_model import TextModel
+
+    refuse_existing_file(target, force=force)
+    loaded = TextModel(source)
+    model = loaded.model
+    if isinstance(model, Mixture):
+        parts = " ".join(str(source / name) for name in model.names)
+        raise UserError(
+            "is a mixture: what its parts say together is no table of n-grams",
+            file=source,
+            cure=f"convert the parts one by one: {parts}",
+        )
+    if not isinstance(model, NgramModel):
+        raise UserError(f"holds no n-grams ({type(model).__name__})", file=source, cure="convert a counted model")
+    tokenizer = loaded.tokenizer
+    try:
+        renamed = loaded.save_arpa(target)
+    except UserError as error:
+        raise error if error.file else UserError(error.what, file=source, cure=error.cure) from None
+    notes = []
+    if loaded.boundaries == "stream":
+        notes.append(
+            "the model reads on across line ends, which an ARPA file cannot say: other tools read line by line"
+        )
+    if tokenizer.kind != "word":
+        notes.append(f"its n-grams are of {tokenizer.kind} tokens: cut text into them before other tools read it")
+    elif tokenizer.split == "punctuation":
+        notes.append("punctuation stands apart in it: put spaces around it before other tools read text")
+    return Conversion(source, target, model.order, ngrams(model), renamed, notes)
+
+
+def refuse_existing_file(path: Path, *, force: bool) -> None:
+    """Before any work: is nothing in the file's place, and is there a folder for it?"""
+    if path.is_dir():
+        raise UserError("is a folder, not a file", file=path, cure="name a file to write, in it for example")
+    if path.exists() and not force:
+        raise UserError("exists already", file=path, cure="choose another file or add --force")
+    if not path.resolve().parent.is_dir():
+        raise UserError("there is no such folder", file=path.parent, cure="make it first")
+
+
+# -- from a file -------------------------------------------------------------------------------------------------------
+
+
+def _to_folder(source: Path, target: Path, *, force: bool) -> Conversion:
+    from anaphora.models.ngram.model import NgramModel
+    from anaphora.text_model import TextModel
+
+    refuse_existing_folder(target, force=force)
+    loaded = TextModel(source)
+    assert isinstance(loaded.model, NgramModel)
+    with atomic_folder(target) as folder:
+        write_arpa_folder(folder, loaded, name=target.resolve().name)
+    return Conversion(source, target, loaded.model.order, ngrams(loaded.model), {}, list(loaded.notes))
+
+
+def write_arpa_folder(folder: Path, loaded: TextModel, *, name: str) -> None:
+    """Fill a new folder with what an ARPA file holds."""
+    from anaphora.models.ngram.file import write_trie
+    from anaphora.models.ngram.model import NgramModel
+    from anaphora.text_model import UNKNOWN
+
+    model, tokenizer, source = loaded.model, loaded.tokenizer, loaded.folder
+    assert isinstance(model, NgramModel)
+    write_config(folder, arpa_config(model.order).document())
+    tokenizer.save(folder / "tokenizer.json")
+    write_trie(folder / WEIGHTS, model.trie)
+    sizes = ngrams(model)
+    write_json(
+        folder / METRICS,
+        {
+            "anaphora": __version__,
+            "finished": True,
+            "converted_from": str(source),
+            "vocabularies": {"text": tokenizer.vocabulary_fingerprint()},
+            "vocabulary": tokenizer.vocabulary_size,
+            "orders": model.sizes(),
+            "notes": loaded.notes,
+        },
+    )
+    counted = ", ".join(f"{size:,} {order}-grams" for order, size in enumerate(sizes, start=1))
+    lines = [
+        f"# {name}",
+        "",
+        f"A language model that Anaphora {__version__} read from the ARPA file `{source.name}`: {counted}.",
+        "",
+        "What it was counted from, and how it was smoothed, the file does not say. Words are what stands between "
+        f"blanks; `{UNKNOWN}` stands for every word that it does not know.",
+        *(["", *(f"- {note}" for note in loaded.notes)] if loaded.notes else []),
+        "",
+        "## Use",
+        "```",
+        f"anaphora evaluate {name} --text FILE",
+        f'anaphora why {name} "a beginning"',
+        "```",
+    ]
+    write_text(folder / CARD, "\n".join(lines) + "\n")
+
+
+def arpa_config(order: int) -> RunConfig:
+    """The settings that describe a model from an ARPA file."""
+    from anaphora.text_model import UNKNOWN
+    from anaphora.training.recipes import RunConfig
+
+    words = {"kind": "word", "split": "blanks", "fallback": "unk", "unknown": UNKNOWN}
+    model = {"kind": "ngram", "order": order, "smoothing": "given"}
+    return RunConfig.read({"run": {"recipe": "ngram"}, "tokenizer": words, "model": model})
+
+
+def refuse_existing_folder(path: Path, *, force: bool) -> None:
+    """Before any work: may a model folder be put there? With `force` one may be replaced, and nothing else."""
+    if path.exists() and not path.is_dir():
+        raise UserError("is a file, not a folder", file=path, cure="name a new folder")
+    if not path.exists() or not any(path.iterdir()):
+        return
+    if not force:
+        raise UserError("exists already", file=path, cure="choose another folder or add --force")
+    if not is_run(path):
+        raise UserError("is no model folder, so it is not replaced", file=path, cure="choose another folder")
+    if (path / DATA).exists() or (path / CHECKPOINTS).exists():
+        raise UserError("is a run, with its text: it is not replaced", file=path, cure="choose another folder")

@@ -1,0 +1,193 @@
+"""Language models speak: the one search, with the prompt as its source.
+
+A translator reads a source and is then asked for one token after another. A language model that has read a prompt is in
+the same place, so `PromptedModel` makes of it a translator whose source *is* the prompt: `start` reads it, once for all
+that will be said after it, and `step` goes on from there. Beam, greedy search, sampling, temperature, top-k, top-p and
+noise that belongs to a sample and not to its batch are those of the search (search.py, sampling.py); nothing is written
+twice.
+
+Every sample is searched as a sentence of its own, so that those which have ended leave the batch, and as many as one
+likes can be drawn. A generation ends with the model's end mark, ⟨/s⟩, which is the end of a line, or at the limit of
+new tokens. ⟨unk⟩ is never said unless asked for: the other tokens then share what it had.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anaphora.decoding.search import DecodingConfig, Hypothesis, search
+from anaphora.decoding.translate import pad
+from anaphora.errors import UserError
+from anaphora.models.contracts import DecoderState, LanguageModel, Translator
+from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+
+NUMBERS = 1 << 23
+"""Log-probabilities that a step may hold: rows times vocabulary, 32 MB. More at once is no quicker."""
+STEPS = 1 << 22
+"""Tokens that the search may have room for at once: rows times new tokens, 80 MB."""
+MOST_TOKENS = 1 << 20
+MOST_SAMPLES = 1 << 24
+"""Samples of one prompt before two prompts could share their noise."""
+ANY_LENGTH = 1 << 40
+
+
+@dataclass
+class Generation:
+    """What a language model said after a prompt."""
+
+    prompt: str
+    text: str
+    """The prompt and what follows it."""
+    continuation: str
+    """What follows the prompt, alone."""
+    tokens: list[str]
+    """The new tokens as the vocabulary names them; the end mark is among them if it was said."""
+    token_ids: list[int]
+    token_scores: list[float]
+    """log P of each new token as the model gave it, whatever the temperature or the masks."""
+    log_probability: float
+    """Their sum: log P(continuation | prompt)."""
+    finished: bool
+    """Whether it ended by itself, instead of being cut off at the limit of new tokens."""
+
+
+class PromptedModel(Translator):
+    """A language model as a translator: its source is a prompt from ⟨s⟩ on, its target what follows."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        self.model = model
+        self.capabilities = model.capabilities & {"causal", "steppable", "normalised", "batch-invariant"}
+        self.max_source_length = self.max_target_length = model.max_length or ANY_LENGTH
+        self.train(bool(getattr(model, "training", False)))  # as the model is: the search restores what it found
+
+    def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> DecoderState:
+        """Read source (B, S), ⟨s⟩ and the tokens of the prompt, padded. Equal prompts next to each other are read once.
+
+        All but the last token is read here; the last is fed at the first step, in the place of the ⟨s⟩ with which the
+        search begins, so that it answers with the first new token.
+        """
+        whole = torch.cat([source, source_lengths[:, None]], dim=1)
+        found = torch.unique_consecutive(whole, dim=0, return_inverse=True)
+        prompts, which = found[0], found[1]
+        lengths = prompts[:, -1]
+        state = self.model.read(prompts[:, :-1], lengths - 1, int(lengths.max()) + max_length)
+        rows = which.repeat_interleave(beam)  # (B * beam,)
+        last = prompts.gather(1, lengths[:, None] - 1)[:, 0]
+        past = {name: tensor.index_select(0, rows) for name, tensor in state.past.items()}
+        past["prompt.last"] = last.index_select(0, rows)
+        past["prompt.said"] = torch.zeros_like(rows)
+        memory = {name: tensor.index_select(0, which) for name, tensor in state.memory.items()}
+        return DecoderState(beam=beam, memory=memory, past=past, bound=state.bound, growing=state.growing)
+
+    def step(
+        self, tokens: Tensor, state: DecoderState, *, attention: bool = False
+    ) -> tuple[Tensor, DecoderState, Tensor | None]:
+        said = state.past["prompt.said"]
+        tokens = torch.where(said == 0, state.past["prompt.last"], tokens)
+        said += 1
+        return *self.model.step(tokens, state), None
+
+    def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
+        return self.model.flops(source_tokens + target_tokens, source_length + target_length)
+
+    def cache_bytes_per_token(self) -> int:
+        return self.model.cache_bytes_per_token()
+
+    def parameter_count(self) -> int:
+        return self.model.parameter_count()
+
+
+def generate(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    config: DecodingConfig,
+    *,
+    tokens: int = 100,
+    samples: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """What follows each prompt (ids without ⟨s⟩), at most `tokens` new tokens: `samples` hypotheses of each, in the
+    order in which they were drawn; without sampling, the best of a beam, best first.
+
+    progress: called with the number of samples, or of prompts, that have just been said.
+    """
+    if not 1 <= tokens <= MOST_TOKENS:
+        raise UserError(f"{tokens:,} new tokens are asked for", cure=f"ask for 1 to {MOST_TOKENS:,}")
+    if not 1 <= samples < MOST_SAMPLES:
+        raise UserError(f"{samples} samples are asked for", cure=f"ask for 1 to {MOST_SAMPLES - 1:,}")
+    if config.min_length >= tokens:
+        raise UserError(
+            f"at least {config.min_length} tokens are asked for, and at most {tokens}, the end mark included",
+            cure="allow more tokens, or a smaller min_length",
+        )
+    if not config.sample and samples > config.beam:
+        raise UserError(
+            f"{samples} different texts are asked for, and a beam of {config.beam} finds {config.beam} at the most",
+            cure=f"widen it (--beam {samples}), or sample",
+        )
+    each = samples if config.sample else 1
+    limits = [room(model, len(prompt), tokens) for prompt in prompts]
+    asked = [(place, sample) for place in range(len(prompts)) for sample in range(each)]
+    # of one batch: as long as each other to read, and with the same limit, so that no limit depends on the batch
+    asked.sort(key=lambda one: (limits[one[0]], -len(prompts[one[0]])))
+    found: list[list[Hypothesis]] = [[] for _ in prompts]
+    speaker = PromptedModel(model)
+    most = max(1, min(NUMBERS // model.vocabulary, STEPS // tokens) // (1 if config.sample else config.beam))
+    config = dataclasses.replace(config, n_best=1 if config.sample else samples)
+    begin = 0
+    while begin < len(asked):
+        limit = limits[asked[begin][0]]
+        batch = [one for one in asked[begin : begin + most] if limits[one[0]] == limit]
+        source, lengths = pad([[BOS, *prompts[place]] for place, _ in batch], model.device)
+        said = search(
+            speaker,
+            source,
+            lengths,
+            dataclasses.replace(config, max_length=limit, min_length=min(config.min_length, limit - 1)),
+            sentence_ids=[place * MOST_SAMPLES + sample for place, sample in batch],
+        )
+        for (place, _), hypotheses in zip(batch, said):
+            found[place] += hypotheses
+        begin += len(batch)
+        if progress is not None:
+            progress(len(batch))
+    return found
+
+
+def room(model: LanguageModel, prompt: int, tokens: int) -> int:
+    """How many new tokens there is room for after a prompt of so many."""
+    if model.max_length is None:
+        return tokens
+    left = model.max_length - 1 - prompt  # ⟨s⟩ has its place too
+    if left < 1:
+        raise UserError(
+            f"the prompt has {prompt:,} tokens; the model can read {model.max_length - 2:,} and say one more",
+            cure="shorten it",
+        )
+    return min(tokens, left)
+
+
+def spoken(prompt: str, prompt_ids: Sequence[int], said: Hypothesis, tokenizer: Tokenizer) -> Generation:
+    """A hypothesis as text: the prompt as it was given, and after it what the new tokens add."""
+    before, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *said.tokens])
+    continuation = whole[len(before) :] if whole.startswith(before) else tokenizer.decode(said.tokens)
+    if prompt[-1:].isspace() and tokenizer.split == "blanks":  # one blank between two words is enough
+        continuation = continuation.removeprefix(" ")
+    ids = [*said.tokens, EOS] if said.finished else list(said.tokens)
+    return Generation(
+        prompt=prompt,
+        text=prompt + continuation,
+        continuation=continuation,
+        tokens=[tokenizer.token(id) for id in ids],
+        token_ids=ids,
+        token_scores=said.token_log_probabilities,
+        log_probability=math.fsum(said.token_log_probabilities),
+        finished=said.finished,
+    )

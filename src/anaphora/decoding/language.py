@@ -1,0 +1,290 @@
+"""Scoring text with a language model: raw lines in, log-probabilities out, by the contract alone.
+
+What a line *is* to a model is stated by two settings of its data, and everybody who counts or scores obeys them:
+
+    boundaries  lines    every line is a text of its own: ⟨s⟩ w … ⟨/s⟩
+                stream   one text: ⟨s⟩ once at its beginning, ⟨/s⟩ after every line, and contexts cross the line ends
+    blank_lines keep     a blank line is a line: ⟨/s⟩ alone
+                drop     it is left out, neither token nor byte
+
+⟨/s⟩ is predicted like a word and counts as a token; ⟨s⟩ is given. A row that is longer than a model can read is cut,
+and each piece begins anew: how often that happened is told.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anaphora.errors import UserError
+from anaphora.evaluation.language import bits_per_byte, note_on_unknown, perplexity, text_bytes
+from anaphora.text.tokenizer import BLANKS, EOS, UNK, Tokenizer
+
+if TYPE_CHECKING:  # a counting model needs no torch
+    from anaphora.models.contracts import LanguageModel
+
+Boundaries = Literal["lines", "stream"]
+BlankLines = Literal["keep", "drop"]
+Ids = tuple[NDArray[np.uint32], NDArray[np.int64]]
+Encoder = Callable[[Sequence[str]], Ids]
+"""Lines -> their ids one after the other, each line w … ⟨/s⟩, and where each begins (and the last one ends)."""
+Progress = Callable[[int], None]
+
+WINDOW = 8192
+"""Lines scored at once."""
+
+
+@dataclass
+class ScoredLine:
+    """How probable a language model finds one line."""
+
+    text: str
+    tokens: list[str]
+    """As the vocabulary names them, ⟨/s⟩ included; none for a blank line that the model leaves out."""
+    token_ids: list[int]
+    token_scores: list[float]
+    """log P of each, natural."""
+    orders: list[int] | None
+    """Of the n-gram that answered for each token, where the model can say so; 0: none did."""
+    log_probability: float
+    unknown: int = 0
+    """How many of the tokens are ⟨unk⟩."""
+
+    @property
+    def perplexity(self) -> float:
+        return perplexity(self.log_probability, len(self.tokens))
+
+
+@dataclass
+class TextEvaluation:
+    """How well a model predicts a text."""
+
+    lines: int
+    dropped_lines: int
+    """Blank lines that were left out (blank_lines: drop)."""
+    tokens: int
+    """Predicted: words, or whatever the tokeniser makes, and the end mark of each line."""
+    unknown_tokens: int
+    bytes: int
+    """Of the text in UTF-8, the newline of each line included."""
+    log_probability: float
+    """Natural, of the whole text."""
+    perplexity: float
+    perplexity_known: float
+    """Without the unknown tokens: what is left when they are neither predicted nor counted (they stay as context)."""
+    bits_per_byte: float
+    impossible_tokens: int
+    """Tokens that have probability 0, so that the text has: only where a model does not smooth."""
+    cut_rows: int
+    """Rows that were too long for the model and scored in pieces."""
+    boundaries: Boundaries
+    blank_lines: BlankLines
+    seconds: float
+    tokens_per_second: float
+    note: str | None
+    """What must be known to read the numbers."""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+
+def line_encoder(tokenizer: Tokenizer) -> Encoder:
+    """The quickest way to the ids of lines: words between blanks are looked up by compiled code."""
+    if tokenizer.split == "blanks":
+        from anaphora.text.word_ids import WordIds
+
+        return _WordEncoder(WordIds.of(tokenizer).ids_of_lines)
+
+    def encode(lines: Sequence[str]) -> Ids:
+        ids, starts = tokenizer.encode_flat([plain(line) for line in lines])
+        return np.insert(ids, starts[1:], EOS), starts + np.arange(len(starts))
+
+    return encode
+
+
+class _WordEncoder:
+    """`ids_of_lines` for any strings: what has no UTF-8, or a newline inside, is mended first; hardly any line has."""
+
+    def __init__(self, ids_of_lines: Callable[[Sequence[str]], Ids]) -> None:
+        self.ids_of_lines = ids_of_lines
+
+    def __call__(self, lines: Sequence[str]) -> Ids:
+        try:
+            ids, starts = self.ids_of_lines(lines)
+            if len(starts) - 1 == len(lines):
+                return ids, starts
+        except UnicodeEncodeError:
+            pass
+        return self.ids_of_lines([plain(line) for line in lines])
+
+
+def plain(line: str) -> str:
+    """Without its line end; a newline inside becomes a space, what is no character U+FFFD."""
+    line = line.removesuffix("\n").removesuffix("\r").replace("\n", " ")
+    return line.encode("utf-8", "replace").decode() if not line.isascii() and _has_surrogates(line) else line
+
+
+def _has_surrogates(line: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in line)
+
+
+def is_blank(line: str) -> bool:
+    return not line.strip(BLANKS)
+
+
+def sums(scores: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """log P of each row; every row has at least its end mark."""
+    if len(starts) == 1:
+        return np.zeros(0)
+    return np.add.reduceat(scores, starts[:-1], dtype=np.float64)
+
+
+def rows_for(model: LanguageModel, starts: NDArray[np.int64], boundaries: Boundaries) -> tuple[NDArray[np.int64], int]:
+    """Where the rows begin that the model is asked for, and how many of them had to be cut into pieces."""
+    if boundaries == "stream":
+        starts = starts[[0, -1]] if len(starts) > 1 else starts
+    longest = None if model.max_length is None else model.max_length - 1  # ⟨s⟩ has its place too
+    sizes = np.diff(starts)
+    if longest is None or not len(sizes) or sizes.max() <= longest:
+        return starts, 0
+    pieces = [np.arange(begin, end, longest) for begin, end in pairwise(starts)]
+    return np.concatenate([*pieces, starts[-1:]]), int((sizes > longest).sum())
+
+
+def score_ids(
+    model: LanguageModel, ids: NDArray[np.uint32], starts: NDArray[np.int64], boundaries: Boundaries = "lines"
+) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None, int]:
+    """log P of each token, the order that answered where the model tells, and how many rows were cut."""
+    rows, cut = rows_for(model, starts, boundaries)
+    if "explains" in model.capabilities and hasattr(model, "score_flat_orders"):
+        return *model.score_flat_orders(ids, rows), cut
+    return model.score_flat(ids, rows), None, cut
+
+
+def score_lines(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    encode: Encoder,
+    lines: Iterable[str],
+    *,
+    boundaries: Boundaries = "lines",
+    blank_lines: BlankLines = "keep",
+    progress: Progress | None = None,
+    window: int = WINDOW,
+) -> Iterator[ScoredLine]:
+    """One object a line, lazily and in order; a stream is one text and is read to its end before the first answer."""
+    lines = iter(lines)
+    names: dict[int, str] = {}
+
+    def name(id: int) -> str:
+        if id not in names:
+            names[id] = tokenizer.token(id)
+        return names[id]
+
+    while block := list(lines if boundaries == "stream" else islice(lines, window)):
+        kept = [line for line in block if blank_lines == "keep" or not is_blank(line)]
+        ids, starts = encode(kept)
+        scores, orders, _ = score_ids(model, ids, starts, boundaries)
+        totals = iter(sums(scores, starts).tolist())
+        place = 0
+        for line in block:
+            shown = plain(line)
+            if blank_lines == "drop" and is_blank(line):
+                yield ScoredLine(shown, [], [], [], None if orders is None else [], 0.0)
+            else:
+                here = slice(int(starts[place]), int(starts[place + 1]))
+                place += 1
+                own = ids[here].tolist()
+                by = None if orders is None else orders[here].tolist()
+                said = scores[here].tolist()
+                yield ScoredLine(shown, [name(id) for id in own], own, said, by, next(totals), own.count(UNK))
+        if progress is not None:
+            progress(len(block))
+
+
+def evaluate_lines(
+    model: LanguageModel,
+    encode: Encoder,
+    lines: Iterable[str],
+    *,
+    boundaries: Boundaries = "lines",
+    blank_lines: BlankLines = "keep",
+    progress: Progress | None = None,
+    window: int = 16 * WINDOW,
+) -> TextEvaluation:
+    """Perplexity, bits per byte and speed over a whole text; only its ids are ever in memory at once, if that."""
+    count = dropped = size = 0
+    lines = iter(lines)
+    encode([""])  # loaded before it is timed
+
+    def encoded() -> Iterator[Ids]:
+        nonlocal count, dropped, size
+        while block := list(islice(lines, window)):
+            kept = block if blank_lines == "keep" else [line for line in block if not is_blank(line)]
+            count, dropped = count + len(kept), dropped + len(block) - len(kept)
+            size += text_bytes(plain(line) for line in kept)
+            yield encode(kept)
+            if progress is not None:
+                progress(len(block))
+
+    found = evaluate_ids(model, encoded(), lines=0, dropped=0, size=0, boundaries=boundaries, blank_lines=blank_lines)
+    if not count:
+        raise UserError("there is no text to evaluate", cure="give a text with at least one line")
+    bits = bits_per_byte(found.log_probability, size)
+    return replace(found, lines=count, dropped_lines=dropped, bytes=size, bits_per_byte=bits)
+
+
+def evaluate_ids(
+    model: LanguageModel,
+    parts: Iterable[Ids],
+    *,
+    lines: int,
+    dropped: int,
+    size: int,
+    boundaries: Boundaries = "lines",
+    blank_lines: BlankLines = "keep",
+) -> TextEvaluation:
+    """The same of a text that is ids already, in parts of whole rows w … ⟨/s⟩; its lines and bytes are counted."""
+    tokens = unknown = impossible = cut = 0
+    totals: list[float] = []  # of each part, in float64
+    known_totals: list[float] = []
+    score_ids(model, np.array([EOS], np.uint32), np.array([0, 1]))  # loaded before it is timed
+    began = time.perf_counter()
+    if boundaries == "stream":
+        whole = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in parts)])
+        parts = [(whole, np.array([0, len(whole)]))] if len(whole) else []
+    for ids, starts in parts:
+        scores, _, more = score_ids(model, ids, starts, boundaries)
+        lost, strange = np.isneginf(scores), ids == UNK
+        tokens, cut = tokens + len(ids), cut + more
+        unknown, impossible = unknown + int(strange.sum()), impossible + int(lost.sum())
+        totals.append(float(scores.sum(dtype=np.float64)))
+        known_totals.append(float(scores[~strange].sum(dtype=np.float64)))
+    seconds = time.perf_counter() - began
+    total, known = math.fsum(totals), math.fsum(known_totals)
+    return TextEvaluation(
+        lines=lines,
+        dropped_lines=dropped,
+        tokens=tokens,
+        unknown_tokens=unknown,
+        bytes=size,
+        log_probability=total,
+        perplexity=perplexity(total, tokens),
+        perplexity_known=perplexity(known, tokens - unknown),
+        bits_per_byte=bits_per_byte(total, size),
+        impossible_tokens=impossible,
+        cut_rows=cut,
+        boundaries=boundaries,
+        blank_lines=blank_lines,
+        seconds=seconds,
+        tokens_per_second=tokens / seconds if seconds else math.inf,
+        note=note_on_unknown(unknown, tokens),
+    )

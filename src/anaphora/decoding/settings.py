@@ -1,0 +1,74 @@
+"""Section `decoding`: how a trained model speaks. Apart from the search, so that a config is read without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST_ROWS = 4096  # hypotheses of one sentence; more would run for hours before memory ends
+
+
+@dataclass(kw_only=True)
+class DecodingConfig:
+    """How a trained model speaks (section `decoding`)."""
+
+    beam: int = 5
+    """Hypotheses kept for each sentence; 1 is greedy search. Not used when sampling."""
+    length_penalty: float = 0.6
+    """GNMT's alpha: log-probability is divided by ((5 + length) / 6)^alpha, 0 favours short outputs, 1 long ones."""
+    coverage_penalty: float = 0.0
+    """GNMT's beta: lowers the score of hypotheses that left source tokens unattended; needs a model that attends."""
+    n_best: int = 1
+    """Hypotheses returned for each sentence, best first: at most `beam` of them; when sampling, how many samples."""
+    min_length: int = 0
+    """The fewest tokens before the end mark."""
+    max_length: int | None = None
+    """The most tokens, end mark included; nothing: max_length_ratio * source tokens + max_length_extra."""
+    max_length_ratio: float = 2.0
+    """Longest output, in tokens for each source token, where max_length is not given."""
+    max_length_extra: int = 10
+    """Tokens granted on top of that ratio."""
+    no_repeat_ngram: int = 0
+    """Never say the same n tokens twice in one output; 0 allows it."""
+    unknown: bool = False
+    """Allow the unknown token in outputs."""
+    sample: bool = False
+    """Draw tokens at random instead of searching for the most probable output."""
+    temperature: float = 1.0
+    """Sampling: below 1 sharpens the distribution, above 1 flattens it."""
+    top_k: int = 0
+    """Sampling: draw among the k most probable tokens; 0 draws among all."""
+    top_p: float = 1.0
+    """Sampling: draw among the fewest tokens that hold this much probability; 1 draws among all."""
+    seed: int = 1
+    """Sampling: the same seed gives the same samples, in any batch."""
+    batch_tokens: int = 4096
+    """Source tokens, padding included, translated at once."""
+    batch_sentences: int = 128
+    """Sentences translated at once, at most."""
+    max_source_tokens: int | None = None
+    """Longer source lines (in tokens, end mark included) are split; nothing: what the model can read."""
+
+    def __post_init__(self) -> None:
+        for name in ("beam", "n_best", "max_length", "batch_tokens", "batch_sentences"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        for name in ("beam", "n_best"):
+            if getattr(self, name) > MOST_ROWS:
+                raise ValueError(f"{name} must be at most {MOST_ROWS:,}, not {getattr(self, name):,}")
+        for name in ("coverage_penalty", "min_length", "max_length_ratio", "max_length_extra", "no_repeat_ngram"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative")
+        if self.length_penalty < 0:  # the stopping bound needs a penalty that grows with length
+            raise ValueError("length_penalty must not be negative; 0 favours short outputs most")
+        if self.top_k < 0:
+            raise ValueError("top_k must not be negative; 0 draws among all tokens")
+        if not 0 < self.top_p <= 1:
+            raise ValueError("top_p must be above 0 and at most 1")
+        if not self.temperature > 0:
+            raise ValueError("temperature must be above 0; for the most probable token set sample=false and beam=1")
+        if not self.sample and self.n_best > self.beam:
+            raise ValueError(f"n_best ({self.n_best}) must not exceed beam ({self.beam}); widen the beam")
+        if self.max_length is not None and self.min_length >= self.max_length:
+            raise ValueError(f"min_length ({self.min_length}) must be below max_length ({self.max_length})")
+        if self.max_source_tokens is not None and self.max_source_tokens < 2:
+            raise ValueError("max_source_tokens must be at least 2: one token and the end mark")

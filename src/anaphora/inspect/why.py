@@ -1,0 +1,321 @@
+"""Why a language model expects the next word: its explanation (models/why.py) in words, tables and checks.
+
+    people: P = 0.03638, from the 2-gram
+      order  context   word      share     weight       paid       adds
+          4  I am the  not           0     0.9756          1          0
+          3  am the    not           0      0.934     0.9756          0
+          2  the       seen    0.03966     0.5974     0.9112    0.03614
+          1  (none)          0.0004508                0.5444  0.0002454
+                                                         sum    0.03638
+
+A row is a context, the longest first. `share` is what its own counts give the word, `weight` what the next shorter
+context is multiplied by, `paid` the product of the weights above, and share × paid is what the row adds to P.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anaphora.errors import UserError
+from anaphora.inspect.terminal import cells, cut, isolated, visible
+from anaphora.inspect.trace import Check
+from anaphora.models.ngram.why import Candidate, Level
+from anaphora.models.why import Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
+from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
+
+if TYPE_CHECKING:
+    from anaphora.models.contracts import LanguageModel
+
+TOLERANCE = 1e-5
+"""How far apart, as a share of the larger, the parts' sum and P may be: probabilities are kept in 32 bits."""
+BAR = " ▏▎▍▌▋▊▉█"
+NARROWEST = 72
+NUMBER = 9
+"""Columns of a number: four digits and a power of ten."""
+FORMULAS = {
+    "kneser-ney": "P(w | c) = share(c, w) + weight(c) · P(w | c without its first word)",
+    "stupid-backoff": "the longest context that knows w gives its share; each shorter one costs the same weight",
+    "add-k": "P(w | c) = share(c, w) + weight(c) · 1/V: a part of each context is kept for every word alike",
+    "maximum-likelihood": "P(w | c) = how often w came after c / how often c came; nothing else is asked",
+    "given": "the longest context that knows w gives its share; each one above it that did not costs its weight",
+}
+
+
+@dataclass(frozen=True)
+class WhyText:
+    """The explanation of what may follow a text."""
+
+    text: str
+    explanation: Explanation
+    names: dict[int, str]
+    """Of every token that stands in it."""
+    notes: tuple[str, ...] = ()
+
+    def name(self, token: int) -> str:
+        return self.names[token]
+
+    @property
+    def checks(self) -> list[Check]:
+        """Whether the explanation leads to what the model itself says."""
+        found = self.explanation
+        off = [_off(one.log_probability, one.scored) for one in found.candidates]
+        if isinstance(found, MixtureWhy):
+            inner = _inner(found)
+            worst = max((_off(one.log_probability, one.scored) for one in inner), default=0.0)
+            return [
+                Check("the parts' weighted sum is the P that the mixture gives", max(off, default=0.0), TOLERANCE),
+                Check("each part's path ends at the P that the part gives", worst, TOLERANCE),
+                *_sums(inner),
+            ]
+        ends = Check("the path ends at the log P that the model gives", max(off, default=0.0), 0.0)
+        return [ends, *_sums(found.candidates)]
+
+    @property
+    def holds(self) -> bool:
+        return all(check.holds for check in self.checks)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            **self.explanation.document(self.name),
+            "checks": [check.document() for check in self.checks],
+            "notes": list(self.notes),
+        }
+
+    def lines(self, width: int = 80) -> Iterator[str]:
+        """The tables, no line wider than `width`, or 72 columns where it is less."""
+        width = max(width, NARROWEST)
+        before = " ".join(isolated(visible(self.name(token))) for token in (BOS, *self.explanation.prefix))
+        yield from _wrapped(f"What comes after {before}", width)
+        for note in self.notes:
+            yield from _wrapped(f"note: {note}", width)
+        yield from self._about(self.explanation, width)
+        yield ""
+        yield from self._summary(width)
+        for candidate in self.explanation.candidates:
+            yield ""
+            if isinstance(candidate, MixedCandidate):
+                yield from self._parts(candidate, width)
+            else:
+                yield from self._levels(candidate, width)
+        yield ""
+        for check in self.checks:
+            yield from _wrapped(str(check), width)
+
+    def _about(self, found: Explanation | None, width: int, name: str = "", weight: float = 1.0) -> Iterator[str]:
+        """What the model is, and the discounts of each of its orders."""
+        begin = f"{isolated(visible(name))}, weight {weight:.4g}: " if name else ""
+        if found is None:
+            yield from _wrapped(f"{begin}a model that does not explain itself", width)
+        elif isinstance(found, MixtureWhy):
+            yield from _wrapped(f"{begin}a mixture of {len(found.parts)}: P = sum of weight · P of each part", width)
+            for part in zip(found.parts, found.names, found.weights):
+                yield from self._about(part[0], width, *part[1:])
+        else:
+            what = "single words" if found.model_order == 1 else f"n-grams up to {found.model_order}"
+            yield from _wrapped(f"{begin}{what}, {found.smoothing}: {FORMULAS[found.smoothing]}", width)
+            if found.discounts and any(any(order) for order in found.discounts):
+                yield from _discounts(found.discounts)
+
+    def _summary(self, width: int) -> Iterator[str]:
+        candidates: Sequence[Candidate | MixedCandidate] = self.explanation.candidates
+        label = min(max((cells(self.name(one.token)) for one in candidates), default=4), 24)
+        label = max(label, 4)
+        last = "from" if isinstance(self.explanation, MixtureWhy) else "order"
+        side = [_from(one) for one in candidates]
+        room = min(max((cells(text) for text in side), default=5), 16) if last == "from" else 5
+        room = max(room, len(last))
+        wide = width - label - 2 * NUMBER - room - 10
+        yield f"  {'word':<{label}}  {'P':>{NUMBER}}  {'log P':>{NUMBER}}  {last:>{room}}"
+        largest = max((one.probability for one in candidates), default=0.0)
+        for one, text in zip(candidates, side):
+            name, said = _padded(self.name(one.token), label), _padded(text, room, right=True)
+            drawn = _bar(one.probability / largest, wide) if largest else ""
+            log = f"{one.log_probability:.4f}"
+            row = f"  {name}  {_number(one.probability)}  {log:>{NUMBER}}  {said}  {drawn}"
+            yield row.rstrip()
+
+    def _levels(self, one: Candidate, width: int, indent: str = "", begin: str = "") -> Iterator[str]:
+        name = isolated(cut(self.name(one.token), 40))
+        yield from _wrapped(f"{begin}{name}: P = {one.probability:.4g}, {_answer(one)}", width, indent)
+        if not one.levels:
+            return
+        rows = [(level, _context(self, level)) for level in one.levels]
+        room = max(width - len(indent) - 4 * (NUMBER + 2) - 17, 7)
+        label = max(min(max(cells(text) for _, text in rows), room), 7)
+        heads = "".join(f"  {head:>{NUMBER}}" for head in ("share", "weight", "paid", "adds"))
+        yield f"{indent}  order  {'context':<{label}}  word{heads}"
+        paid = 1.0
+        for level, text in rows:
+            word = "" if level.order < 2 else "seen" if level.seen else "not" if level.known else "-"
+            weight = _number(level.weight) if level.weight else f"{'':>{NUMBER}}"
+            numbers = f"  {_number(level.share)}  {weight}  {_number(paid)}  {_number(level.part)}"
+            order = str(level.order) if level.order else "-"
+            yield f"{indent}  {order:>5}  {_padded(text, label, tail=True)}  {word:<4}{numbers}".rstrip()
+            paid *= level.weight
+        if len(rows) > 1:
+            room = 7 + 2 + label + 2 + 4 + 3 * (NUMBER + 2)
+            yield f"{indent}{'sum':>{room}}  {_number(one.total)}"
+
+    def _parts(self, one: MixedCandidate, width: int, indent: str = "", begin: str = "") -> Iterator[str]:
+        name = isolated(cut(self.name(one.token), 40))
+        most = isolated(cut(_from(one), 24))
+        yield from _wrapped(f"{begin}{name}: P = {one.probability:.4g}, most of it from {most}", width, indent)
+        label = max(min(max(cells(part.name) for part in one.parts), width - len(indent) - 3 * (NUMBER + 2) - 4), 4)
+        heads = "".join(f"  {head:>{NUMBER}}" for head in ("P", "weight", "adds"))
+        yield f"{indent}  {'part':<{label}}{heads}"
+        for part in one.parts:
+            numbers = "  ".join(_number(value) for value in (part.probability, part.weight, part.part))
+            yield f"{indent}  {_padded(part.name, label)}  {numbers}"
+        yield f"{indent}  {'sum':>{label + 2 * (NUMBER + 2)}}  {_number(one.total)}"
+        for part in one.parts:
+            if part.because is not None:
+                show = self._parts if isinstance(part.because, MixedCandidate) else self._levels
+                yield from show(part.because, width, indent + "  ", f"in {isolated(cut(part.name, 24))}, ")  # type: ignore[arg-type]
+
+
+def explain_text(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    text: str,
+    *,
+    top: int = 10,
+    words: Sequence[str] = (),
+    discounts: Discounts = (),
+    part_discounts: Sequence[Discounts] = (),
+) -> WhyText:
+    """Explain what may follow a text: the `top` likeliest tokens, and `words`, each of which must be one token."""
+    if top < 0:
+        raise UserError(f"top is {top}", cure="ask for 0 words or more")
+    prefix = [int(token) for token in tokenizer.encode(text)]
+    notes = []
+    unknown = sum(token == UNK for token in prefix)
+    if unknown:
+        notes.append(f"{unknown} of the {len(prefix)} words of the text are not in the vocabulary: {SPECIALS[UNK]}")
+    tokens = [one_token(tokenizer, word) for word in words]
+    if UNK in tokens:
+        lacks = next(word for word, token in zip(words, tokens) if token == UNK)
+        notes.append(f"{lacks!r} is not in the vocabulary: it is {SPECIALS[UNK]} like every other such word")
+    found = explain_next(model, prefix, top=top, tokens=tokens, discounts=discounts, part_discounts=part_discounts)
+    standing = {BOS, *prefix, *(one.token for one in found.candidates)}
+    names = {token: token_name(tokenizer, token) for token in standing}
+    return WhyText(text, found, names, tuple(notes))
+
+
+def one_token(tokenizer: Tokenizer, word: str) -> int:
+    """The id of a word that is asked for by its text, as it stands inside a line; `</s>` is the end of a line."""
+    if word in ("</s>", SPECIALS[EOS]):
+        return EOS
+    found = [int(token) for token in tokenizer.encode(word)]
+    if not found:
+        raise UserError("an empty word was asked for", cure="name a word; </s> is the end of a line")
+    if len(found) == 1:
+        return found[0]
+    if tokenizer.kind in ("bpe", "unigram") and len(inside := list(tokenizer.encode(f" {word}"))) == 1:
+        return int(inside[0])
+    cut_up = " ".join(repr(token_name(tokenizer, token)) for token in found[:8])
+    raise UserError(
+        f"{word!r} is {len(found)} tokens of this model ({cut_up}), and one is explained at a time",
+        cure="ask for the first, then move it into the text and ask for the next",
+    )
+
+
+def token_name(tokenizer: Tokenizer, token: int) -> str:
+    """A token as a table shows it: without the space that words carry, ␣ for a space, bytes that are no text as hex."""
+    if token < len(SPECIALS):
+        return SPECIALS[token]
+    spelled = tokenizer.token_bytes(token)
+    try:
+        text = spelled.decode()
+    except UnicodeDecodeError:
+        return f"⟨{spelled.hex(' ').upper()}⟩"
+    if tokenizer.kind == "word":
+        return text.removeprefix(" ") or "␣"
+    return text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
+
+
+# -- words and numbers -------------------------------------------------------------------------------------------------
+
+
+def _inner(found: MixtureWhy) -> list[Candidate | MixedCandidate]:
+    """All explanations of parts, those of mixtures inside the mixture too."""
+    inner: list[Candidate | MixedCandidate] = []
+    for part in found.parts:
+        if part is not None:
+            inner += [*part.candidates, *(_inner(part) if isinstance(part, MixtureWhy) else ())]
+    return inner
+
+
+def _sums(candidates: Sequence[Candidate | MixedCandidate]) -> list[Check]:
+    said = [one for one in candidates if isinstance(one, Candidate) and one.levels]
+    if not said:
+        return []
+    worst = max(_apart(one.total, one.probability) for one in said)
+    return [Check("what the levels add sums to P", worst, TOLERANCE)]
+
+
+def _off(log: float, other: float) -> float:
+    return 0.0 if log == other else abs(log - other)  # minus infinity is equal to itself
+
+
+def _apart(a: float, b: float) -> float:
+    return abs(a - b) / max(a, b) if max(a, b) > 0 else 0.0
+
+
+def _answer(one: Candidate) -> str:
+    if one.log_probability == -math.inf:
+        return "which this model never says here"
+    if one.order == 0:
+        return "although nothing was seen after this context"
+    if one.levels and one.levels[-1].order == 0 and not one.levels[0].seen:
+        return "of what is kept for words not seen there"
+    return "from the single word" if one.order == 1 else f"from the {one.order}-gram"
+
+
+def _from(one: Candidate | MixedCandidate) -> str:
+    if isinstance(one, MixedCandidate):
+        return max(one.parts, key=lambda part: part.part).name
+    return str(one.order)
+
+
+def _context(shown: WhyText, level: Level) -> str:
+    if not level.order:
+        return "(all alike)"
+    if not level.context:
+        return "(none)"
+    return " ".join(visible(shown.names.get(token, str(token))) for token in level.context)
+
+
+def _discounts(discounts: Sequence[Sequence[float]]) -> Iterator[str]:
+    yield f"  {'discounts':<9}" + "".join(f"  {name:>7}" for name in ("D1", "D2", "D3+"))
+    for order, found in enumerate(discounts, start=1):
+        yield f"  {f'{order}-grams':<9}" + "".join(f"  {value:>7.4f}" for value in list(found)[1:4])
+
+
+def _number(value: float) -> str:
+    return f"{value:>{NUMBER}.4g}"
+
+
+def _bar(share: float, room: int) -> str:
+    eighths = round(share * room * 8)
+    return "█" * (eighths // 8) + (BAR[eighths % 8] if eighths % 8 else "")
+
+
+def _padded(text: str, room: int, *, right: bool = False, tail: bool = False) -> str:
+    """Exactly so many columns; where it is too long, `tail` keeps its end."""
+    text = visible(text)
+    if tail and cells(text) > room:
+        while text and cells(text) > room - 1:
+            text = text[1:]
+        text = "…" + text
+    text = cut(text, room)
+    space = " " * (room - cells(text))
+    return space + isolated(text) if right else isolated(text) + space
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)

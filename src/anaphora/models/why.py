@@ -1,0 +1,196 @@
+"""Why a language model says what it says: one question, answered by every model that can explain itself.
+
+`explain_next` takes the model and what was read so far. A counting model answers with the path of each word through its
+contexts (ngram/why.py); a mixture with what each part says of the word, times the part's weight, and each part's own
+explanation. A model that has no such account is refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anaphora.errors import UserError
+from anaphora.models.mixture import Mixture
+from anaphora.models.ngram.model import NgramModel
+from anaphora.models.ngram.why import Candidate, Name, Why, finite, likeliest, why
+from anaphora.text.tokenizer import BOS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from anaphora.models.contracts import LanguageModel
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one part of a mixture gives a word."""
+
+    name: str
+    weight: float
+    probability: float
+    """The part's own."""
+    because: Candidate | MixedCandidate | None
+    """How it came about; None where the part cannot explain itself."""
+
+    @property
+    def part(self) -> float:
+        """What it adds to the mixture's probability."""
+        return self.weight * self.probability
+
+    def document(self, name: Name) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "weight": self.weight,
+            "probability": self.probability,
+            "part": self.part,
+            "because": None if self.because is None else self.because.document(name),
+        }
+
+
+@dataclass(frozen=True)
+class MixedCandidate:
+    """A word that could come next, as the parts of a mixture see it."""
+
+    token: int
+    log_probability: float
+    """Natural: the logarithm of what the parts give together."""
+    scored: float
+    """log P as the mixture itself gives it: what the parts have to lead to."""
+    parts: tuple[Contribution, ...]
+
+    @property
+    def probability(self) -> float:
+        return math.exp(self.log_probability)
+
+    @property
+    def total(self) -> float:
+        """What the parts add up to."""
+        return math.fsum(part.part for part in self.parts)
+
+    def document(self, name: Name) -> dict[str, Any]:
+        return {
+            "token": name(self.token),
+            "id": self.token,
+            "log_probability": finite(self.log_probability),
+            "probability": self.probability,
+            "model_log_probability": finite(self.scored),
+            "sum_of_parts": self.total,
+            "parts": [part.document(name) for part in self.parts],
+        }
+
+
+@dataclass(frozen=True)
+class MixtureWhy:
+    """The likeliest next words after a prefix, likeliest first, each with what the parts say of it."""
+
+    prefix: tuple[int, ...]
+    names: tuple[str, ...]
+    weights: tuple[float, ...]
+    parts: tuple[Explanation | None, ...]
+    """Each part's explanation of the same words."""
+    candidates: tuple[MixedCandidate, ...]
+
+    def document(self, name: Name = str) -> dict[str, Any]:
+        """As JSON can hold it; `name` gives the text of an id."""
+        said = [None if part is None else part.document(name) for part in self.parts]
+        for part in said:
+            if part is not None:  # each candidate has its own below
+                part.pop("candidates")
+                part.pop("prefix")
+        return {
+            "kind": "mixture",
+            "prefix": [name(token) for token in self.prefix],
+            "parts": [
+                {"name": part, "weight": weight, "model": model}
+                for part, weight, model in zip(self.names, self.weights, said)
+            ],
+            "candidates": [candidate.document(name) for candidate in self.candidates],
+        }
+
+
+Explanation = Why | MixtureWhy
+
+Discounts = Sequence[Sequence[float]]
+
+
+def explains(model: LanguageModel) -> bool:
+    """Whether `explain_next` has an answer."""
+    return isinstance(model, NgramModel | Mixture)
+
+
+def explain_next(
+    model: LanguageModel,
+    prefix: Sequence[int],
+    *,
+    top: int = 10,
+    tokens: Sequence[int] = (),
+    discounts: Discounts = (),
+    part_discounts: Sequence[Discounts] = (),
+) -> Explanation:
+    """Explain the `top` likeliest tokens after ⟨s⟩ and a prefix, and `tokens` beside them.
+
+    `discounts` are those that a counting model was estimated with, `part_discounts` those of a mixture's parts: they
+    are shown, not used.
+    """
+    if isinstance(model, NgramModel):
+        return why(model, prefix, top=top, tokens=tokens, discounts=discounts)
+    if isinstance(model, Mixture):
+        return _mixed(model, prefix, top=top, tokens=tokens, part_discounts=part_discounts)
+    raise UserError(
+        f"a model of kind {type(model).__name__} cannot say where its probabilities come from",
+        cure="ask a model that was counted (kind ngram), or a mixture of such",
+    )
+
+
+def _mixed(
+    model: Mixture, prefix: Sequence[int], *, top: int, tokens: Sequence[int], part_discounts: Sequence[Discounts]
+) -> MixtureWhy:
+    for token in (*prefix, *tokens):
+        if not 0 <= token < model.vocabulary:
+            raise UserError(f"there is no token {token}: the model has {model.vocabulary}")
+    logs = after(model, prefix)
+    chosen = [*dict.fromkeys([*likeliest(logs, top), *tokens])]
+    asked = [*part_discounts, *[()] * (len(model.parts) - len(part_discounts))]
+    explained: list[Explanation | None] = []
+    said: list[dict[int, tuple[float, Candidate | MixedCandidate | None]]] = []
+    for part, minus in zip(model.parts, asked):
+        if explains(part):
+            found = explain_next(part, prefix, top=0, tokens=chosen, discounts=minus)
+            explained.append(found)
+            said.append({one.token: (one.log_probability, one) for one in found.candidates})
+        else:
+            explained.append(None)
+            its = after(part, prefix)
+            said.append({token: (float(its[token]), None) for token in chosen})
+    candidates = []
+    for token in chosen:
+        parts = tuple(
+            Contribution(name, weight, math.exp(found[token][0]), found[token][1])
+            for name, weight, found in zip(model.names, model.weights, said)
+        )
+        total = math.fsum(part.part for part in parts)
+        log_probability = math.log(total) if total > 0 else -math.inf
+        candidates.append(MixedCandidate(token, log_probability, _scored(model, prefix, token), parts))
+    return MixtureWhy(tuple(map(int, prefix)), model.names, model.weights, tuple(explained), tuple(candidates))
+
+
+def after(model: LanguageModel, prefix: Sequence[int]) -> np.ndarray:
+    """log P of every token after ⟨s⟩ and a prefix, step by step: (V,)."""
+    import torch
+
+    state = model.start(1, len(prefix) + 1)
+    logs = torch.empty(0)
+    for token in (BOS, *prefix):
+        logs, state = model.step(torch.tensor([token]), state)
+    return logs[0].numpy()
+
+
+def _scored(model: LanguageModel, prefix: Sequence[int], token: int) -> float:
+    """What `score` gives the token: all at once, not step by step."""
+    import torch
+
+    row = torch.tensor([[*prefix, token]])
+    return float(model.score(row, torch.tensor([row.shape[1]]))[0, -1])

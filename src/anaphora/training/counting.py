@@ -1,0 +1,317 @@
+"""A run that counts, from files to a model folder; repeating the same call goes on where it stopped.
+
+    lock → settings (compared with the folder's own) → ids → n-grams, smoothed → model → validation → card
+
+Nothing is learned by gradients, so there are no steps and no checkpoints. What a killed run leaves is the prepared text
+(data/) and, where it was counting on disk, the stages that were done (counting/); the model appears under its name when
+it is complete. Whatever was killed when, the file comes out the same, byte for byte.
+
+torch is not imported here, nor by anything that is: a memory limit holds for the whole process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anaphora.config import differences
+from anaphora.decoding.language import Ids, TextEvaluation, evaluate_ids
+from anaphora.errors import UserError
+from anaphora.evaluation.language import note_on_unknown
+from anaphora.folder import (
+    CHECKPOINTS,
+    CONFIG,
+    DATA,
+    METRICS,
+    UNFINISHED,
+    WEIGHTS,
+    discard,
+    publish,
+    read_config,
+    read_metrics,
+    write_bytes,
+    write_config,
+)
+from anaphora.models.ngram.blocks import Fitted
+from anaphora.models.ngram.counting import (
+    compile_elsewhere,
+    fit,
+    give_back_what_is_freed,
+    peak_resident,
+)
+from anaphora.models.ngram.file import read_trie
+from anaphora.models.ngram.limited import LimitedModel
+from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.text.formats import describe_notes
+from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text
+from anaphora.text.tokenizer import EOS
+from anaphora.training.counting_card import COUNTED, write_counting_card
+from anaphora.training.recipes import RunConfig, complete
+from anaphora.training.reporting import RunReporter
+from anaphora.training.request import Outcome, Request
+from anaphora.training.session import check_folder, working_in
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COUNTING = "counting"
+"""Folder in which a run counts, inside its own; it goes when the model is there."""
+MEASURED_AT_ONCE = 1 << 18
+"""Tokens of the validation text that are scored at once."""
+HARMLESS = ("data.text", "data.valid_text", "tokenizer.words", "training.max_memory")
+"""Settings whose change alone changes nothing: names of files, whose content is compared, and where it is counted."""
+USE = ("decoding", "run")
+"""Sections that say how a model is used: no reason to count again."""
+
+
+@dataclass
+class Counted(Outcome):
+    """How a run of counting ended."""
+
+    orders: list[int] = field(default_factory=list)
+    """How many n-grams there are of each order."""
+    vocabulary: int = 0
+    unknown_tokens: int = 0
+    peak_memory: int = 0
+    """Bytes that were resident at the most; 0 for a run that was finished before."""
+
+
+def count_run(request: Request, console: Console | None = None) -> Counted:
+    """Make, continue or finish the counting run that `request` describes."""
+    if request.start_from is not None:
+        raise UserError(
+            "an n-gram model starts from nothing: it is counted anew", cure="leave out --from, give all text to --text"
+        )
+    if request.device not in ("auto", "cpu"):
+        raise UserError(f"n-grams are counted on the CPU, not on {request.device}", cure="leave out --device")
+    config = complete(request.recipe, request.own, pairs=0)
+    if not isinstance(config.model, NgramConfig):
+        raise UserError(f"a model of kind {config.model.kind} is not counted", cure="choose --recipe ngram")
+    if config.model.smoothing == "given":
+        raise UserError(
+            "model.smoothing=given is for numbers that were read from a file, not counted",
+            cure="choose kneser-ney, stupid-backoff, add-k or maximum-likelihood",
+        )
+    check_text(config.data)
+    check_folder(request.run)
+    reporter = RunReporter(request.run, console)
+    with working_in(request.run, reporter, smaller="count on disk: training.max_memory=2GB, say"):
+        return CountingRun(request, config, config.model, reporter).complete()
+
+
+class CountingRun:
+    """One run on its way."""
+
+    def __init__(self, request: Request, config: RunConfig, model: NgramConfig, reporter: RunReporter) -> None:
+        self.folder, self.force = request.run, request.force
+        self.config, self.model, self.reporter = config, model, reporter
+        self.memory = config.training.memory_limit()
+        self.began = time.monotonic()
+        self.counting = self.folder / COUNTING
+
+    def complete(self) -> Counted:
+        """Whatever of it is not done yet."""
+        changed = self._compare()
+        there = (self.folder / WEIGHTS).exists()
+        if self.memory is not None:
+            give_back_what_is_freed()
+            if not there:  # a finished run says so at once
+                compile_elsewhere()
+        prepared = prepare_text(
+            self.folder / DATA,
+            self.config.data,
+            self.config.tokenizer,
+            on_change="raise" if there and not self.force else "rebuild",
+            progress=self.reporter.stage,
+        )
+        self.reporter.finish()
+        recount = any(name.partition(".")[0] not in USE for name in changed)
+        metrics = read_metrics(self.folder)
+        if there and metrics.get("finished") is True and prepared.reused and not recount:
+            return self._was_finished(metrics, changed)
+        self._explain(prepared)
+        fitted = self._fit(prepared)
+        self._publish()
+        measured = self._measure(prepared)
+        metrics = write_counting_card(
+            self.folder,
+            self.config,
+            prepared.manifest,
+            fitted,
+            measured,
+            seconds=time.monotonic() - self.began,
+            peak_memory=peak_resident(),
+        )
+        discard(self.counting)
+        return self._outcome(metrics, "all lines are counted")
+
+    # -- settings ------------------------------------------------------------------------------------------------------
+
+    def _compare(self) -> dict[str, tuple[Any, Any]]:
+        """What differs from the model that is there, if there is one; refused unless forced."""
+        kind = None
+        if (self.folder / CONFIG).exists():
+            kind = (read_config(self.folder).get("model") or {}).get("kind", "transformer")
+        if kind not in (None, "ngram") or (self.folder / CHECKPOINTS).exists():
+            raise UserError(
+                f"holds a model of kind {kind or 'transformer'}", file=self.folder, cure="choose another folder"
+            )
+        if not (self.folder / WEIGHTS).exists():  # nothing that could be lost
+            return {}
+        if not (self.folder / DATA).is_dir() and read_metrics(self.folder).get("weights") != COUNTED:
+            raise UserError(
+                "holds a model that was not counted there", file=self.folder, cure="choose another folder for the run"
+            )
+        saved = RunConfig.read(read_config(self.folder), file=str(self.folder / CONFIG)).document()
+        found = differences(saved, self.config.document())
+        changed = {name: both for name, both in found.items() if name not in HARMLESS}
+        if changed and not self.force:
+            spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in changed.items())
+            raise UserError(
+                f"holds a run with other settings: {spoken}",
+                file=self.folder,
+                cure="repeat the old command, choose another folder, or add --force to count again",
+            )
+        for name, (old, new) in changed.items():
+            self.reporter.message(f"changed {name}: {old} → {new}")
+        return changed
+
+    def _was_finished(self, metrics: dict[str, Any], changed: dict[str, tuple[Any, Any]]) -> Counted:
+        if changed:
+            write_config(self.folder, self.config.document())
+        discard(self.counting)
+        self.reporter.message(f"{self.folder} is finished: the same text was counted with the same settings")
+        return self._outcome(metrics, "it was finished already", peak_memory=0)
+
+    # -- counting ------------------------------------------------------------------------------------------------------
+
+    def _explain(self, prepared: PreparedText) -> None:
+        """What is about to happen, in two lines."""
+        manifest, data, tokenizer = prepared.manifest, self.config.data, self.config.tokenizer
+        train, say = manifest["train"], self.reporter.message
+        blank = f", {train['dropped_lines']:,} blank lines left out" if train["dropped_lines"] else ""
+        held = f", {train['held_out_lines']:,} lines held out" if train["held_out_lines"] else ""
+        unknown = f" ({train['unknown_tokens']:,} unknown)" if train["unknown_tokens"] else ""
+        say(f"text: {train['lines']:,} lines{blank}{held}, {train['tokens']:,} tokens{unknown}, end marks included")
+        if odd := describe_notes(manifest["tidied"]):
+            say(f"warning: {odd}")
+        cut = f"{tokenizer.kind}, split at {tokenizer.split}" if tokenizer.kind == "word" else tokenizer.kind
+        lines = "each line by itself" if data.boundaries == "lines" else "one stream"
+        say(
+            f"model: {self.config.recipe}, order {self.model.order}, {self.model.smoothing}, "
+            f"vocabulary {manifest['vocabulary']:,} ({cut}), {lines}"
+        )
+
+    def _fit(self, prepared: PreparedText) -> Fitted:
+        self.counting.mkdir(exist_ok=True)
+        for leftover in self.counting.glob(f"{UNFINISHED}*"):
+            leftover.unlink()
+        stages = 2 * self.model.order + 1  # counting and smoothing each order, and the seal
+        done: set[str] = set()
+
+        def say(what: str) -> None:
+            if " " in what:  # a sentence
+                self.reporter.message(what)
+                return
+            done.add(what)
+            name, _, order = what.partition("-")
+            told = {"count": f"counted order {order}", "smooth": f"smoothed order {order}", "sealed": "written"}[name]
+            self.reporter.stage(f"on disk: {told}", len(done), stages)
+
+        limit = "" if self.memory is None else f", within {self.memory / 1e6:,.0f} MB"
+        self.reporter.message(f"counting in {self.folder}{limit} …")
+        fitted = fit(
+            prepared.train,
+            prepared.manifest["vocabulary"],
+            self.model,
+            self.counting / WEIGHTS,
+            work=self.counting / "work",
+            memory=self.memory,
+            say=say,
+        )
+        self.reporter.finish()
+        self.reporter.message(
+            f"n-grams: {' + '.join(f'{size:,}' for size in fitted.sizes)} of order 1 to {len(fitted.sizes)}"
+        )
+        if any(fitted.fell_back):
+            orders = ", ".join(str(order) for order, made_up in enumerate(fitted.fell_back, start=1) if made_up)
+            self.reporter.message(
+                f"warning: too few n-grams were seen once, twice and three times to find discounts (order {orders}); "
+                "0.5, 1 and 1.5 are taken"
+            )
+        return fitted
+
+    def _publish(self) -> None:
+        """Make it the folder's model. At no moment do settings or a tokeniser stand beside the numbers of others."""
+        made, published = self.counting / WEIGHTS, self.folder / WEIGHTS
+        if published.exists() and not published.samefile(made):
+            (self.folder / METRICS).unlink(missing_ok=True)
+            published.unlink()
+        write_bytes(self.folder / TOKENIZER, (self.folder / DATA / TOKENIZER).read_bytes())
+        write_config(self.folder, self.config.document())
+        publish(made, published)
+
+    # -- validation ----------------------------------------------------------------------------------------------------
+
+    def _measure(self, prepared: PreparedText) -> TextEvaluation | None:
+        """How well the model predicts the validation text, if there is one."""
+        if not (valid := prepared.manifest["valid"]):
+            return None
+        trie = read_trie(self.folder / WEIGHTS, verify=False)
+        model = NgramModel(self.model, trie) if self.memory is None else LimitedModel(self.model, trie, self.memory)
+        measured = evaluate_ids(
+            model,
+            self._windows(prepared),
+            lines=valid["lines"],
+            dropped=valid["dropped_lines"],
+            size=valid["bytes"],
+            boundaries=self.config.data.boundaries,
+            blank_lines=self.config.data.blank_lines,
+        )
+        unknown = f", {measured.unknown_tokens:,} of them unknown" if measured.unknown_tokens else ""
+        self.reporter.message(
+            f"validation: perplexity {measured.perplexity:.2f} over {measured.tokens:,} tokens{unknown}; "
+            f"{measured.bits_per_byte:.3f} bits per byte"
+        )
+        if note := note_on_unknown(measured.unknown_tokens, measured.tokens):
+            self.reporter.message(f"note: {note}")
+        if measured.impossible_tokens:
+            self.reporter.message(
+                f"note: {measured.impossible_tokens:,} tokens have probability 0: {self.model.smoothing} expects "
+                "nothing that it has not seen"
+            )
+        return measured
+
+    def _windows(self, prepared: PreparedText) -> Iterator[Ids]:
+        ids = prepared.valid_ids()
+        ends = np.flatnonzero(ids == EOS) + 1
+        begin = line = 0
+        while line < len(ends):
+            last = max(int(np.searchsorted(ends, begin + MEASURED_AT_ONCE, "right")), line + 1)
+            starts = np.concatenate(([begin], ends[line:last]))
+            yield ids[begin : starts[-1]], starts - begin
+            begin, line = int(starts[-1]), last
+            self.reporter.stage("measuring", line, len(ends))
+        self.reporter.finish()
+
+    def _outcome(self, metrics: dict[str, Any], reason: str, peak_memory: int | None = None) -> Counted:
+        cost = metrics["cost"]
+        return Counted(
+            folder=self.folder,
+            reason=reason,
+            steps=0,
+            tokens=metrics["tokens"],
+            seconds=cost["seconds"],
+            flops=0.0,
+            parameters=metrics["parameters"],
+            weights=COUNTED,
+            validation=metrics["validation"],
+            orders=metrics["orders"],
+            vocabulary=metrics["vocabulary"],
+            unknown_tokens=metrics["unknown_tokens"],
+            peak_memory=cost["peak_memory"] if peak_memory is None else peak_memory,
+        )

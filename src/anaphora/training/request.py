@@ -1,0 +1,84 @@
+"""What a run is asked for, and how it ended: what counting and learning have in common, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anaphora.config import merge
+from anaphora.errors import UserError
+from anaphora.models import LANGUAGE_MODELS
+from anaphora.training.recipes import Document, RunConfig, load_recipe, refuse_meaningless
+
+
+@dataclass
+class Request:
+    """What the user asks for: the arguments of `anaphora train`."""
+
+    run: Path
+    own: Document
+    """Settings said by the user, files included, by section."""
+    recipe: str = "transformer"
+    start_from: Path | None = None
+    device: str = "auto"
+    force: bool = False
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    folder: Path
+    reason: str
+    steps: int
+    tokens: int
+    seconds: float
+    flops: float
+    parameters: int
+    weights: str
+    validation: dict[str, Any] = field(default_factory=dict)
+
+
+class Interrupted(Exception):
+    """Ctrl-C or SIGTERM; everything up to this moment is saved."""
+
+    def __init__(self, step: int | None = None) -> None:
+        self.step = step
+        super().__init__("interrupted")
+
+
+PAIRS = ("source", "target", "valid_source", "valid_target")
+"""Settings of section `data` that name the files of a translator."""
+
+
+def choose_recipe(data: Mapping[str, Any]) -> str:
+    """The recipe of those who name none: plain text is counted, pairs are learned by a Transformer."""
+    return "ngram" if data.get("text") and not any(data.get(name) for name in PAIRS) else "transformer"
+
+
+def check_files(request: Request) -> str:
+    """The kind of model that is asked for; a misspelt setting, or text of the wrong sort for it, is said before any
+    work."""
+    settings = merge(load_recipe(request.recipe), request.own)
+    data = settings.get("data", {})
+    text, pairs = data.get("text") or data.get("valid_text"), any(data.get(name) for name in PAIRS)
+    if text and pairs:
+        raise UserError(
+            "both text and pairs are given: one model learns from one of them",
+            cure="give --text for a language model, or --source and --target for a translator",
+        )
+    config = RunConfig.read(settings)
+    kind = config.model.kind
+    if kind == "mixture":
+        raise UserError("a mixture is not trained", cure="train its parts, then put them together: anaphora mix")
+    if kind in LANGUAGE_MODELS and pairs:
+        raise UserError(
+            f"{kind} is a language model and learns from plain text, not from pairs",
+            cure="give --text FILE; for a translator leave out --recipe, or choose one such as small",
+        )
+    if kind not in LANGUAGE_MODELS and text:
+        raise UserError(f"{request.recipe} learns translations", cure="for --text use --recipe ngram")
+    refuse_meaningless(kind, settings)
+    return kind

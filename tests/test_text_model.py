@@ -1,0 +1,341 @@
+"""A language model by its folder or its ARPA file: raw text in, scores and text out."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import anaphora
+from anaphora.decoding.language import evaluate_lines, line_encoder, rows_for, score_ids, score_lines
+from anaphora.errors import UserError
+from anaphora.text.tokenizer import EOS, UNK, Tokenizer
+from anaphora.text_model import TextModel
+from ngram_folders import VERSE, mixture_folder, ngram_folder
+from toy_recurrent import Recurrent
+
+ASKED = ["the cat sat on the log", "", "a zebra saw the mat", "  \t ", "the"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Read only."""
+    root = tmp_path_factory.mktemp("language")
+    made = {
+        "words": ngram_folder(root / "words"),
+        "punctuation": ngram_folder(root / "punctuation", tokenizer={"kind": "word", "fallback": "unk"}),
+        "spelled": ngram_folder(root / "spelled", tokenizer={"kind": "word"}, smoothing="add-k"),
+        "characters": ngram_folder(root / "characters", tokenizer={"kind": "character"}, order=5),
+        "bytes": ngram_folder(root / "bytes", tokenizer={"kind": "byte"}, order=4),
+        "bpe": ngram_folder(root / "bpe", tokenizer={"kind": "bpe", "vocabulary": 300}),
+        "stream": ngram_folder(root / "stream", boundaries="stream"),
+        "dropped": ngram_folder(root / "dropped", blank_lines="drop"),
+        "likelihood": ngram_folder(root / "likelihood", smoothing="maximum-likelihood"),
+        "mixture": mixture_folder(root / "mixture", [VERSE[:3], VERSE[3:]], [0.3, 0.7]),
+    }
+    anaphora.load(made["words"]).save_arpa(root / "words.arpa")
+    anaphora.load(made["words"]).save_arpa(root / "words.arpa.gz")
+    return made | {"arpa": root / "words.arpa", "arpa.gz": root / "words.arpa.gz"}
+
+
+NAMES = [
+    "words", "punctuation", "spelled", "characters", "bytes", "bpe",
+    "stream", "dropped", "likelihood", "mixture", "arpa", "arpa.gz",
+]  # fmt: skip
+
+
+@pytest.fixture(params=NAMES)
+def model(request: pytest.FixtureRequest, folders: dict[str, Path]) -> TextModel:
+    return anaphora.load(folders[request.param])
+
+
+# Scoring ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_way_of_scoring_agrees(model: TextModel) -> None:
+    scored = list(model.score(ASKED))
+    totals = model.log_probabilities(ASKED)
+    assert [line.text for line in scored] == ASKED
+    assert totals == pytest.approx([line.log_probability for line in scored])
+    for line in scored:
+        assert line.log_probability == pytest.approx(math.fsum(line.token_scores))
+        assert len(line.tokens) == len(line.token_ids) == len(line.token_scores)
+        assert line.orders is None or len(line.orders) == len(line.tokens)
+        assert line.unknown == line.token_ids.count(UNK)
+    found = model.evaluate(ASKED)
+    assert found.log_probability == pytest.approx(float(totals.sum()))
+    assert found.tokens == sum(len(line.tokens) for line in scored)
+    assert found.unknown_tokens == sum(line.unknown for line in scored)
+    if math.isfinite(found.log_probability):
+        assert found.perplexity == pytest.approx(math.exp(-found.log_probability / found.tokens))
+        assert found.bits_per_byte == pytest.approx(-found.log_probability / math.log(2) / found.bytes)
+    assert found.lines + found.dropped_lines == len(ASKED)
+
+
+def test_scores_are_those_of_the_contract(folders: dict[str, Path]) -> None:
+    """Line by line through `score`, the slow way."""
+    model = anaphora.load(folders["words"])
+    for line, found in zip(ASKED, model.log_probabilities(ASKED)):
+        ids = [*model.tokenizer.encode(line), EOS]
+        assert model.model.score(torch.tensor([ids]), torch.tensor([len(ids)])).sum().item() == pytest.approx(found)
+
+
+def test_a_stream_reads_on_across_line_ends(folders: dict[str, Path]) -> None:
+    model = anaphora.load(folders["stream"])
+    lines = ["the cat sat", "the dog"]
+    ids = [id for line in lines for id in (*model.tokenizer.encode(line), EOS)]
+    whole = model.model.score(torch.tensor([ids]), torch.tensor([len(ids)]))[0]
+    (one, two) = model.score(lines)
+    assert [*one.token_scores, *two.token_scores] == pytest.approx(whole.tolist())
+    assert two.log_probability != pytest.approx(next(iter(model.score(["the dog"]))).log_probability)
+    assert model.evaluate(lines).log_probability == pytest.approx(whole.sum().item())
+    assert model.evaluate(lines).boundaries == "stream"
+
+
+def test_blank_lines_are_kept_or_left_out(folders: dict[str, Path]) -> None:
+    kept, dropped = (anaphora.load(folders[name]).evaluate(ASKED) for name in ("words", "dropped"))
+    assert (kept.lines, kept.dropped_lines, dropped.lines, dropped.dropped_lines) == (5, 0, 3, 2)
+    assert kept.tokens == dropped.tokens + 2
+    assert kept.bytes == sum(len(line) + 1 for line in ASKED)
+    assert dropped.bytes == sum(len(line) + 1 for line in ASKED if line.strip())
+    scored = list(anaphora.load(folders["dropped"]).score(ASKED))
+    assert [len(line.tokens) for line in scored] == [7, 0, 6, 0, 2]
+
+
+def test_unknown_tokens(folders: dict[str, Path]) -> None:
+    found = anaphora.load(folders["words"]).evaluate(["the zebra saw the okapi"])
+    assert (found.tokens, found.unknown_tokens) == (6, 2)
+    assert found.perplexity_known < found.perplexity
+    assert found.note is not None
+    spelled = anaphora.load(folders["spelled"]).evaluate(["the zebra saw the okapi"])
+    assert (spelled.unknown_tokens, spelled.note) == (0, None)
+    assert spelled.tokens == 3 + 1 + len(" zebra") + len(" okapi")
+
+
+def test_a_model_that_does_not_smooth_says_how_many_it_finds_impossible(folders: dict[str, Path]) -> None:
+    found = anaphora.load(folders["likelihood"]).evaluate(["the cat sat", "mat mat"])
+    assert found.impossible_tokens > 0
+    assert found.perplexity == math.inf
+    assert json.dumps(found.document())
+
+
+@given(lines=st.lists(st.text(max_size=12), max_size=8))
+def test_any_strings_are_scored_one_for_one(lines: list[str], request: Any) -> None:
+    """Newlines inside, halves of characters, control characters: a line is a line."""
+    for model in request.getfixturevalue("two_models"):
+        scored = list(model.score(lines))
+        assert len(scored) == len(lines)
+        totals = model.log_probabilities(lines)
+        assert totals == pytest.approx([line.log_probability for line in scored])
+        for line, total in zip(lines, totals):
+            assert model.log_probabilities([line])[0] == pytest.approx(total)
+
+
+@pytest.fixture(scope="module")
+def two_models(folders: dict[str, Path]) -> list[TextModel]:
+    return [anaphora.load(folders[name]) for name in ("words", "bytes")]
+
+
+def test_ids_in_rows_or_in_one_array(folders: dict[str, Path]) -> None:
+    model = anaphora.load(folders["words"])
+    ids, starts = model.encode(ASKED)
+    expected = model.log_probabilities(ASKED)
+    assert model.score_ids(ids, starts) == pytest.approx(expected)
+    rows = [ids[a:b].tolist() for a, b in pairwise(starts)]
+    assert model.score_ids(rows) == pytest.approx(expected)
+    assert model.score_ids([rows[0], [], rows[2]]) == pytest.approx([expected[0], 0.0, expected[2]])
+    assert model.score_ids([]).shape == (0,)
+    for wrong in ([0, 3, 2, len(ids)], [1, len(ids)], [0, 3], []):
+        with pytest.raises(UserError, match="starts must go from 0"):
+            model.score_ids(ids, np.array(wrong, np.int64))
+    with pytest.raises(UserError, match="there is no token 99"):
+        model.score_ids([[99]])
+
+
+def test_nothing_to_evaluate(model: TextModel) -> None:
+    with pytest.raises(UserError, match="there is no text to evaluate"):
+        model.evaluate([])
+    assert model.log_probabilities([]).shape == (0,)
+    assert list(model.score([])) == []
+
+
+def test_a_text_in_windows_is_the_text(folders: dict[str, Path]) -> None:
+    for name in ("words", "stream"):
+        model = anaphora.load(folders[name])
+        lines = [*VERSE, *ASKED]
+        where = {"boundaries": model.boundaries}
+        whole, parts = (evaluate_lines(model.model, model.encode, lines, window=n, **where) for n in (100, 2))
+        assert parts.log_probability == pytest.approx(whole.log_probability)
+        assert (parts.tokens, parts.bytes) == (whole.tokens, whole.bytes)
+        by_two = score_lines(model.model, model.tokenizer, model.encode, lines, window=2, **where)
+        assert [line.log_probability for line in by_two] == pytest.approx(model.log_probabilities(lines))
+
+
+# A model of limited length ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boundaries", ["lines", "stream"])
+def test_rows_that_are_too_long_are_read_in_pieces(boundaries: Any) -> None:
+    tokenizer = Tokenizer.of_words([f"w{n}" for n in range(8)])
+    model = Recurrent(12, max_length=5)
+    ids, starts = line_encoder(tokenizer)(["w1 w2 w3 w4 w5", "w1", "", "w7 w7 w7"])
+    rows, cut = rows_for(model, starts, boundaries)
+    assert np.diff(rows).max() <= 4
+    assert rows[-1] == len(ids)
+    assert cut == 1
+    if boundaries == "lines":
+        assert set(starts) <= set(rows)
+    scores, orders, _ = score_ids(model, ids, starts, boundaries)
+    assert orders is None
+    for begin, end in pairwise(rows):
+        own = torch.from_numpy(ids[begin:end].astype(np.int64))[None]
+        expected = model.score(own, torch.tensor([int(end - begin)]))[0]
+        assert scores[begin:end] == pytest.approx(expected.numpy(), abs=1e-5)
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+def test_an_arpa_file_stands_in_a_folders_place(folders: dict[str, Path]) -> None:
+    counted = anaphora.load(folders["words"])
+    for name in ("arpa", "arpa.gz"):
+        read = anaphora.load(folders[name])
+        assert isinstance(read, TextModel)
+        assert read.log_probabilities(ASKED) == pytest.approx(counted.log_probabilities(ASKED), abs=1e-5)
+        assert read.evaluate(["<unk> cat"]).unknown_tokens == 1  # what such files call it
+        assert read.info()["smoothing"] == "given"
+        assert read.revision != counted.revision
+
+
+def test_info(model: TextModel) -> None:
+    found = model.info()
+    assert json.dumps(found, default=str)
+    assert found["vocabulary"] == model.tokenizer.vocabulary_size
+    assert found["bytes_on_disk"] > 0
+    assert found["parameters"] > 0
+    assert found["boundaries"] in ("lines", "stream")
+    if found["kind"] == "ngram":
+        assert len(found["ngrams"]) == found["order"]
+        assert sum(found["ngrams"]) == int(model.model.trie.limits[-1])
+    else:
+        assert [part["weight"] for part in found["parts"]] == [0.3, 0.7]
+
+
+def test_unknown_handling_is_told(folders: dict[str, Path]) -> None:
+    told = {name: anaphora.load(folders[name]).info()["tokenizer"]["unknown"] for name in ("words", "spelled", "bpe")}
+    assert told == {"words": "one unknown token, ⟨unk⟩", "spelled": "spelled in bytes", "bpe": "spelled in bytes"}
+
+
+def test_generate_through_the_api(model: TextModel) -> None:
+    found = model.generate(["the", ""], samples=3, tokens=6, seed=4)
+    assert [len(own) for own in found] == [3, 3]
+    assert all(one.text.startswith("the") for one in found[0])
+    assert found == model.generate(["the", ""], samples=3, tokens=6, seed=4)
+    ((greedy,),) = model.generate("the", greedy=True, tokens=6)
+    assert greedy == model.generate("the", beam=1, tokens=6)[0][0]
+    with pytest.raises(UserError, match="temperature is about drawing at random"):
+        model.generate("the", greedy=True, temperature=0.5)
+    with pytest.raises(UserError, match="greedy is a beam of 1"):
+        model.generate("the", greedy=True, beam=3)
+    with pytest.raises(UserError, match="0 new tokens"):
+        model.generate("the", tokens=0)
+
+
+def test_a_prompt_of_several_lines(folders: dict[str, Path]) -> None:
+    """A model that reads on across line ends has them as context; to another, a prompt is one line."""
+    stream, lines = anaphora.load(folders["stream"]), anaphora.load(folders["words"])
+    ((said,),) = stream.generate("the cat sat\non the", greedy=True, tokens=5)
+    assert said.prompt == "the cat sat\non the"
+    ids = [*stream.tokenizer.encode("the cat sat"), EOS, *stream.tokenizer.encode("on the"), *said.token_ids]
+    scores = stream.model.score(torch.tensor([ids]), torch.tensor([len(ids)]))[0]
+    assert said.token_scores == pytest.approx(scores[-len(said.token_ids) :].tolist())
+    ((one,),) = lines.generate("the cat\nsat", greedy=True)
+    assert one == lines.generate("the cat sat", greedy=True)[0][0]
+
+
+def test_settings_of_the_folder_hold_unless_changed(folders: dict[str, Path], tmp_path: Path) -> None:
+    own = Path(shutil.copytree(folders["words"], tmp_path / "own"))
+    text = (own / "config.yaml").read_text()
+    assert "seed: 1" in text.split("decoding:")[1]
+    head, tail = text.split("decoding:")
+    (own / "config.yaml").write_text(head + "decoding:" + tail.replace("seed: 1", "seed: 9"))
+    changed, plain = anaphora.load(own), anaphora.load(folders["words"])
+    assert changed.generate("the", samples=5) == plain.generate("the", samples=5, seed=9)
+    assert changed.generate("the", samples=5, seed=1) == plain.generate("the", samples=5)
+
+
+def test_why_and_the_probability_it_explains(folders: dict[str, Path]) -> None:
+    for name in ("words", "mixture"):
+        model = anaphora.load(folders[name])
+        found = model.why("the cat", top=3)
+        assert len(found.document()["candidates"]) == 3
+        assert found.holds
+
+
+def test_save_arpa_of_what_is_no_table(folders: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="only an n-gram model can be written"):
+        anaphora.load(folders["mixture"]).save_arpa(tmp_path / "x.arpa")
+    with pytest.raises(UserError, match="cannot hold a model with smoothing add-k"):
+        anaphora.load(folders["spelled"]).save_arpa(tmp_path / "x.arpa")
+    assert not list(tmp_path.iterdir())
+
+
+# What does not fit --------------------------------------------------------------------------------------------------
+
+
+def test_another_tokeniser(folders: dict[str, Path], tmp_path: Path) -> None:
+    own = Path(shutil.copytree(folders["words"], tmp_path / "own"))
+    Tokenizer.of_words(["some", "other"]).save(own / "tokenizer.json")
+    with pytest.raises(UserError, match="not the tokeniser that the model was made with"):
+        anaphora.load(own)
+    same_size = Tokenizer.of_words([f"w{n}" for n in range(anaphora.load(folders["words"]).model.vocabulary - 4)])
+    same_size.save(own / "tokenizer.json")
+    with pytest.raises(UserError, match="not the tokeniser that the model was made with"):
+        anaphora.load(own)
+
+
+def test_a_folder_without_numbers_or_with_damaged_ones(folders: dict[str, Path], tmp_path: Path) -> None:
+    own = Path(shutil.copytree(folders["words"], tmp_path / "own"))
+    weights = own / "model.safetensors"
+    whole = bytearray(weights.read_bytes())
+    whole[-3] ^= 1
+    weights.write_bytes(whole)
+    with pytest.raises(UserError, match="is damaged"):
+        anaphora.load(own)
+    weights.unlink()
+    with pytest.raises(UserError, match="holds no model yet"):
+        anaphora.load(own)
+
+
+def test_a_mixture_that_lost_a_part(folders: dict[str, Path], tmp_path: Path) -> None:
+    own = Path(shutil.copytree(folders["mixture"], tmp_path / "own"))
+    shutil.rmtree(own / "part-2")
+    with pytest.raises(UserError, match="there is no such folder"):
+        anaphora.load(own)
+
+
+def test_a_translator_is_no_language_model(micro: Path) -> None:
+    with pytest.raises(UserError, match=r"is a translator \(transformer\), and this needs a language model"):
+        TextModel(micro)
+
+
+def test_scoring_loads_no_torch(folders: dict[str, Path]) -> None:
+    """A counting model looks up numbers: two hundred megabytes less, and a second sooner."""
+    code = (
+        "import sys, anaphora; m = anaphora.load(sys.argv[1]); m.log_probabilities(['the cat']); m.evaluate(['a'])\n"
+        "list(m.score(['the cat'])); assert 'torch' not in sys.modules, 'torch'"
+    )
+    for name in ("words", "mixture", "arpa"):
+        done = subprocess.run([sys.executable, "-c", code, str(folders[name])], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
