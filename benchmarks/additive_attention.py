@@ -259,12 +259,16 @@ def verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show_choices() -> None:
-    """What the kernels' tuning chose."""
+    """What the kernels' tuning chose, and what the last one tuned took with each tile."""
     from anaphora.kernels import additive_triton
 
-    for name in ("_tuned_scores", "_tuned_gradients", "_tuned_step", "_tuned_step_gradients"):
-        for key, config in getattr(additive_triton, name).cache.items():
-            print(f"tile {name.removeprefix('_tuned_'):15} {key}: {config}")
+    of_a_step = ("step_scores", "step_context", "step_weights_gradients", "step_scores_gradients")
+    for name in ("scores", "gradients", *of_a_step):
+        tuned = getattr(additive_triton, f"_tuned_{name}")
+        for key, config in tuned.cache.items():
+            print(f"tile {name:22} {key}: {config}")
+        for config, found in getattr(tuned, "configs_timings", {}).items():
+            print(f"    {(found[0] if isinstance(found, list) else found):9.4f} ms  {config}")
 
 
 def main() -> None:

@@ -9,10 +9,11 @@ One sentence of n words, 4 heads of 64 dimensions, forward and backward, n doubl
     fast        what `attend` takes by itself: PyTorch's fused kernels, which form the weights tile by tile
     linear      without softmax, Q (Kᵀ V): no n² anywhere
 
-Times are medians; on a GPU between events. Memory is what a pass holds at its peak beyond its inputs, on a CPU counted
-from the tensors it keeps for the backward pass. The exponent p of cost ~ n^p is a least-squares fit in logarithms over
-the upper half of the lengths: below, starting a kernel costs more than running it. Beside each stands its limit: 2 for
-the products of reference and fast, 1 for linear. Times of one machine say nothing of another; the ratios of one run do.
+Times are medians; on a GPU between events. Memory is, on a GPU, what a pass holds at its peak beyond its inputs; on a
+CPU, what the forward pass keeps for the backward one, inputs included. The exponent p of cost ~ n^p is a least-squares
+fit in logarithms over the upper half of the lengths: below, starting a kernel costs more than running it. Beside each
+stands its limit: 2 for the products of reference and fast, 1 for linear. Times of one machine say nothing of another;
+the ratios of one run do.
 
 The last line is JSON.
 """
@@ -32,6 +33,7 @@ import torch
 from torch import Tensor
 
 from anaphora.device import describe_device
+from anaphora.inspect.lectures.stack import kept_bytes
 from anaphora.layers.attention import attend
 
 HEADS, SIZE = 4, 64
@@ -77,26 +79,16 @@ def seconds(run: Callable[[], object], device: torch.device, limit: float) -> fl
     return statistics.median(found)
 
 
-def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
-    """Memory that a pass needs beyond its inputs."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        run()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
-    kept: dict[int, int] = {}
-    alive = []
-
-    def keep(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        alive.append(tensor)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        run()
-    return sum(kept.values())
+def memory(run: Callable[[], object], device: torch.device) -> int:
+    """Bytes: of a GPU at the peak beyond the inputs; on a CPU, which counts no peaks, kept for the backward pass."""
+    if device.type != "cuda":
+        return kept_bytes(run)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
 
 
 def fitted(lengths: list[int], costs: list[float]) -> float:
@@ -115,9 +107,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     device = torch.device(given.device)
-    longest = given.longest or (32_768 if device.type == "cuda" else 4096)
-    if given.small:
-        longest = 128
+    longest = 128 if given.small else given.longest or (32_768 if device.type == "cuda" else 4096)
+    if longest < 128:
+        parser.error("--longest must be at least 128: an exponent takes two lengths, and the first is 64")
     lengths = [2**power for power in range(6, int(math.log2(longest)) + 1)]
     costs: dict[str, dict[str, list[float]]] = {side: {"seconds": [], "bytes": []} for side in SIDES}
     print(f"{'':>7}" + "".join(f"{side + ', ms':>15}{side + ', MB':>15}" for side in SIDES))
@@ -126,7 +118,7 @@ def main() -> None:
         for side in SIDES:
             run = pass_of(side, length, device)
             costs[side]["seconds"].append(seconds(run, device, 0.01 if given.small else SECONDS))
-            costs[side]["bytes"].append(peak_bytes(run, device))
+            costs[side]["bytes"].append(memory(run, device))
             row += f"{costs[side]['seconds'][-1] * 1e3:>15.3f}{costs[side]['bytes'][-1] / 1e6:>15.2f}"
         print(row, flush=True)
     exponents = {side: {what: round(fitted(lengths, own), 2) for what, own in of.items()} for side, of in costs.items()}

@@ -8,7 +8,7 @@
    the same start still differ in what an update does to their scores: the same change of W_Q moves dot's √32 times as
    far.
 2. Do runs that fail read the question? Each model is asked for two letters of the same text whose digits differ; how
-   often does its answer change?
+   often does its answer change? Those that fail are trained with a lower rate, too.
 
 The seeds were chosen after the table was made: three with which scaled-dot learns, and the three with which it does
 not. The last line is JSON.
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="few updates: does it run?")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    size = (5, 500) if given.small else (STEPS, LINES)
+    size = (50, 2000) if given.small else (STEPS, LINES)
     root = 32**0.5
     starts = {"dot": (1.0, 1 / root), "scaled-dot": (1.0, root)}
     jobs = [
@@ -111,9 +111,10 @@ def main() -> None:
         for rate in RATES[score]
         for seed in LEARNING
     ]
-    jobs += [Job("scaled-dot", 1.0, 1e-2, seed, *size) for seed in FAILING]
+    jobs += [Job("scaled-dot", 1.0, rate, seed, *size) for rate in (3e-3, 1e-2) for seed in FAILING]
     if given.small:
-        jobs = jobs[:1] + jobs[-1:]
+        first = jobs[0]
+        jobs = [job for job in jobs if job[:1] + job[2:] == first[:1] + first[2:]] + jobs[-1:]  # both starts of dot
     os.environ["OMP_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
         runs = list(pool.map(one_run, jobs))

@@ -209,7 +209,10 @@ def test_v_and_queries_of_different_types() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed (extra: dev)")
 @pytest.mark.skipif(module.INTERPRETING, reason="the interpreter compiles nothing")
-@pytest.mark.parametrize("name", ["scores", "gradients", "step", "step_gradients", "add_up"])
+@pytest.mark.parametrize(
+    "name",
+    ["scores", "gradients", "step_scores", "step_context", "step_weights_gradients", "step_scores_gradients", "add_up"],
+)
 def test_the_triton_kernels_compile_for_a_gpu(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For Hopper (sm_90), without having one: what the interpreter forgives, a compiler may not."""
     import triton
@@ -223,8 +226,10 @@ def test_the_triton_kernels_compile_for_a_gpu(name: str, tmp_path: Path, monkeyp
     tiles = {
         "scores": {"HAS_MASK": True, "CLASS": 0, **kernels.SCORES[0].kwargs},
         "gradients": {"CLASS": 0, "KEYS": 16, **kernels.GRADIENTS[0].kwargs},
-        "step": {"HAS_MASK": True, **kernels._step_tile(16), **kernels.STEP[0].kwargs},
-        "step_gradients": {**kernels._step_tile(16), **kernels.STEP[0].kwargs},
+        "step_scores": {"CLASS": 0, "TILE": 512, "KEYS": 4, "FEATURES": 128},
+        "step_context": {"HAS_MASK": True, "CLASS": 0, "ALL": 32, "TILE": 512, "KEYS": 16, "FEATURES": 32},
+        "step_weights_gradients": {"CLASS": 0, "TILE": 512, "KEYS": 4, "FEATURES": 128},
+        "step_scores_gradients": {"CLASS": 0, "ALL": 32, "TILE": 512, "KEYS": 16, "FEATURES": 32},
         "add_up": {"ROWS": 8, "WIDTH": 128},
     }
     wide = {"v", "scores", "moved", "query_parts", "v_parts", "weights", "parts"}
@@ -234,7 +239,8 @@ def test_the_triton_kernels_compile_for_a_gpu(name: str, tmp_path: Path, monkeyp
     known = {(kernel.arg_names.index(key),): value for key, value in tiles[name].items()}
     source = ASTSource(kernel, {key: types[key] for key in kernel.arg_names}, known)
     compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 1})
-    assert "rcp.approx.ftz.f32" in compiled.asm["ptx"] or name == "add_up"
+    tanh = name in ("scores", "gradients", "step_scores", "step_scores_gradients")
+    assert ("rcp.approx.ftz.f32" in compiled.asm["ptx"]) == tanh
     assert "atom" not in compiled.asm["ptx"]  # nothing is added in an order that may change
 
 

@@ -125,16 +125,39 @@ def test_keys_beyond_one_block_are_added_up() -> None:
     compare(inputs((1,), 2, 130, 33, 3))
 
 
+@interpreted
+@pytest.mark.parametrize(("m", "d", "e"), [(130, 7, 70), (50, 1030, 3), (3, 2, 1030), (512, 3, 2)])
+def test_a_step_of_more_than_one_tile(m: int, d: int, e: int) -> None:
+    mask = torch.arange(m) % 3 < 2
+    compare(inputs((2,), 1, m, d, e), mask=mask.expand(2, 1, m))
+
+
+TUNED = ("scores", "gradients", "step_scores", "step_context", "step_weights_gradients", "step_scores_gradients")
+
+
+SHAPES = [
+    ((3, 50, 50, 1024), 1024), ((2, 130, 200, 512), 512), ((8, 1, 50, 1024), 1000), ((2, 17, 1, 33), 7),
+    ((2, 1, 1, 1), 1), ((3, 1, 512, 70), 30), ((1, 1, 600, 70), 30), ((2, 5, 77, 130), 64),
+]  # fmt: skip
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(
-    ("shape", "e"),
-    [((3, 50, 50, 1024), 1024), ((2, 130, 200, 512), 512), ((8, 1, 50, 1024), 1000), ((2, 17, 1, 33), 7),
-     ((2, 1, 1, 1), 1), ((3, 1, 512, 70), 30), ((1, 1, 600, 70), 30), ((2, 5, 77, 130), 64)],
-)  # fmt: skip
-def test_on_the_device(shape: tuple[int, int, int, int], e: int, masked: bool, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize(("shape", "e"), SHAPES)
+def test_on_the_device(
+    shape: tuple[int, int, int, int], e: int, dtype: torch.dtype, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each case with one of the tiles that tuning chooses from, in turn: all of them are proved, whichever is chosen,
+    and only one is compiled."""
+    from anaphora.kernels import additive_triton as kernels
+
+    number = SHAPES.index((shape, e)) + list(TOLERANCE).index(dtype)
+    for name in TUNED:
+        tuned = getattr(kernels, f"_tuned_{name}")
+        monkeypatch.setattr(tuned, "configs", [tuned.configs[number % len(tuned.configs)]])
+        monkeypatch.setattr(tuned, "cache", {})
     batch, n, m, d = shape
     mask = torch.rand(batch, n, m, device=DEVICE) < 0.7 if masked else None
     if mask is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -136,6 +137,32 @@ def test_few_is_the_reference(
     same({"out": attend(**inputs, **choices)}, {"out": attend(**inputs, backend="reference", **choices)}, dtype)
 
 
+@given(decoding, st.sampled_from(["scaled-dot", "dot", "bilinear"]), dtypes, biases, st.booleans(), st.data())
+def test_few_learns_as_the_reference_does(
+    shape: dict[str, int], score: str, dtype: torch.dtype, bias: str, crooked: bool, data: st.DataObject
+) -> None:
+    """`auto` lets it learn on a GPU alone; it can do so anywhere."""
+    inputs = tensors(shape, score, dtype, data.draw(st.integers(0, 99)), crooked)
+    choices = {"score": score, "mask": data.draw(masks(shape)), "bias": bias_for(bias, shape, dtype)}
+    wanted = results(inputs, backend="reference", **choices)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(backends.FAST, "sdpa", backends.attend_few)
+        same(results(inputs, backend="sdpa", **choices), wanted, dtype)
+
+
+def test_few_learns_through_dropout() -> None:
+    """Of the weights that are left, twice as much; of the others nothing."""
+    query, key = torch.randn(1, 1, 1, 4), torch.randn(1, 1, 50, 4)
+    value = torch.ones(1, 1, 50, 1, requires_grad=True)
+    torch.manual_seed(0)
+    out = backends.attend_few(query, key, value, Choices(dropout=0.5))
+    (taken,) = torch.autograd.grad(out.sum(), [value])
+    weights = attention_weights(query, key).flatten()
+    left = taken.flatten() != 0
+    assert 10 < left.sum() < 40
+    torch.testing.assert_close(taken.flatten(), torch.where(left, 2 * weights, 0.0))
+
+
 @torch.no_grad()
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @settings(max_examples=12)
@@ -147,6 +174,25 @@ def test_flex_is_the_reference(shape: dict[str, int], score: str, bias: str, cau
     choices["bias"] = bias_for(bias, shape, torch.float32)
     found = {"out": attend(**inputs, backend="flex", **choices)}
     same(found, {"out": attend(**inputs, backend="reference", **choices)}, torch.float32)
+
+
+@torch.no_grad()
+def test_flex_does_not_give_up_after_eight_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch would, and go on without the kernel."""
+    made, compile_with = [], torch.compile
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Any:
+        made.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", lambda function: compile_with(function, backend=backend))
+    monkeypatch.setattr(torch._dynamo.config, "fail_on_recompile_limit_hit", True)
+    torch.compiler.reset()
+    flex, x = backends._compiled_flex.__wrapped__(), torch.randn(1, 1, 16, 16)
+    for kind in range(9):
+        flex(x, x, x, score_mod=eval(f"lambda score, b, h, q, k: score + {kind}"))
+    assert len(made) == 9
+    torch.compiler.reset()
 
 
 # Linear -------------------------------------------------------------------------------------------------------------
@@ -350,10 +396,10 @@ def test_the_additive_kernel_gets_every_head_and_one_mask(monkeypatch: pytest.Mo
 
 
 class OnGPU:
-    """A tensor's shape and place, to ask what would be taken there."""
+    """A tensor's shape, type and place, to ask what would be taken there."""
 
-    def __init__(self, *shape: int) -> None:
-        self.shape, self.is_cuda, self.device = torch.Size(shape), True, torch.device("cuda")
+    def __init__(self, *shape: int, dtype: torch.dtype = torch.bfloat16) -> None:
+        self.shape, self.is_cuda, self.device, self.dtype = torch.Size(shape), True, torch.device("cuda"), dtype
 
 
 @pytest.mark.parametrize(
@@ -375,8 +421,60 @@ def test_what_a_gpu_would_take(choices: Choices, name: str) -> None:
     assert chosen.name == name
     assert chosen.reason
     if name == "flex":
-        short = OnGPU(2, 4, 100, 64)
+        short, wide = OnGPU(2, 4, 100, 64), OnGPU(2, 4, 512, 64, dtype=torch.float32)
         assert choose(short, short, short, choices).name == "sdpa"  # type: ignore[arg-type]
+        assert "except in 16 bits" in choose(wide, wide, wide, choices).reason  # type: ignore[arg-type]
+        assert choose(wide, wide, wide, choices, "flex").name == "flex"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "dtype", "choices", "preferred"),
+    [
+        (50, 50, torch.bfloat16, Choices(), True),
+        (50, 50, torch.float16, Choices(causal=True), True),
+        (1, 50, torch.bfloat16, Choices(), True),
+        (64, 64, torch.bfloat16, Choices(score="dot"), True),
+        (50, 50, torch.float32, Choices(), False),
+        (65, 50, torch.bfloat16, Choices(), False),
+        (50, 65, torch.bfloat16, Choices(), False),
+        (7, 50, torch.bfloat16, Choices(causal=True), False),
+        (50, 50, torch.bfloat16, Choices(mask=Padding(torch.tensor([3, 4]))), False),
+        (50, 50, torch.bfloat16, Choices(bias=Alibi(4)), False),
+    ],
+)
+def test_short_halves_prefer_the_memory_efficient_kernel(
+    queries: int, keys: int, dtype: torch.dtype, choices: Choices, preferred: bool
+) -> None:
+    query, key = OnGPU(2, 4, queries, 64, dtype=dtype), OnGPU(2, 4, keys, 64, dtype=dtype)
+    chosen = choose(query, key, key, choices)  # type: ignore[arg-type]
+    assert chosen.name == "sdpa"
+    assert ("memory-efficient" in chosen.reason) == preferred
+
+
+def test_a_kernel_that_cannot_leaves_it_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a CPU, where it never can: asked for, it is not taken."""
+    query = torch.randn(1, 2, 5, 8, requires_grad=True)
+    monkeypatch.setattr(backends, "is_short", lambda *asked: True)
+    assert not backends._efficient_can(query, query, query, 0.0, False)
+    expected = attend(query, query, query, backend="reference")
+    torch.testing.assert_close(attend(query, query, query, backend="sdpa"), expected)
+
+
+def test_one_query_on_a_gpu_is_told_why() -> None:
+    keys = OnGPU(2, 4, 50, 64, dtype=torch.float32)
+    asked = [(1, torch.float32), (2, torch.float32), (1, torch.bfloat16)]
+    one, two, half = (OnGPU(2, 4, queries, 64, dtype=dtype) for queries, dtype in asked)
+    chosen = choose(one, keys, keys, Choices(mask=Padding(torch.tensor([3, 4]))))  # type: ignore[arg-type]
+    assert chosen.name == "few"
+    assert "one query" in chosen.reason
+    assert choose(two, keys, keys, Choices()).name == choose(half, keys, keys, Choices()).name == "sdpa"  # type: ignore[arg-type]
+    with torch.no_grad():
+        assert choose(one, keys, keys, Choices()).name == "few"  # type: ignore[arg-type]
+        keys = OnGPU(2, 4, 50, 64, dtype=torch.bfloat16)
+        assert "memory-efficient" not in choose(half, keys, keys, Choices()).reason  # type: ignore[arg-type]
+    assert "memory-efficient" in choose(half, keys, keys, Choices()).reason  # type: ignore[arg-type]
+    wide = OnGPU(2, 4, 50, 128, dtype=torch.bfloat16)
+    assert "memory-efficient" not in choose(wide, wide, wide, Choices()).reason  # type: ignore[arg-type]
 
 
 def test_a_cpu_is_told_why() -> None:
@@ -436,7 +534,7 @@ Q, K = torch.zeros(2, 4, 3, 6), torch.zeros(2, 2, 5, 6)
         ({"mask": Documents(torch.zeros(2, 3))}, r"documents of keys must be \(2, 5\); they have shape \(2, 3\)"),
         ({"mask": Causal() & Given(torch.ones(1, 9, 1, 1, dtype=torch.bool))}, r"a mask of shape \(1, 9, 1, 1\)"),
         ({"backend": "flash"}, "no attention backend is called 'flash'"),
-        ({"backend": "few"}, "'few' is for decoding alone and learns nothing; leave it to 'auto'"),
+        ({"backend": "few"}, "'few' is for the few queries of a step alone; leave it to 'auto'"),
         ({"backend": "linear"}, "'linear' cannot do this: softmax ties every weight"),
         ({"backend": "linear", "normaliser": "none", "mask": Window(2)}, "padding and causal masks only"),
         ({"backend": "linear", "normaliser": "none", "dropout": 0.1}, "dropout needs the weights"),

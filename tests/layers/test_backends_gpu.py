@@ -5,13 +5,18 @@ Tolerances: float32 2e-3 (products in tf32 where a kernel takes them), bfloat16 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
+import torch._dynamo
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from anaphora.layers.attention import attend, explain_backend
+from anaphora.layers.backends import _efficient_can
 from anaphora.layers.masks import Causal, Documents, Given, Mask, Padding, Window
 from anaphora.layers.positions import Alibi, PositionBias, RelativeBias
 from anaphora.layers.transformer import TransformerEncoder
@@ -52,10 +57,20 @@ def learned(
     return (out, *torch.autograd.grad((out * direction).sum(), wanted))
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("bias", ["none", "alibi", "relative"])
-@pytest.mark.parametrize("mask", ["nothing", "padding", "causal", "window", "documents", "given"])
-@pytest.mark.parametrize("backend", ["flex", "sdpa"])
+@pytest.fixture(autouse=True)
+def compiled_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch must not go on without FlexAttention's kernel where it has compiled it too often."""
+    monkeypatch.setattr(torch._dynamo.config, "fail_on_recompile_limit_hit", True)
+
+
+MASKS, BIASES = ("nothing", "padding", "causal", "window", "documents", "given"), ("none", "alibi", "relative")
+PAIRS = list(product(MASKS, BIASES))
+# Compiling takes seconds: every mask with every bias, each mask and each bias in both types, but not all triples
+FLEX = [("flex", mask, bias, list(TOLERANCE)[(MASKS.index(mask) + BIASES.index(bias)) % 2]) for mask, bias in PAIRS]
+SDPA = [("sdpa", mask, bias, dtype) for mask, bias in PAIRS for dtype in TOLERANCE]
+
+
+@pytest.mark.parametrize(("backend", "mask", "bias", "dtype"), FLEX + SDPA)
 def test_is_the_reference(backend: str, mask: str, bias: str, dtype: torch.dtype) -> None:
     torch.manual_seed(1)
     groups = 2
@@ -75,12 +90,14 @@ def test_is_the_reference(backend: str, mask: str, bias: str, dtype: torch.dtype
         assert (found[0][0] == 0).all()
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("backend", ["flex", "sdpa"])
+@pytest.mark.parametrize(
+    ("backend", "masked", "dtype"),
+    [("flex", False, torch.float32), ("flex", True, torch.bfloat16), *product(["sdpa"], [False, True], TOLERANCE)],
+)
 def test_a_bias_of_minus_infinity_forbids_as_a_mask_does(backend: str, masked: bool, dtype: torch.dtype) -> None:
     torch.manual_seed(1)
-    inputs = [torch.randn(B, H, n, D, device="cuda", dtype=dtype, requires_grad=True) for n in (T, S, S)]
+    shapes = ((H, T), (2, S), (2, S))  # as above: other shapes are another kernel
+    inputs = [torch.randn(B, heads, n, D, device="cuda", dtype=dtype, requires_grad=True) for heads, n in shapes]
     bias = torch.randn(H, T, S, device="cuda", dtype=dtype)
     bias = bias.masked_fill(torch.rand(H, T, S, device="cuda") > 0.5, float("-inf"))
     bias[:, 7] = float("-inf")  # nothing by the bias alone
@@ -110,10 +127,75 @@ def test_causal_linear_keeps_a_huge_late_value_from_those_before_it(huge: float)
 
 
 def test_auto_takes_flex_for_a_long_window_and_says_why() -> None:
-    long = torch.randn(1, 2, 512, 32, device="cuda")
+    long = torch.randn(1, 2, 512, 32, device="cuda", dtype=torch.bfloat16)
     chosen = explain_backend(long, long, long, mask=Window(64) & Causal())
     assert chosen.name == "flex"
     assert "rule" in chosen.reason
+    wide = long.float()
+    assert explain_backend(wide, wide, wide, mask=Window(64) & Causal()).name == "sdpa"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("size", [64, 20])  # 20 is no multiple of 8: PyTorch's own choice runs it
+def test_short_halves_are_the_reference(size: int, causal: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    inputs = [torch.randn(B, H, 50, size, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3)]
+    assert "memory-efficient" in explain_backend(*inputs, causal=causal).reason
+    assert _efficient_can(*inputs, 0.0, causal) == (size == 64)
+    found = learned("auto", inputs, None, causal=causal)
+    wanted = learned("reference", [x.detach().double().requires_grad_() for x in inputs], None, causal=causal)
+    names = {event.name for event in profiled(lambda: learned("auto", inputs, None, causal=causal))}
+    assert any("efficient_attention_backward" in name for name in names) == (size == 64)
+    for one, other in zip(found, wanted):
+        gap = (one.double() - other).abs().max() / other.abs().max().clamp(min=1.0)
+        assert gap < TOLERANCE[torch.bfloat16], gap
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):  # who switches the kernel off is obeyed
+        assert not _efficient_can(*inputs, 0.0, causal)
+
+
+def profiled(call: Callable[[], Any]) -> Any:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        call()
+    return profile.events()
+
+
+def test_short_halves_inside_a_graph() -> None:
+    torch.manual_seed(1)
+    inputs = [torch.randn(B, H, 50, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        found = learned("auto", inputs, None)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = learned("auto", inputs, None)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(one, other) for one, other in zip(found, recorded))
+
+
+@pytest.mark.parametrize("bias", [None, "given", "relative"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_query_that_learns_is_the_reference(masked: bool, bias: str | None) -> None:
+    torch.manual_seed(1)
+    inputs = [torch.randn(B, h, n, D, device="cuda", requires_grad=True) for h, n in ((H, 1), (2, S), (2, S))]
+    mask = Padding(torch.tensor([0, 200], device="cuda")) if masked else None
+    table: Any = None if bias is None else biases()["relative"]
+    if bias == "given":
+        table = torch.randn(H, 1, S, device="cuda").masked_fill(torch.rand(H, 1, S, device="cuda") > 0.5, float("-inf"))
+        table[0] = float("-inf")
+    assert explain_backend(*inputs, mask=mask, bias=table).name == "few"
+    found = learned("auto", inputs, table, mask=mask)
+    exact = table if table is None else table.double()
+    wanted = learned("reference", [x.detach().double().requires_grad_() for x in inputs], exact, mask=mask)
+    for one, other in zip(found, wanted):
+        assert one.isfinite().all()
+        gap = (one.double() - other).abs().max() / other.abs().max().clamp(min=1.0)
+        assert gap < TOLERANCE[torch.float32], gap
+    if masked:
+        assert (found[0][0] == 0).all()
 
 
 def test_a_long_window_encoder_is_the_same_on_both_machines() -> None:

@@ -45,11 +45,5 @@ def test_with_e_itself_the_b_has_less_than_half(walks: dict[str, Walk]) -> None:
     np.testing.assert_allclose(rows.values[1], walks["find-the-b"].step("A").values[0], rtol=1e-12)
 
 
-def test_every_check_holds(walks: dict[str, Walk]) -> None:
-    for walk in walks.values():
-        assert walk.checks
-        assert walk.holds, walk.checks
-
-
 def test_the_page(page_shows: Any) -> None:
     page_shows("1-as-and-bs.md")

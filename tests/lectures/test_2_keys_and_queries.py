@@ -52,12 +52,6 @@ def test_version_2_has_ten_times_the_scores(walks: dict[str, Walk]) -> None:
     np.testing.assert_allclose(weights[2], [0, 0, 1, 0], atol=2e-4)
 
 
-def test_every_check_holds(walks: dict[str, Walk]) -> None:
-    for walk in walks.values():
-        assert walk.checks
-        assert walk.holds, walk.checks
-
-
 def test_the_matrices_on_the_page_make_every_letter_look_at_the_b(tmp_path: Path) -> None:
     page = (PAGES / "2-keys-and-queries.md").read_text(encoding="utf-8")
     block = page.split("```yaml\n")[1].split("```")[0]

@@ -40,11 +40,5 @@ def test_undivided_one_word_has_it_all(walks: dict[str, Walk]) -> None:
     assert 0.9e-7 < walk.step("A").values[0, 1] < 1.2e-7
 
 
-def test_every_check_holds(walks: dict[str, Walk]) -> None:
-    for walk in walks.values():
-        assert walk.checks
-        assert walk.holds, walk.checks
-
-
 def test_the_page(page_shows: Any) -> None:
     page_shows("4-thinking-machines.md")

@@ -79,12 +79,6 @@ def test_as_the_scale_grows(walks: dict[str, Walk]) -> None:
     np.testing.assert_allclose(own[-1], [1, 0, 2, 0, 1, 0], atol=1e-12)
 
 
-def test_every_check_holds(walks: dict[str, Walk]) -> None:
-    for walk in walks.values():
-        assert walk.checks
-        assert walk.holds, walk.checks
-
-
 def test_the_check_of_sick_compares_with_one_and_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two readings that agree with one another, and with nothing else, do not pass."""
     others, ratio, letter = lecture.alpha()

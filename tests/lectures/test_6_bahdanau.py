@@ -50,7 +50,7 @@ def test_unscaled_scores_grow_and_the_gradient_goes() -> None:
     np.testing.assert_allclose(scaled[:, 0], 1, rtol=0.02)
     assert (np.diff(dot[:, 1]) > 0).all()  # one weight takes all
     assert dot[-1, 2] < 0.001 < 0.25 < scaled[:, 2].min()
-    assert scaled[1:, 2].max() / scaled[1:, 2].min() < 1.05  # nothing depends on d
+    assert scaled[1:, 2].max() / scaled[1:, 2].min() < 1.05  # from four dimensions on, d hardly matters
     assert dot[-1, 3] > 0.7
     assert scaled[:, 3].max() == 0
 
@@ -89,15 +89,6 @@ def test_a_key_from_the_future_would_be_seen() -> None:
     alone = torch.cat([lecture._one_step(query, key, value, t) for t in range(4)])
     assert (open_to_all - alone)[:-1].abs().max() > 0.1
     torch.testing.assert_close(open_to_all[-1], alone[-1])  # the last word sees everything either way
-
-
-@pytest.mark.parametrize("make", [lecture.bahdanau, lecture.lookup, lecture.heads, lecture.growing_keys])
-def test_every_check_holds_and_no_random_number_is_used_up(make: Any) -> None:
-    before = torch.get_rng_state()
-    for walk in make():
-        assert walk.checks
-        assert walk.holds, walk.checks
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_the_page(page_shows: Any) -> None:

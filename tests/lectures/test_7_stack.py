@@ -58,11 +58,29 @@ def test_dimensions_without_and_with_feed_forward(averages: dict[str, Walk]) -> 
     assert ranks["plane, ff + x"] == [2, 8, 8, 8, 8]
 
 
+def test_other_seeds_say_the_same() -> None:
+    """As the page says of twelve: what is no property of seed 0 alone."""
+    collapsed = 0
+    for seed in range(12):
+        with torch.random.fork_rng(devices=[]):
+            ranks = lecture.lines(seed).step("rank").values.astype(int)
+        line, bent, plane, network, residual = ranks.T.tolist()
+        assert line == [1] * 5
+        assert bent[-1] == 8
+        assert max(plane) == 2
+        assert network[1] in (6, 8)
+        assert network[-1] == 1
+        assert residual[1:] == [8] * 4
+        collapsed += plane[-1] == 1
+    assert collapsed == 7
+
+
 def test_no_stack_of_attentions_makes_an_absolute_value(averages: dict[str, Walk]) -> None:
     assert averages["absolute-value"].step("y").values[:, 0].tolist() == [2, 1, 0, 1, 2]
-    torch.manual_seed(5)
-    stack = lecture.AttentionStack(4, 3).double()
-    x = torch.randn(1, 1, 4, dtype=torch.float64)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        stack = lecture.AttentionStack(4, 3).double()
+        x = torch.randn(1, 1, 4, dtype=torch.float64)
     for network, straight in ((False, True), (True, False)):
         minus, zero, plus = (stack(sign * x, feed_forward=network)[-1] for sign in (-1, 0, 1))
         assert torch.allclose(minus + plus, 2 * zero, atol=1e-12) == straight
@@ -86,6 +104,12 @@ def test_costs() -> None:
     assert exponents["kB, reference"] > 1.9
     assert exponents["kB, fast"] < 1.05
     assert exponents["kB, linear"] < 1.05
+    # of float32, in kB: Q, K and V; then the n² weights, or the output and a number a query
+    inputs, fours = 3 * 4 * lengths * lecture.SIZE / 1e3, 4 * lengths / 1e3
+    reference, fast, linear = walk.step("kB").values.T
+    np.testing.assert_allclose(reference - inputs, fours * lengths, rtol=1e-5)
+    np.testing.assert_allclose(fast - inputs, fours * (lecture.SIZE + 1), rtol=1e-5)
+    assert (linear - inputs < 2).all()  # sums of K and V, whatever n is
 
 
 @pytest.mark.parametrize("dilated", [False, True])
@@ -102,19 +126,15 @@ def test_gradients_reach_the_receptive_field(width: int, layers: int, dilated: b
 def test_attention_sees_everything_at_once() -> None:
     (walk,) = lecture.receptive_field()
     step = walk.step("words")
-    table = dict(zip([*step.columns[:2], "dilated", "its formula", "attention"], step.values.T.tolist()))
-    assert table["plain"] == [3, 5, 7, 9, 11, 13]
-    assert table["dilated"] == [3, 7, 15, 31, 63, 127]
-    assert table["attention"] == [lecture.PLACES] * 6
-
-
-@pytest.mark.parametrize("make", [lecture.re_averaging, lecture.order, lecture.quadratic, lecture.receptive_field])
-def test_every_check_holds_and_no_random_number_is_used_up(make: Any) -> None:
-    before = torch.get_rng_state()
-    for walk in make():
-        assert walk.checks
-        assert walk.holds, walk.checks
-    assert torch.equal(torch.get_rng_state(), before)
+    plain, its_formula, dilated, also_its, attention = step.values.T.tolist()
+    assert plain == its_formula == [3, 5, 7, 9, 11, 13]
+    assert dilated == also_its == [3, 7, 15, 31, 63, 127]
+    assert attention == [lecture.PLACES] * 6
+    # from the middle to both ends: the layers that the page names, and not one fewer
+    reach = {layers: ConvolutionEncoder(8, layers=layers).receptive_field for layers in (63, 64)}
+    assert reach[63] < lecture.PLACES <= reach[64]
+    reach = {layers: ConvolutionEncoder(8, layers=layers, dilated=True).receptive_field for layers in (6, 7)}
+    assert reach[6] < lecture.PLACES <= reach[7]
 
 
 def test_the_benchmark_of_costs_runs(tmp_path: Path) -> None:
@@ -131,6 +151,9 @@ def test_the_benchmark_of_costs_runs(tmp_path: Path) -> None:
     assert result == json.loads((tmp_path / "cost.json").read_text())
     assert set(result["exponents"]) == {"reference", "fast", "linear"}
     assert result["costs"]["reference"]["bytes"][-1] > result["costs"]["fast"]["bytes"][-1]
+    refused = subprocess.run([*command[:2], "--longest", "64"], capture_output=True, text=True, cwd=ROOT)
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-1].endswith("an exponent takes two lengths, and the first is 64")
 
 
 def test_the_page(page_shows: Any) -> None:

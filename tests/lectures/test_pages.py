@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from anaphora.inspect.lectures import EXAMPLES
 
@@ -24,6 +25,20 @@ def test_every_example_has_a_page_that_shows_it(name: str) -> None:
     assert f"anaphora walk {name}" in page.read_text(encoding="utf-8")
     row = next(line for line in LIST.splitlines() if f"]({page.name})" in line)
     assert f"`{name}`" in row or f"`anaphora walk {name}`" in row
+
+
+LONG = {"the-task", "all-scores"}
+"""What they learn takes a while: tests/lectures/test_3_the_task.py and test_8_all_scores.py look at their checks."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in EXAMPLES])
+def test_every_check_holds_and_no_random_number_is_used_up(name: str) -> None:
+    before = torch.get_rng_state()
+    walks = EXAMPLES[name].make()
+    assert torch.equal(torch.get_rng_state(), before)
+    for walk in walks:
+        assert walk.holds, walk.checks
+    assert all(walk.checks for walk in walks) or name == "the-task"  # where accuracies are a walk alone
 
 
 def test_every_page_is_listed_and_has_an_example() -> None:

@@ -45,6 +45,7 @@ def test_what_makes_no_sense_is_refused_by_name_in_one_line(changes: dict[str, A
     with pytest.raises(UserError) as caught:
         settings({**SHAPE, **changes})
     assert message in str(caught.value)
+    assert any(cure in str(caught.value) for cure in ("did you mean", "choose other", "leave it at auto"))
     assert "\n" not in str(caught.value)
 
 
@@ -68,7 +69,7 @@ def test_scores_without_softmax_are_no_alignment(tmp_path: Any) -> None:
     assert no_weights(build(TransformerConfig(**SHAPE, score="additive"), 9, 9)) is None
 
 
-def test_guided_alignment_without_softmax_is_refused_before_any_work() -> None:
+def test_guided_alignment_without_softmax_is_refused_before_a_model_is_built() -> None:
     own = {"model": {"normaliser": "none"}, "training": {"guided_alignment": 0.1}}
     with pytest.raises(UserError, match=r"training.guided_alignment teaches shares .* model.normaliser=none"):
         complete("tiny", own, pairs=100)

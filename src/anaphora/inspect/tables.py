@@ -66,10 +66,11 @@ def step_text(step: Step, *, width: int = 80, colours: bool = False) -> Text:
     numbers = written(step)
     shown = range(min(len(step.columns), DIMENSIONS) if step.dimensions else len(step.columns))
     rows = range(min(len(step.rows), MOST_ROWS))
-    label = min(max(cells(step.rows[r]) for r in rows), max(width // 4, 4))
     marked = any(right_to_left(name) for name in (*step.rows, *step.columns))
     begin = LEFT_TO_RIGHT if marked else ""
     sizes = [max(min(cells(step.columns[c]), LABEL), *(len(numbers[r][c]) for r in rows)) + 2 for c in shown]
+    spare = width - 2 - sum(sizes)  # a long label is cut to a quarter, or to what the numbers leave
+    label = min(max(cells(step.rows[r]) for r in rows), max(width // 4, spare, 4))
     shaded = colours and step.shares
     parts = _parts(sizes, max(width - label - 2, 1))
     for part in parts:

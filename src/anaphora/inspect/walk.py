@@ -222,8 +222,10 @@ def checks(
     seen = torch.ones_like(weights).bool() if mask is None else mask.expand_as(weights)
     found = []
     if normaliser == "softmax":
-        sums = weights.double().sum(dim=-1)[seen.any(dim=-1)]
-        found.append(Check("each row of weights sums to 1", _largest(sums - 1), 1e-5))
+        looks = seen.any(dim=-1)
+        sums = weights.double().sum(dim=-1)[looks]
+        which = "each row of weights" if bool(looks.all()) else "each row of weights that sees something"
+        found.append(Check(f"{which} sums to 1", _largest(sums - 1), 1e-5))
         raised = (final.double() * math.log(base)).masked_fill(~seen, -math.inf)
         top = raised.amax(dim=-1, keepdim=True).clamp(min=-1e300)
         powers = (raised - top).exp()

@@ -99,8 +99,10 @@ def choose_head(
     paths = parts_of(model)[part]
     known = attention_layers(model)
     layer, head, why = asked.layer, asked.head, "as you asked"
+    if layer is None and len(paths) == 1:
+        layer, why = 0, "the only layer" if head is None else "the only layer, and the head you asked for"
     aligning = part == "cross" and method is not None and method.kind == "attention" and method.layer is not None
-    if layer is None and aligning and method is not None:
+    if asked.layer is None and aligning and method is not None:
         layer, why = method.layer, "the layer that word alignments use"
         if head is None and method.head is not None:
             head, why = method.head, "the head that word alignments use"

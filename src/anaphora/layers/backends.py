@@ -1,8 +1,8 @@
 """Backends: fast twins of the reference attention, and which one is taken, and why.
 
     sdpa       PyTorch's fused kernels: softmax of dot, scaled dot or bilinear scores, any mask or bias as a tensor
-    few        plain products, for the few queries of a decoding step on a CPU, where a fused kernel takes twice as long
-               (it learns nothing, so only `auto` takes it)
+    few        plain products, where a fused kernel takes longer (only `auto` takes it): twice as long for the few
+               queries of a decoding step on a CPU and for one query in float32 on a GPU
     flex       FlexAttention: a mask or bias that is a rule is compiled into the kernel; unseen blocks are skipped
     linear     without softmax, Q (Kᵀ V) instead of (Q Kᵀ) V: O(n) instead of O(n²)
     additive   v · tanh(q + k) in tiles (kernels/additive.py), without the (B, H, T, S, D) of the reference
@@ -35,8 +35,18 @@ NORMALISERS: tuple[Normaliser, ...] = get_args(Normaliser)
 
 FEW = 16
 """Queries a head and sentence: a decoding step has as many as its beam is wide."""
+ALONE = (torch.float32,)
+"""Types in which one query a sentence is sooner done on a GPU by plain products than by a fused kernel: 0.07 against
+0.13 ms there and back for 1,024 queries over 50 keys each, on an H200 (benchmarks/attention.py)."""
+SHORT = 64
+"""Queries, keys and dimensions of a head up to which, in 16 bits on a GPU, PyTorch's memory-efficient kernel is sooner
+done than cuDNN's, the one PyTorch takes: 0.043 against 0.046 ms there and back, causal against 0.049, for 512 heads of
+50 on an H200 (benchmarks/attention.py). With heads of 128 it is the slower one."""
+HALVES = (torch.bfloat16, torch.float16)
 LONG = 256
 """Keys from which on skipping blocks of a rule pays for building its table (FlexAttention, blocks of 128)."""
+KINDS = 64
+"""Kernels that FlexAttention may be compiled to in one process."""
 NARROW = 16
 """Dimensions of a head below which FlexAttention's products have no tile."""
 MANY = 1 << 22
@@ -71,7 +81,7 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
     """The backend for these tensors and choices; a ValueError where the one that was forced cannot do it."""
     if backend != "auto":
         if backend == "few":
-            raise ValueError("backend 'few' is for decoding alone and learns nothing; leave it to 'auto'")
+            raise ValueError("backend 'few' is for the few queries of a step alone; leave it to 'auto'")
         if backend not in BACKENDS:
             raise ValueError(f"no attention backend is called {backend!r}; {nearest(backend, BACKENDS)}")
         if why := cannot(backend, choices):
@@ -96,11 +106,31 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
     few = query.shape[2] <= FEW and query.device.type == "cpu" and not torch.is_grad_enabled()
     if few and not c.causal and not c.dropout:
         return Chosen("few", f"at most {FEW} queries on a CPU and nothing to learn: plain products")
+    if query.is_cuda and query.shape[2] == 1 and query.dtype in ALONE and not c.causal:
+        return Chosen("few", "one query on a GPU, in float32: plain products")
     ruled = isinstance(c.mask, Mask) or isinstance(c.bias, PositionBias)
     long = min(query.shape[2], key.shape[2]) >= LONG and query.shape[-1] >= NARROW
     if ruled and long and query.is_cuda and not cannot("flex", c):
-        return Chosen("flex", f"a mask or bias given as a rule, on a GPU, over at least {LONG} keys")
+        if query.dtype in HALVES:
+            return Chosen("flex", f"a mask or bias given as a rule, on a GPU, in 16 bits, over at least {LONG} keys")
+        return Chosen(
+            "sdpa", "PyTorch's fused kernels, given the rule as a tensor: FlexAttention takes longer except in 16 bits"
+        )
+    if is_short(query, key, c):
+        return Chosen("sdpa", f"at most {SHORT} keys in 16 bits on a GPU: PyTorch's memory-efficient kernel, if it can")
     return Chosen("sdpa", "softmax over dot products: PyTorch's fused kernels")
+
+
+def is_short(query: Tensor, key: Tensor, choices: Choices) -> bool:
+    """Whether SDPA prefers its memory-efficient kernel. Only where no mask has to be made ready for it; not while
+    torch.compile traces, where the comparison would tie the graph to short sequences."""
+    if torch.compiler.is_compiling() or not query.is_cuda or query.dtype not in HALVES:
+        return False
+    queries, keys = query.shape[2], key.shape[2]
+    if queries == 1 and not torch.is_grad_enabled():
+        return False  # a step of decoding: cuDNN has a kernel for it
+    plain = choices.mask is None and choices.bias is None and (queries == keys or not choices.causal)
+    return plain and max(queries, keys, query.shape[3]) <= SHORT and query.shape[1] == key.shape[1]
 
 
 def pairs_are_less(queries: float, keys: float, key_dim: int, value_dim: int) -> bool:
@@ -187,6 +217,8 @@ def attend_sdpa(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> 
         nothing = join.detach().amax(dim=-1, keepdim=True) == low  # on a CPU in a tenth of the time of mask.any
     elif mask is not None and query.is_cuda:
         nothing = ~mask.any(dim=-1, keepdim=True)  # some fused kernels leave a fully masked row undefined
+    if is_short(query, key, c) and _efficient_can(query, key, value, c.dropout, causal):
+        return _efficient(query, key, value, c.dropout, causal, scale)
     grouped = {"enable_gqa": True} if key.shape[1] != query.shape[1] else {}
     out = F.scaled_dot_product_attention(
         query, key, value, attn_mask=join, is_causal=causal, dropout_p=c.dropout, scale=scale, **grouped
@@ -194,10 +226,26 @@ def attend_sdpa(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> 
     return out if nothing is None else out.masked_fill(nothing, 0.0)
 
 
+def _efficient_can(query: Tensor, key: Tensor, value: Tensor, dropout: float, causal: bool) -> bool:
+    """Whether the memory-efficient kernel can run these (types, alignment, age of the GPU), nobody having switched it
+    off."""
+    asked = torch.backends.cuda.SDPAParams(query, key, value, None, dropout, causal, False)
+    return torch.backends.cuda.can_use_efficient_attention(asked)
+
+
+def _efficient(query: Tensor, key: Tensor, value: Tensor, dropout: float, causal: bool, scale: float | None) -> Tensor:
+    """The operator that SDPA calls when it takes this kernel. `sdpa_kernel`, the public way to prefer one, turns
+    switches of the whole process at every call: 10 to 20 µs of the host's time to gain 3 to 6 of the GPU's."""
+    learns = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    kernel = torch.ops.aten._scaled_dot_product_efficient_attention
+    out: Tensor = kernel(query, key, value, None, learns, dropout, causal, scale=scale)[0]
+    return out
+
+
 def attend_few(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> Tensor:
     """The reference, writing over its own tensors, and clearing the rows that may look at nothing when they are short
     already. Query heads that share a key head stand below one another in one product."""
-    heads, groups = query.shape[1], key.shape[1]
+    heads, groups, learns = query.shape[1], key.shape[1], torch.is_grad_enabled()
     mask = allowed(choices, query.shape[2], key.shape[2], query.device)
     query = prepared(query, choices.score, choices.weight)
     if heads != groups:
@@ -206,16 +254,22 @@ def attend_few(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> T
     if heads != groups:
         scores = scores.view(scores.shape[0], heads, -1, scores.shape[-1])  # (B, H, T, S)
     bias = added(choices, scores, key.shape[2])
+    # softmax over -inf alone is 0/0. Clearing the output is enough unless its gradient, 0 times that, comes back
+    lowest = torch.finfo(scores.dtype).min if learns else float("-inf")
     if bias is not None:
         scores += bias
+        if learns:
+            scores = scores.clamp(min=lowest)
     if mask is not None:
-        scores.masked_fill_(~mask, float("-inf"))
+        scores.masked_fill_(~mask, lowest)
     nothing = None
     if bias is not None and key.shape[2]:  # it may forbid too; the scores tell sooner than a mask joined with it
-        nothing = scores.amax(dim=-1, keepdim=True) == float("-inf")
+        nothing = scores.detach().amax(dim=-1, keepdim=True) == lowest
     elif mask is not None:
         nothing = ~mask.any(dim=-1, keepdim=True)
     weights = scores.softmax(dim=-1)
+    if choices.dropout:
+        weights = F.dropout(weights, choices.dropout)
     if heads != groups:
         out = weights.view(weights.shape[0], groups, -1, weights.shape[-1]) @ value
         out = out.view(out.shape[0], heads, -1, out.shape[-1])
@@ -287,7 +341,18 @@ def _flex() -> Any:
 
 @cache
 def _compiled_flex() -> Callable[..., Any]:
-    return torch.compile(_flex().flex_attention)
+    """Compiled once for each kind of rule, type, and with or without gradients. PyTorch gives up on a function after 8
+    such kinds and goes on without its kernel, slowly and with all scores in memory; a model and its validation may have
+    as many, so here it may go on to `KINDS`."""
+    compiled = torch.compile(_flex().flex_attention)
+
+    def flex(*tensors: Tensor, **options: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return compiled(*tensors, **options)
+        with torch._dynamo.config.patch(recompile_limit=KINDS):
+            return compiled(*tensors, **options)
+
+    return flex
 
 
 # Linear -------------------------------------------------------------------------------------------------------------

@@ -252,6 +252,12 @@ class TransformerEncoder(Encoder):
 def check_positions(positions: Positions, score: Score, normaliser: Normaliser) -> None:
     """A ValueError for positions that a score or normaliser could make nothing of."""
     if positions == "rotary" and score in ("additive", "bilinear"):
-        raise ValueError(f"rotary positions show in plain dot products; with {score} scores distances would be lost")
+        raise ValueError(
+            f"rotary positions show in plain dot products; with {score} scores distances would be lost; choose other "
+            "positions, or scaled-dot scores"
+        )
     if positions in ("alibi", "relative") and normaliser == "none":
-        raise ValueError(f"{positions} positions shift a softmax; with normaliser 'none' there is none")
+        raise ValueError(
+            f"{positions} positions shift a softmax; with normaliser 'none' there is none; choose other positions, or "
+            "normaliser softmax"
+        )

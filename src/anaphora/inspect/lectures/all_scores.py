@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from anaphora.folder import read_config
-from anaphora.inspect.trace import Step, Walk
+from anaphora.inspect.trace import Check, Step, Walk
 from anaphora.layers.capture import capture
 from anaphora.models.contracts import Translator
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
@@ -138,6 +138,7 @@ def all_scores(steps: int = STEPS, seed: int = 1, texts: int = TEXTS) -> list[Wa
     """Train one small model for each score and one without softmax; how many questions does each answer?"""
     found: list[list[float]] = []
     looks: dict[str, list[list[float]]] = {}
+    apart: list[float] = []
     tests = [recall_lines(500, [pairs], 1000 + pairs) for pairs in ASKED]
     with one_thread(), torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory(prefix="anaphora-") as name:
         files = write_recall(Path(name), texts, seed)
@@ -145,7 +146,8 @@ def all_scores(steps: int = STEPS, seed: int = 1, texts: int = TEXTS) -> list[Wa
             folder = Path(name) / variant
             model, source, target = learn(variant, folder, files, steps=steps, rate=RATE, seed=seed)
             found.append([100 * accuracy(model, source, target, lines) for lines in tests])
-            looks[variant] = question_looks(model, source)
+            looks[variant], gap = question_looks(model, source)
+            apart.append(gap)
     table = Step(
         "accuracy",
         "",
@@ -174,6 +176,7 @@ def all_scores(steps: int = STEPS, seed: int = 1, texts: int = TEXTS) -> list[Wa
             f"Recall: `{EXAMPLE}` → `{ANSWER}`. One layer, one head of 32 dimensions, {steps} updates, seed {seed}; "
             "benchmarks/scores.py has the long runs, with several seeds and learning rates.",
             [table, *tables],
+            [Check("logits are the same while it is watched as when it is not", max(apart), 1e-4)],
             settings={"steps": steps, "seed": seed},
         )
     ]
@@ -183,11 +186,14 @@ EXAMPLE, ANSWER = "c1 b7 a3 e9 ?b", "7"
 
 
 @torch.inference_mode()
-def question_looks(model: Translator, source: Tokenizer) -> list[list[float]]:
-    """Over the words of the example, the end mark left out: the question's row in the encoder, and the decoder's."""
+def question_looks(model: Translator, source: Tokenizer) -> tuple[list[list[float]], float]:
+    """Over the words of the example, the end mark left out: the question's row in the encoder, and the decoder's; and
+    how far watching moves the logits."""
     ids = torch.tensor([[*source.encode_batch([EXAMPLE])[0], EOS]])
     words = ids.shape[1] - 1
+    asked = (ids, torch.tensor([words + 1]), torch.tensor([[BOS]]))
     with capture(model, ["encoder.*", "decoder.*cross_attention"]) as seen:
-        model(ids, torch.tensor([words + 1]), torch.tensor([[BOS]]))
+        watched = model(*asked)
     rows = [seen[path][0].weights[0, 0] for path in seen]  # (S, S) and (1, S)
-    return [rows[0][words - 1, :words].tolist(), rows[1][0, :words].tolist()]
+    gap = float((watched - model(*asked)).abs().max())
+    return [rows[0][words - 1, :words].tolist(), rows[1][0, :words].tolist()], gap

@@ -202,8 +202,9 @@ def heads() -> list[Walk]:
             [
                 Step(
                     "flops",
-                    "8 n d² + 4 n² d: projections, then scores and sums; no h in it",
-                    "by number of heads (rows); what grows is softmax: h n² exponentials, which are no products",
+                    "8 n d² + 4 n² d",
+                    "projections, then scores and sums, by number of heads h (rows): there is no h in it; what grows "
+                    "is softmax, h n² exponentials, which are no products",
                     [str(number) for number in HEADS],
                     ["flops", "parameters", "exponentials"],
                     table,
@@ -264,7 +265,7 @@ def growing_keys() -> list[Walk]:
                 "how far the two ways are apart, by score (rows) and normaliser",
                 list(SCORES),
                 list(NORMALISERS),
-                torch.tensor(differences),
+                torch.tensor(differences).round(decimals=12),  # what is left is rounding, another on each machine
                 decimals=12,
             )
         ],

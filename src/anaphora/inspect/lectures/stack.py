@@ -9,6 +9,7 @@ receptive-field    which words a place can know of: convolutions against attenti
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import get_args
 
 import torch
@@ -84,9 +85,9 @@ class AttentionStack(nn.Module):
         return torch.stack(after)
 
 
-def lines() -> Walk:
+def lines(seed: int = 0) -> Walk:
     """Points on a line, and words in a plane, sent through the same attentions without and with feed-forward."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     stack = AttentionStack(WIDTH, LAYERS).double().requires_grad_(False)
     # twelve texts of one word each, at places along one line through space
     start, way = torch.randn(2, WIDTH, dtype=torch.float64)
@@ -111,8 +112,8 @@ def lines() -> Walk:
     return Walk(
         "lines",
         "The dimensions that outputs fill",
-        f"Random attentions with projections, {WIDTH} wide, one head, seed 0: alone, with a feed-forward network after "
-        "each (ff), and with residual sums around both (+ x).",
+        f"Random attentions with projections, {WIDTH} wide, one head, seed {seed}: alone, with a feed-forward network "
+        "after each (ff), and with residual sums around both (+ x).",
         [
             Step(
                 "rank",
@@ -220,9 +221,12 @@ def quadratic() -> list[Walk]:
     """Products counted, and numbers kept for the backward pass, as the number of words doubles."""
     rows = [str(length) for length in LENGTHS]
     products = {form: [flops(form, length) for length in LENGTHS] for form in ("reference", "linear")}
-    kept = {form: [kept_bytes(form, length) for length in LENGTHS] for form in FORMS}
+    kept = {form: [kept_by(form, length) for length in LENGTHS] for form in FORMS}
     made = "millions of floating-point operations, by number of words (rows)"
-    held = "what training keeps in memory for its backward pass: the fused kernel never stores the n² weights"
+    held = (
+        "what training keeps in memory for its backward pass, queries, keys and values included: the fused kernel "
+        "never stores the n² weights"
+    )
     by_hand = 4 * LENGTHS[-1] ** 2 * SIZE
     return [
         Walk(
@@ -262,8 +266,14 @@ def flops(form: str, length: int) -> float:
     return float(counter.get_total_flops())
 
 
-def kept_bytes(form: str, length: int) -> float:
+def kept_by(form: str, length: int) -> float:
     """Bytes that a forward pass keeps for the backward one, queries, keys and values included."""
+    query, key, value = (torch.zeros(1, 1, length, SIZE, requires_grad=True) for _ in range(3))
+    return float(kept_bytes(lambda: attend(query, key, value, **FORMS[form])))  # type: ignore[arg-type]
+
+
+def kept_bytes(run: Callable[[], object]) -> int:
+    """Bytes of all that `run` keeps for a backward pass, once each: what autograd saves, inputs among it."""
     kept: dict[int, int] = {}
     alive: list[Tensor] = []  # so that no address is used twice
 
@@ -272,10 +282,9 @@ def kept_bytes(form: str, length: int) -> float:
         alive.append(tensor)
         return tensor
 
-    query, key, value = (torch.zeros(1, 1, length, SIZE, requires_grad=True) for _ in range(3))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        attend(query, key, value, **FORMS[form])  # type: ignore[arg-type]
-    return float(sum(kept.values()))
+        run()
+    return sum(kept.values())
 
 
 def exponent(costs: list[float]) -> float:

@@ -124,7 +124,8 @@ def adding(*letters: str) -> RecurrentEncoder:
 
     W has a 1 where a letter is to be added; A is [1, 0], B is [0, 1], so the state is a count of each.
     """
-    encoder = RecurrentEncoder(len(LETTERS), cell="rnn-relu").to(EXACT)
+    with torch.random.fork_rng(devices=[]):  # drawn only to be overwritten
+        encoder = RecurrentEncoder(len(LETTERS), cell="rnn-relu").to(EXACT)
     with torch.no_grad():
         for parameter in encoder.parameters():
             parameter.zero_()
