@@ -4,9 +4,12 @@
     model.log_probabilities(["To be, or not to be"])
     model.evaluate(open("test.txt"))
     print(model.generate("Enter the", samples=3, seed=7)[0][0].text)
+    for piece in model.stream("Enter the"):
+        print(piece, end="", flush=True)
 
-All of it goes through the LanguageModel contract, so that counting models and neural ones answer alike. Torch is loaded
-only by a model that needs it, and by `generate`.
+All of it goes through the LanguageModel contract, so that counting models and neural ones answer alike. A masked model
+fills in blanks instead of going on with a text, a classifier tells texts apart; who is asked for what it cannot do says
+so. Torch is loaded only by a model that needs it, and by `generate`.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,25 +40,37 @@ from anaphora.decoding.language import (
     score_lines,
     sums,
 )
-from anaphora.decoding.settings import DecodingConfig
-from anaphora.errors import UserError, nearest
+from anaphora.decoding.settings import DecodingConfig, saying
+from anaphora.errors import UserError
 from anaphora.folder import CONFIG, WEIGHTS, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, read_language_model
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
 from anaphora.training.recipes import RunConfig
 
 if TYPE_CHECKING:
-    from anaphora.decoding.generation import Generation
+    from anaphora.decoding.classifying import Classified
+    from anaphora.decoding.filling import Filled
+    from anaphora.decoding.generation import Generation, GenerationStream
+    from anaphora.decoding.speculative import ModelDraft, PromptDraft
+    from anaphora.decoding.vectors import Pool, WordVectors
     from anaphora.inspect.why import WhyText
     from anaphora.models.contracts import LanguageModel
+    from anaphora.text.words import Split
 
+CHECKPOINTS = "checkpoints"
+"""Where a run keeps what it goes on from: copies, no part of its model."""
 ARPA = (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.zst")
 """How the names of files end that may stand in the place of a model folder."""
 UNKNOWN = "<unk>"
 """What an ARPA file calls words that it does not know."""
 NEW_TOKENS = 100
-SAID = ("min_length", "no_repeat_ngram", "length_penalty")
-"""Settings of section `decoding` that `generate` takes beside those that it names."""
+ABILITIES = {
+    "score": ("causal", "masked"),
+    "generate": ("steppable",),
+    "fill": ("masked",),
+    "classify": ("classifies",),
+}
+"""What a model must declare, one of these, to be asked for it."""
 Progress = Callable[[int], None]
 
 
@@ -65,10 +80,12 @@ def is_arpa(path: Path) -> bool:
 
 
 class TextModel:
-    """A language model with its tokeniser: score, evaluate, generate, why, info."""
+    """A language model with its tokeniser: score, evaluate, generate, stream, why, info; of a masked one fill, of a
+    classifier classify, of all that are neural sentence_vectors and word_vectors."""
 
-    def __init__(self, folder: Path, *, verify: bool = True) -> None:
-        """Open a model folder, or an ARPA file. `verify=False` leaves out the checksum of the numbers."""
+    def __init__(self, folder: Path, *, verify: bool = True, device: str = "cpu") -> None:
+        """Open a model folder, or an ARPA file. `verify=False` leaves out the checksum of the numbers. device: where a
+        neural model computes; what was counted is looked up on the CPU."""
         self.folder = folder
         self.notes: list[str] = []
         """What had to be taken otherwise than the file says."""
@@ -90,9 +107,13 @@ class TextModel:
                 file=folder,
                 cure="give a folder made by `anaphora train --text`, or an ARPA file",
             )
-        self.boundaries, self.blank_lines = config.data.boundaries, config.data.blank_lines
+        lines = config.data.boundaries == "packed"  # it is only for learning that they stand together
+        self.boundaries = "lines" if lines else cast("Boundaries", config.data.boundaries)
+        self.blank_lines = config.data.blank_lines
         self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
-        self.model = read_language_model(config.model, folder, verify=verify)
+        self.model = cast(
+            "LanguageModel", read_language_model(config.model, folder, verify=verify, device=device)
+        )  # what it cannot do is refused below
         learned = read_metrics(folder).get("vocabularies")
         named = learned.get("text", "") if isinstance(learned, dict) else ""
         if self.tokenizer.vocabulary_size != self.model.vocabulary or named not in (
@@ -105,6 +126,29 @@ class TextModel:
                 cure="use the files of one and the same model",
             )
 
+    @property
+    def kind(self) -> str:
+        return "ngram" if self.config is None else self.config.model.kind
+
+    def _needs(self, ability: str) -> Any:
+        """The model, which must be able to do this."""
+        if ability == "encode":
+            able = hasattr(self.model, "hidden")
+        else:
+            able = any(one in self.model.capabilities for one in ABILITIES[ability])
+        if not able:
+            raise UserError(f"{self._what()} does not {_DOES[ability]}", file=self.folder, cure=_USE[ability])
+        return self.model
+
+    def _what(self) -> str:
+        if "classifies" in self.model.capabilities:
+            return f"a classifier ({self.kind})"
+        if "masked" in self.model.capabilities:
+            return f"a masked language model ({self.kind})"
+        if hasattr(self.model, "hidden"):
+            return f"a language model that reads from left to right ({self.kind})"
+        return f"a counting model ({self.kind})"
+
     @cached_property
     def encode(self) -> Encoder:
         """Lines -> their ids one after the other, each line w … ⟨/s⟩, and where each begins."""
@@ -112,35 +156,49 @@ class TextModel:
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
+    def windows(self, context: int | None = None, stride: int | None = None) -> dict[str, Any]:
+        """How a text too long for the model is read: `context` tokens at once, moved by `stride`; as it was learned,
+        unless given."""
+        learned = None if self.config is None else self.config.windows()
+        if learned is not None:
+            context = context or learned[0]
+            stride = stride or min(learned[1], context)
+        return {"context": context, "stride": stride}
+
     def score(
-        self, lines: str | Iterable[str], *, progress: Progress | None = None, window: int = WINDOW
+        self,
+        lines: str | Iterable[str],
+        *,
+        stride: int | None = None,
+        progress: Progress | None = None,
+        window: int = WINDOW,
     ) -> Iterator[ScoredLine]:
         """How probable the model finds each line, token by token: one object a line, lazily, in order.
 
-        window: lines read ahead; 1 answers each line before the next is read.
+        stride: see `evaluate`. window: lines read ahead; 1 answers each line before the next is read.
         """
         return score_lines(
-            self.model,
+            self._needs("score"),
             self.tokenizer,
             self.encode,
             _lines(lines),
             boundaries=self.boundaries,
             blank_lines=self.blank_lines,
+            **self.windows(stride=stride),
             progress=progress,
             window=window,
         )
 
     def log_probabilities(self, lines: Sequence[str]) -> NDArray[np.float64]:
         """log P of each line (n,), natural, its end mark included: the quickest way from raw text to scores."""
+        model = self._needs("score")
         if self.blank_lines == "drop" and any(map(is_blank, lines)):
             found = np.zeros(len(lines))
             kept = [place for place, line in enumerate(lines) if not is_blank(line)]
             found[kept] = self.log_probabilities([lines[place] for place in kept])
             return found
         ids, starts = self.encode(lines)
-        if self.boundaries == "lines" and self.model.max_length is None:
-            return sums(self.model.score_flat(ids, starts), starts)
-        return sums(score_ids(self.model, ids, starts, self.boundaries)[0], starts)
+        return sums(score_ids(model, ids, starts, self.boundaries, **self.windows())[0], starts)
 
     def score_ids(
         self, rows: Sequence[Sequence[int]] | NDArray[Any], starts: NDArray[np.int64] | None = None
@@ -158,20 +216,27 @@ class TextModel:
             flat, starts = np.asarray(rows), np.asarray(starts, np.int64)
             if not len(starts) or starts[0] != 0 or starts[-1] != len(flat) or (np.diff(starts) < 0).any():
                 raise UserError("starts must go from 0 to the number of ids, and never back")
-        scores = score_ids(self.model, flat, starts)[0]
+        scores = score_ids(self._needs("score"), flat, starts, **self.windows())[0]
         if (starts[1:] > starts[:-1]).all():
             return sums(scores, starts)
         whole = np.concatenate([[0.0], np.cumsum(scores, dtype=np.float64)])
         return whole[starts[1:]] - whole[starts[:-1]]  # an empty row has none to sum
 
-    def evaluate(self, lines: str | Iterable[str], *, progress: Progress | None = None) -> TextEvaluation:
-        """Perplexity and bits per byte over a whole text, with its tokens, unknown ones and bytes."""
+    def evaluate(
+        self, lines: str | Iterable[str], *, stride: int | None = None, progress: Progress | None = None
+    ) -> TextEvaluation:
+        """Perplexity and bits per byte over a whole text, with its tokens, unknown ones and bytes.
+
+        stride: of a model that can read only so many tokens, by how many the window moves over a longer text: each
+        token is predicted from at least context - stride others; nothing: as it was learned, or half of the context.
+        """
         return evaluate_lines(
-            self.model,
+            self._needs("score"),
             self.encode,
             _lines(lines),
             boundaries=self.boundaries,
             blank_lines=self.blank_lines,
+            **self.windows(stride=stride),
             progress=progress,
         )
 
@@ -189,46 +254,110 @@ class TextModel:
         *,
         samples: int = 1,
         tokens: int = NEW_TOKENS,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
         greedy: bool = False,
         beam: int | None = None,
-        unknown: bool | None = None,
+        draft: TextModel | Literal["prompt"] | None = None,
+        draft_tokens: int | None = None,
         progress: Progress | None = None,
         **decoding: Any,
     ) -> list[list[Generation]]:
         """Go on with each prompt, at most `tokens` new tokens: `samples` texts of each.
 
-        Tokens are drawn at random (temperature, top_k, top_p; the same seed gives the same texts, in any batch), unless
-        `greedy` takes the likeliest at each step or `beam` looks for the likeliest text. `decoding`: min_length,
-        no_repeat_ngram, and for a beam length_penalty. An empty prompt is the beginning of a line.
-        """
-        from anaphora.decoding.generation import generate, spoken
+        Tokens are drawn at random (temperature, top_k, top_p, min_p; the same seed gives the same texts, in any batch),
+        unless `greedy` takes the likeliest at each step or `beam` looks for the likeliest text. `decoding`: those, and
+        repetition_penalty, stop (texts that end it), unknown, min_length, no_repeat_ngram, for a beam length_penalty.
+        An empty prompt is the beginning of a line.
 
-        for name in decoding:
-            if name not in SAID:
-                raise UserError(f"decoding.{name} means nothing for going on with a text", cure=nearest(name, SAID))
-        if greedy and beam is not None and str(beam) != "1":
-            raise UserError("greedy is a beam of 1, and a wider one is asked for", cure="choose one of the two")
-        sample = not greedy and beam is None
-        drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-        if not sample and (said := [name for name, value in drawing.items() if value is not None]):
-            raise UserError(f"{said[0]} is about drawing at random, and nothing is drawn", cure="leave it out, or draw")
-        if "length_penalty" in decoding and (sample or greedy):
-            raise UserError("length_penalty is about a beam, and there is none", cure="leave it out, or set beam")
-        config = self.decoding(
-            sample=sample, beam=1 if sample or greedy else beam, n_best=1, unknown=unknown, **drawing, **decoding
-        )
-        config = dataclasses.replace(config, max_length=None)  # `tokens` is the limit
+        draft: another model over the same vocabulary (an n-gram), or "prompt", that guesses draft_tokens ahead, so that
+        this one need only check: quicker, one text at a time, and the distribution stays what it is.
+        """
+        from anaphora.decoding.generation import generate, listening, room, spoken
+        from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation, generate_speculatively
+
+        model, config = self._needs("generate"), self._saying(greedy, beam, decoding)
         asked = [self._plain(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
         ids = [self._prompt(prompt) for prompt in asked]
-        found = generate(self.model, ids, config, tokens=tokens, samples=samples, progress=progress)
-        return [
-            [spoken(prompt, own, said, self.tokenizer) for said in hypotheses]
-            for prompt, own, hypotheses in zip(asked, ids, found)
+        limits = [room(model, len(own), tokens) for own in ids]
+        listeners = listening(asked, ids, config.stop, self.tokenizer)
+        told: list[list[Speculation]] = []
+        if draft is None:
+            _no_draft(draft_tokens)
+            found = generate(model, ids, config, tokens=tokens, samples=samples, listeners=listeners, progress=progress)
+        else:
+            found, told = generate_speculatively(
+                model,
+                self._drafting(draft, config),
+                ids,
+                config,
+                tokens=tokens,
+                samples=samples,
+                listeners=listeners,
+                progress=progress,
+                draft_tokens=DRAFT_TOKENS if draft_tokens is None else draft_tokens,
+            )
+        texts = [
+            [spoken(prompt, own, said, self.tokenizer, stops=config.stop, limit=limit) for said in hypotheses]
+            for prompt, own, hypotheses, limit in zip(asked, ids, found, limits)
         ]
+        for generations, how in zip(texts, told):
+            for generation, one in zip(generations, how):
+                generation.speculation = one
+        return texts
+
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        tokens: int = NEW_TOKENS,
+        greedy: bool = False,
+        draft: TextModel | Literal["prompt"] | None = None,
+        draft_tokens: int | None = None,
+        place: int = 0,
+        **decoding: Any,
+    ) -> GenerationStream:
+        """`generate` for one text, heard while it is said: an iterator over pieces of text, each handed out as soon as
+        nothing that follows can change it. Together they are the continuation that `generate` gives with the same
+        settings; `.generation` is the rest of it, once the stream has come to its end. place: the prompt's among
+        several that `generate` is asked for, each of which has its own noise."""
+        from anaphora.decoding.generation import MOST_SAMPLES, GenerationStream, generate_aloud, room
+        from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation, speculate
+
+        model, config = self._needs("generate"), self._saying(greedy, None, decoding)
+        prompt = self._plain(prompt)
+        ids, told = self._prompt(prompt), None
+        limit = room(model, len(ids), tokens)
+        if draft is None:
+            _no_draft(draft_tokens)
+            said = generate_aloud(model, ids, config, tokens=tokens, place=place)
+        else:
+            told = Speculation()
+            drafting = self._drafting(draft, config)
+            how = {
+                "sentence_id": place * MOST_SAMPLES,
+                "draft_tokens": DRAFT_TOKENS if draft_tokens is None else draft_tokens,
+            }
+            said = speculate(model, drafting, ids, config, tokens=tokens, told=told, **how)
+        return GenerationStream(said, prompt, ids, self.tokenizer, config.stop, limit, told)
+
+    def _saying(self, greedy: bool, beam: int | None, decoding: dict[str, Any]) -> DecodingConfig:
+        """Settings for going on with a text, those checked that were given; `tokens` is the limit."""
+        config = self.decoding(**saying(greedy, beam, decoding))
+        return dataclasses.replace(config, max_length=None)
+
+    def _drafting(self, draft: TextModel | Literal["prompt"], config: DecodingConfig) -> ModelDraft | PromptDraft:
+        from anaphora.decoding.speculative import ModelDraft, PromptDraft
+
+        if draft == "prompt":
+            return PromptDraft()
+        if not isinstance(draft, TextModel):
+            raise UserError(f"{draft!r} is no draft", cure='give a loaded model, or "prompt"')
+        if draft.tokenizer.vocabulary_fingerprint() != self.tokenizer.vocabulary_fingerprint():
+            raise UserError(
+                "the draft has another vocabulary than the model",
+                file=draft.folder,
+                cure="train it on the same text with the same settings of section tokenizer",
+            )
+        return ModelDraft(draft._needs("generate"), config)
 
     def _plain(self, prompt: str) -> str:
         """A prompt is one line; before a model that reads on across line ends, it may be several."""
@@ -237,6 +366,39 @@ class TextModel:
     def _prompt(self, text: str) -> list[int]:
         """A prompt's ids: its last line has not ended."""
         return self.encode(text.split("\n"))[0].tolist()[:-1]
+
+    # -- filling in, vectors, labels -----------------------------------------------------------------------------------
+
+    def fill(self, lines: str | Sequence[str], *, top: int = 5, unknown: bool = False) -> list[Filled]:
+        """What may stand in the blanks (three underscores or more) of each line: the `top` likeliest tokens of each."""
+        from anaphora.decoding.filling import fill_lines
+
+        model = self._needs("fill")
+        return fill_lines(model, self.tokenizer, [plain(line) for line in _lines(lines)], top=top, unknown=unknown)
+
+    def sentence_vectors(
+        self, lines: str | Iterable[str], *, pool: Pool = "mean", layer: int | None = None
+    ) -> NDArray[np.float32]:
+        """A vector for each line: (lines, dim). pool: mean, max, last, or first; layer: the last unless given, 0 is the
+        embedding."""
+        from anaphora.decoding.vectors import sentence_vectors
+
+        found = list(sentence_vectors(self._needs("encode"), self.tokenizer, _lines(lines), pool=pool, layer=layer))
+        return np.stack(found) if found else np.zeros((0, 0), np.float32)
+
+    def word_vectors(
+        self, lines: str | Iterable[str], *, layer: int | None = None, split: Split = "punctuation"
+    ) -> Iterator[WordVectors]:
+        """A vector for each word as it stands in its line: one object a line, lazily, in order."""
+        from anaphora.decoding.vectors import word_vectors
+
+        return word_vectors(self._needs("encode"), self.tokenizer, _lines(lines), layer=layer, split=split)
+
+    def classify(self, lines: str | Iterable[str]) -> Iterator[Classified]:
+        """The label of each line, and how probable every label is: one object a line, lazily, in order."""
+        from anaphora.decoding.classifying import classify_lines
+
+        return classify_lines(self._needs("classify"), self.tokenizer, _lines(lines))
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -258,14 +420,15 @@ class TextModel:
     def info(self) -> dict[str, Any]:
         """What this model is, what it was made of, how good it was found."""
         metrics = {} if self.config is None else read_metrics(self.folder)
-        kind = "ngram" if self.config is None else self.config.model.kind
         return {
             "folder": str(self.folder),
             "recipe": None if self.config is None else self.config.recipe,
-            "kind": kind,
+            "kind": self.kind,
             "parameters": self.model.parameter_count(),
             "vocabulary": self.model.vocabulary,
             "tokenizer": {"kind": self.tokenizer.kind, "split": self.tokenizer.split, "unknown": self._unknown()},
+            "max_length": self.model.max_length,
+            "device": str(self.model.device),
             "boundaries": self.boundaries,
             "blank_lines": self.blank_lines,
             "normalised": "normalised" in self.model.capabilities,
@@ -291,7 +454,8 @@ class TextModel:
     def _files(self) -> list[Path]:
         if is_arpa(self.folder):
             return [self.folder]
-        return sorted(file for file in self.folder.rglob(WEIGHTS) if file.is_file())
+        found = (file for file in self.folder.rglob(WEIGHTS) if file.is_file())
+        return sorted(file for file in found if CHECKPOINTS not in file.relative_to(self.folder).parts)
 
     @cached_property
     def revision(self) -> str:
@@ -317,6 +481,27 @@ class TextModel:
         return renamed
 
 
+_DOES = {
+    "score": "give a text a probability",
+    "generate": "go on with a text",
+    "fill": "fill in blanks",
+    "classify": "put texts into classes",
+    "encode": "have vectors of text",
+}
+_USE = {
+    "score": "give a language model; this one is for `anaphora classify`",
+    "generate": "give a language model that reads from left to right; for blanks there is `anaphora fill`",
+    "fill": "give a masked one (--recipe transformer-encoder); to go on with a text there is `anaphora generate`",
+    "classify": "give a model that was trained with --labels",
+    "encode": "give a neural model (--recipe transformer-encoder, lstm, …)",
+}
+
+
+def _no_draft(draft_tokens: int | None) -> None:
+    if draft_tokens is not None:
+        raise UserError("draft_tokens is about a draft, and there is none", cure="leave it out, or name a draft")
+
+
 def _lines(lines: str | Iterable[str]) -> Iterable[str]:
     """One line, or many: a string is not a list of letters."""
     return [lines] if isinstance(lines, str) else lines
@@ -332,6 +517,10 @@ def _shape(model: LanguageModel) -> dict[str, Any]:
         settings |= {"backoff": model.config.backoff} if model.config.smoothing == "stupid-backoff" else {}
         shape = {"order": model.order, "ngrams": model.sizes(), "smoothing": model.config.smoothing}
         return {**shape, "prune": list(model.config.prune), **settings}
+    if hasattr(model, "hidden"):
+        config = getattr(model, "config", None)
+        kept = ("dim", "layers", "heads", "hidden", "feed_forward", "window", "width", "positions", "labels")
+        return {name: value for name in kept if (value := getattr(config, name, None)) not in (None, [])}
     if isinstance(model, Mixture):
         parts = zip(model.names, model.weights, model.parts)
         return {"parts": [{"name": name, "weight": weight, **_shape(part)} for name, weight, part in parts]}

@@ -15,9 +15,12 @@ from anaphora.cli import (
     align,
     average,
     check,
+    classify,
     convert,
     demo,
+    encode,
     evaluate,
+    fill,
     generate,
     info,
     mix,
@@ -47,8 +50,11 @@ app.command(rich_help_panel=LEARN)(average.average)
 app.command(rich_help_panel=LEARN)(mix.mix)
 app.command(rich_help_panel=USE)(translate.translate)
 app.command(rich_help_panel=USE)(generate.generate)
+app.command(rich_help_panel=USE)(fill.fill)
 app.command(rich_help_panel=USE)(score.score)
 app.command(rich_help_panel=USE)(evaluate.evaluate)
+app.command(rich_help_panel=USE)(classify.classify)
+app.command(rich_help_panel=USE)(encode.encode)
 app.command(rich_help_panel=USE)(convert.convert)
 app.command(rich_help_panel=LOOK)(align.align)
 app.command(rich_help_panel=LOOK)(walk.walk)

@@ -22,6 +22,7 @@ def score(
     tokens: Annotated[
         bool, typer.Option("--tokens", help="With --text: line, token, log-probability, order of the n-gram.")
     ] = False,
+    stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
@@ -39,12 +40,13 @@ def score(
     """
     out = Output(as_json=json, quiet=quiet)
     if takes_text(model, text, source, target):
-        _score_text(out, model, text or [], device, tokens=tokens)
+        _score_text(out, model, text or [], device, tokens=tokens, stride=stride)
         return
-    if tokens:
+    if tokens or stride is not None:
         from anaphora.errors import UserError
 
-        raise UserError("--tokens is about --text, and this is a translator", cure="--json shows every token")
+        cure = "--json shows every token" if tokens else "leave it out"
+        raise UserError(f"--{'tokens' if tokens else 'stride'} is about --text, and this is a translator", cure=cure)
     from anaphora import api
 
     notes: Counter[str] = Counter()
@@ -75,9 +77,9 @@ def score(
     out.finish({"model": str(model), "pairs": documents, "loss": loss, "tokens": size, "unscored": unscored})
 
 
-def _score_text(out: Output, model: Path, text: list[str], device: str, *, tokens: bool) -> None:
+def _score_text(out: Output, model: Path, text: list[str], device: str, *, tokens: bool, stride: int | None) -> None:
     from anaphora import api
-    from anaphora.decoding.language import WINDOW
+    from anaphora.decoding.language import PSEUDO, WINDOW
     from anaphora.evaluation.language import bits_per_byte, note_on_unknown, perplexity, text_bytes
     from anaphora.inspect.why import token_name
 
@@ -90,7 +92,8 @@ def _score_text(out: Output, model: Path, text: list[str], device: str, *, token
     interactive = "-" in text and sys.stdin.isatty()
     with out.bar("scoring") as bar:
         # somebody who types sees each answer before the next line; otherwise lines are scored by thousands
-        scored = loaded.score(read_text(text, notes), progress=bar, window=1 if interactive else WINDOW)
+        ahead = 1 if interactive else WINDOW
+        scored = loaded.score(read_text(text, notes), stride=stride, progress=bar, window=ahead)
         for number, line in enumerate(scored, start=1):
             if not line.tokens:  # a blank line that this model leaves out
                 dropped += 1
@@ -118,7 +121,7 @@ def _score_text(out: Output, model: Path, text: list[str], device: str, *, token
         "log_probability": total,
         "perplexity": perplexity(total, size),
         "bits_per_byte": bits_per_byte(total, total_bytes),
-        "note": note_on_unknown(unknown, size),
+        "note": note_on_unknown(unknown, size) or (PSEUDO if "masked" in loaded.model.capabilities else None),
     }
     if not lines:
         out.say(f"warning: {', '.join(text)}: there is nothing to score")

@@ -1,7 +1,8 @@
 """What a hypothesis may not say, and what it must: masks on the log-probabilities of one step.
 
 Each function changes `scores` (R, V) in place: -inf means "not this token". Nothing is renormalised: a hypothesis keeps
-the log-probabilities that the model gave it, the mask only says which continuations are looked at.
+the log-probabilities that the model gave it, the mask only says which continuations are looked at. (A penalty on what
+was said before changes how hypotheses are ranked and drawn; what is reported stays the model's own.)
 """
 
 from __future__ import annotations
@@ -37,6 +38,18 @@ def block_repeats(scores: Tensor, history: Tensor, n: int) -> None:
     matches = (windows[:, :, : n - 1] == context[:, None, :]).all(dim=-1)  # (R, t-n+1)
     banned = torch.where(matches, windows[:, :, n - 1], PAD)  # PAD is forbidden already: a harmless place to write to
     scores.scatter_(1, banned, FORBIDDEN)
+
+
+def penalise_repeats(scores: Tensor, *said: Tensor, penalty: float) -> None:
+    """Multiply the log-probabilities of tokens that were said, each (R, t), by the penalty (CTRL, Keskar et al. 2019).
+
+    A logarithm of a probability is never positive, so above 1 it falls. The end mark is spared: an output that had to
+    avoid it because the prompt has several lines would never end.
+    """
+    places = torch.cat(said, dim=1)  # (R, t)
+    values = scores.gather(1, places)
+    spared = (places == EOS) | (values == FORBIDDEN)
+    scores.scatter_(1, places, torch.where(spared, values, values * penalty))
 
 
 def prefix_table(prefix: Sequence[Sequence[int]], device: torch.device) -> Tensor:

@@ -3,7 +3,8 @@
     files ──► blocks of lines, checked ──► ids, each line ⟨s⟩ w … ⟨/s⟩ ──► folder/train.ids, valid.ids, tokenizer.json
 
 `train.ids` is nothing but 32-bit numbers, one after the other: what counting reads. `valid.ids` has the text to measure
-on, each line w … ⟨/s⟩. With `boundaries: stream` the whole training text has one ⟨s⟩, at its beginning.
+on, each line w … ⟨/s⟩. With `boundaries: stream` the whole training text has one ⟨s⟩, at its beginning. Where lines are
+labelled, `train.classes` and `valid.classes` have a number for each, and the manifest the names.
 
 Words between blanks take the short way: their bytes are numbered by compiled code as they are read (word_ids.py), and
 when all have been seen the most frequent one gets the lowest id. Every other kind of token is made by the tokeniser,
@@ -20,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -30,17 +31,19 @@ from numpy.typing import NDArray
 from anaphora.errors import UserError
 from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
-from anaphora.text.formats import place, read_blocks
+from anaphora.text.formats import place, read_blocks, read_column
 from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import BOS, EOS, LONGEST_LESSON, SPECIALS, UNK, Tokenizer, TokenizerConfig
+from anaphora.text.tokenizer import BOS, EOS, LONGEST_LESSON, SMALLEST, SPECIALS, UNK, Tokenizer, TokenizerConfig
 from anaphora.text.vocabulary_file import read_vocabulary, write_word_tokenizer
 from anaphora.text.word_ids import WordIds
 
 VERSION = 1
 TRAIN, VALID, TOKENIZER, MANIFEST = "train.ids", "valid.ids", "tokenizer.json", "manifest.json"
+TRAIN_CLASSES, VALID_CLASSES = "train.classes", "valid.classes"
 BLANK_LINE = re.compile(rb"^[ \t\r\v\f]*\n", re.MULTILINE)
 ENCODED_AT_ONCE = 1 << 18  # bytes of text: as ids in Python lists they take a hundred times as much
 RENUMBERED_AT_ONCE = 1 << 20  # ids
+ENOUGH = 0.9  # of the vocabulary asked for: learning pieces may stop a little short of it
 
 U32 = NDArray[np.uint32]
 Progress = Callable[[str, int, int | None], None]  # (stage, done, total if known)
@@ -63,6 +66,15 @@ class PreparedText:
         """The validation text, each line w … ⟨/s⟩; empty if there is none."""
         path = self.folder / VALID
         return np.fromfile(path, np.uint32) if path.exists() else np.zeros(0, np.uint32)
+
+    def classes(self, name: str = TRAIN_CLASSES) -> NDArray[np.int64] | None:
+        """The class of each line, as a number of `class_names`; nothing if the text has no labels."""
+        path = self.folder / name
+        return np.fromfile(path, np.uint32).astype(np.int64) if path.exists() else None
+
+    @property
+    def class_names(self) -> list[str]:
+        return list(self.manifest.get("classes", []))
 
 
 @dataclass
@@ -87,26 +99,39 @@ def prepare_text(
     data: DataConfig,
     tokenizer: TokenizerConfig,
     *,
+    keep: Tokenizer | None = None,
     on_change: Literal["raise", "rebuild"] = "raise",
     progress: Progress = lambda stage, done, total: None,
 ) -> PreparedText:
-    """Turn text into ids in `folder`, or find them there."""
+    """Turn text into ids in `folder`, or find them there. keep: a tokeniser to use, instead of learning one."""
     check_text(data)
     manifest = read_manifest(folder)
     settings = text_settings(data, tokenizer)
+    if manifest is not None and keep and manifest["vocabulary_fingerprint"] == keep.vocabulary_fingerprint():
+        settings["tokenizer"] = manifest["settings"]["tokenizer"]  # it is the one that was learned here, or kept before
     if manifest is not None:
         prints = {"text": {"text": fingerprint(data.text, progress)}, "valid_text": None}
         if data.valid_text:
             prints["valid_text"] = {"text": fingerprint(data.valid_text, progress)}
+        if data.labels or manifest["settings"].get("labels"):
+            prints["labels"] = label_prints(data)
         changed = changes(manifest["settings"], {**settings, **prints})
         if not changed:
             return PreparedText(folder, manifest, reused=True)
         if on_change == "raise":
             raise CorpusChanged(changed, folder)
     with atomic_folder(folder) as temporary:
-        manifest = _Preparation(temporary, data, tokenizer, progress).run(settings)
+        manifest = _Preparation(temporary, data, tokenizer, progress, keep).run(settings)
         write_json(temporary / MANIFEST, manifest)
     return PreparedText(folder, manifest, reused=False)
+
+
+def open_text(folder: Path) -> PreparedText:
+    """What an earlier `prepare_text` made."""
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise UserError("holds no prepared text, or not all of it", file=folder, cure="repeat the `train` command")
+    return PreparedText(folder, manifest, reused=True)
 
 
 def check_text(data: DataConfig) -> None:
@@ -160,6 +185,16 @@ def fingerprint(files: list[str], progress: Progress = lambda stage, done, total
     return found.hexdigest()
 
 
+def label_prints(data: DataConfig) -> dict[str, str]:
+    """What the labels of a text are known by."""
+    named = {"labels": data.labels, "valid_labels": data.valid_labels}
+    return {
+        name: hashlib.sha256("\n".join(read_column(files, "labels", Counter())).encode()).hexdigest()
+        for name, files in named.items()
+        if files
+    }
+
+
 def _short_way(tokenizer: TokenizerConfig) -> bool:
     return tokenizer.kind == "word" and tokenizer.split == "blanks"
 
@@ -167,12 +202,21 @@ def _short_way(tokenizer: TokenizerConfig) -> bool:
 class _Preparation:
     """One preparation on its way."""
 
-    def __init__(self, folder: Path, data: DataConfig, tokenizer: TokenizerConfig, progress: Progress) -> None:
-        self.folder, self.data, self.tokenizer, self.progress = folder, data, tokenizer, progress
+    def __init__(
+        self,
+        folder: Path,
+        data: DataConfig,
+        tokenizer: TokenizerConfig,
+        progress: Progress,
+        keep: Tokenizer | None = None,
+    ) -> None:
+        self.folder, self.data, self.tokenizer, self.progress, self.keep = folder, data, tokenizer, progress, keep
         self.notes: Counter[str] = Counter()
         self.train, self.valid = Part(), Part()
-        self.framed = data.boundaries == "lines"
+        self.framed = data.boundaries != "stream"
         self.held_out: set[bytes] = set()
+        self.held_from: int | None = None
+        """The line from which on a stream is held out."""
 
     def run(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Write all files but the manifest, and tell what it is to say."""
@@ -181,19 +225,25 @@ class _Preparation:
         with (self.folder / TRAIN).open("w+b") as ids:
             if not self.framed:
                 ids.write(np.array([BOS], np.uint32).data)
-            encode, vocabulary, its_fingerprint = self._words(ids) if _short_way(self.tokenizer) else self._tokens(ids)
+            short = _short_way(self.tokenizer) and self.keep is None
+            encode, vocabulary, its_fingerprint = self._words(ids) if short else self._tokens(ids)
             written = ids.tell() // 4
         self._refuse_nothing()
-        if self.data.valid_text or self.held_out:
+        measured = bool(self.data.valid_text or self.held_out or self.held_from is not None)
+        if measured:
             self._validation(encode)
+        labelled = {"classes": self._classes()} if self.data.labels else {}
+        if self.data.labels:
+            settings = {**settings, "labels": label_prints(self.data)}
         return {
+            **labelled,
             "settings": {
                 **settings,
                 "text": {"text": self.train.fingerprint.hexdigest()},
                 "valid_text": {"text": self.valid.fingerprint.hexdigest()} if self.data.valid_text else None,
             },
             "train": self.train.summary(),
-            "valid": self.valid.summary() if self.data.valid_text or self.held_out else {},
+            "valid": self.valid.summary() if measured else {},
             "train_ids": written,
             "vocabulary": vocabulary,
             "vocabulary_fingerprint": its_fingerprint,
@@ -207,7 +257,10 @@ class _Preparation:
         seen = 0
         for block in read_blocks(files, "text", self.notes):
             part.fingerprint.update(block)
-            seen += block.count(b"\n")
+            before, seen = seen, seen + block.count(b"\n")
+            if self.held_from is not None and files is self.data.text and seen > self.held_from:
+                block, later = _split_lines(block, max(0, self.held_from - before))
+                part.held_out_lines += later.count(b"\n")
             if self.data.blank_lines == "drop":
                 block, blank = BLANK_LINE.subn(b"", block)
                 part.dropped_lines += blank
@@ -223,18 +276,22 @@ class _Preparation:
                 yield block
 
     def _draw(self, number: int) -> None:
-        """Choose the lines to hold out, by a hash of their own text: wherever they stand, they are the same."""
+        """Choose the lines to hold out, by a hash of their own text: wherever they stand, they are the same. Of a
+        stream, in which a line means something only where it stands, the last ones."""
         from anaphora.text.preparation import LowestHashes
 
         lowest, lines = LowestHashes(number, self.data.seed), 0
         for block in read_blocks(self.data.text, "text", Counter()):
-            texts = block.decode().split("\n")[:-1]
-            lowest.see((text,) for text in texts)
-            lines += len(texts)
+            if self.framed:
+                lowest.see((text,) for text in block.decode().split("\n")[:-1])
+            lines += block.count(b"\n")
             self.progress("choosing lines to hold out", lines, None)
         if 2 * number > lines:
             raise UserError(f"data.hold_out is {number:,}, but there are only {lines:,} lines", cure="hold out fewer")
-        self.held_out = {text.encode() for (text,) in lowest.rows()}
+        if self.framed:
+            self.held_out = {text.encode() for (text,) in lowest.rows()}
+        else:
+            self.held_from = lines - number
 
     def _refuse_nothing(self) -> None:
         """A text of no words cannot be counted."""
@@ -306,7 +363,10 @@ class _Preparation:
 
     def _tokens(self, file: BinaryIO) -> tuple[Encode, int, str]:
         """Train the tokeniser, then encode with it."""
-        tokenizer = Tokenizer.train(self.tokenizer, self._lessons(), pairs=self._count_lines())
+        tokenizer = self.keep
+        if tokenizer is None:
+            tokenizer = Tokenizer.train(self.tokenizer, self._lessons(), pairs=self._count_lines())
+            self._refuse_too_many(tokenizer.vocabulary_size)
         tokenizer.save(self.folder / TOKENIZER)
 
         def encode(lines: bytes, framed: bool) -> U32:
@@ -317,6 +377,16 @@ class _Preparation:
             for some in _cut(block):
                 self._write(file, encode(some, self.framed), self.train)
         return encode, tokenizer.vocabulary_size, tokenizer.vocabulary_fingerprint()
+
+    def _refuse_too_many(self, found: int) -> None:
+        """A text may hold fewer different pieces than were asked for."""
+        asked = self.tokenizer.vocabulary
+        if self.tokenizer.kind in ("bpe", "unigram") and asked is not None and found < ENOUGH * asked:
+            raise UserError(
+                f"tokenizer.vocabulary is {asked:,}, but this text has no more than {found:,} different tokens",
+                file=self.data.text[0],
+                cure=f"ask for fewer (tokenizer.vocabulary={max(SMALLEST, found // 2)}, say), or leave it to the text",
+            )
 
     def _count_lines(self) -> int | None:
         if self.tokenizer.kind not in ("bpe", "unigram") or self.tokenizer.vocabulary is not None:
@@ -348,6 +418,8 @@ class _Preparation:
         blocks: Iterable[bytes]
         if self.data.valid_text:
             blocks = self._blocks(self.data.valid_text, self.valid, stage="reading the validation text")
+        elif self.held_from is not None:
+            blocks = self._tail(self.held_from)
         else:
             blocks = [b"".join(line + b"\n" for line in sorted(self.held_out))]
             self.valid.lines, self.valid.bytes = len(self.held_out), len(blocks[0])
@@ -361,6 +433,73 @@ class _Preparation:
                 cure="give it some lines, or leave it out",
             )
 
+    def _tail(self, first: int) -> Iterator[bytes]:
+        """The lines of the text from a number on."""
+        seen = 0
+        for block in read_blocks(self.data.text, "text", Counter()):
+            before, seen = seen, seen + block.count(b"\n")
+            if seen <= first:
+                continue
+            block = _split_lines(block, max(0, first - before))[1]
+            if self.data.blank_lines == "drop":
+                block, blank = BLANK_LINE.subn(b"", block)
+                self.valid.dropped_lines += blank
+            self.valid.lines += block.count(b"\n")
+            self.valid.bytes += len(block)
+            yield block
+
+    # -- labels --------------------------------------------------------------------------------------------------------
+
+    def _classes(self) -> list[str]:
+        """Write the class of each line, and tell their names."""
+        train: list[str] = []
+        held: dict[bytes, str] = {}  # a text that stands there twice has the label of its first place
+        for line, label in self._labelled(self.data.text, self.data.labels):
+            if line in self.held_out:
+                held.setdefault(line, label)
+            else:
+                train.append(label)
+        names = sorted(set(train))
+        if len(names) < 2:
+            raise UserError(
+                f"there is only one label, {names[0]!r}", file=self.data.labels[0], cure="labels tell lines apart"
+            )
+        numbers = {name: number for number, name in enumerate(names)}
+        (self.folder / TRAIN_CLASSES).write_bytes(np.array([numbers[label] for label in train], np.uint32).data)
+        if self.data.valid_labels:
+            valid = [label for _, label in self._labelled(self.data.valid_text, self.data.valid_labels)]
+        else:
+            valid = [held[line] for line in sorted(self.held_out)]
+        for number, label in enumerate(valid, start=1):
+            if label not in numbers:
+                raise UserError(
+                    f"the label {label!r} is not among those to learn from ({', '.join(names[:10])})",
+                    file=(self.data.valid_labels or self.data.labels)[0],
+                    line=number if self.data.valid_labels else None,
+                    cure="every class needs examples to learn from",
+                )
+        if valid:
+            (self.folder / VALID_CLASSES).write_bytes(np.array([numbers[label] for label in valid], np.uint32).data)
+        return names
+
+    def _labelled(self, files: list[str], labels: list[str]) -> Iterator[tuple[bytes, str]]:
+        """Every line with its label."""
+        names = read_column(labels, "labels", Counter())
+        texts = (line for block in read_blocks(files, "text", Counter()) for line in block.split(b"\n")[:-1])
+        for number, (line, name) in enumerate(zip_longest(texts, names), start=1):
+            if line is None or name is None:
+                lines = number + sum(1 for _ in (names if line is None else texts))
+                more, fewer = ("labels", "lines of text") if line is None else ("lines of text", "labels")
+                raise UserError(
+                    f"there are {lines:,} {more}, but only {number - 1:,} {fewer}",
+                    file=labels[0],
+                    cure="give one label for each line of the text, blank ones too",
+                )
+            name = name.strip()
+            if not name:
+                raise UserError("has no label", file=labels[0], line=number, cure="give every line one")
+            yield line, name
+
 
 def frame(ids: U32, starts: NDArray[np.int64], *, framed: bool) -> U32:
     """Lines end to end, with ⟨/s⟩ behind each and, if `framed`, ⟨s⟩ in front of it."""
@@ -371,6 +510,14 @@ def frame(ids: U32, starts: NDArray[np.int64], *, framed: bool) -> U32:
     if framed:
         out[starts[:-1] + lines * marks] = BOS
     return out
+
+
+def _split_lines(block: bytes, number: int) -> tuple[bytes, bytes]:
+    """The first lines of a block, and the others."""
+    at = 0
+    for _ in range(number):
+        at = block.index(b"\n", at) + 1
+    return block[:at], block[at:]
 
 
 def _cut(block: bytes) -> Iterator[bytes]:

@@ -269,7 +269,7 @@ class CountingRun:
             lines=valid["lines"],
             dropped=valid["dropped_lines"],
             size=valid["bytes"],
-            boundaries=self.config.data.boundaries,
+            boundaries="stream" if self.config.data.boundaries == "stream" else "lines",
             blank_lines=self.config.data.blank_lines,
         )
         unknown = f", {measured.unknown_tokens:,} of them unknown" if measured.unknown_tokens else ""
@@ -310,6 +310,7 @@ class CountingRun:
             parameters=metrics["parameters"],
             weights=COUNTED,
             validation=metrics["validation"],
+            kind="ngram",
             orders=metrics["orders"],
             vocabulary=metrics["vocabulary"],
             unknown_tokens=metrics["unknown_tokens"],

@@ -40,6 +40,7 @@ def short(number: float) -> str:
 def describe(scores: dict[str, Any]) -> str:
     """loss 1.234  perplexity 3.43  BLEU 34.1  chrF 60.2"""
     names = {"loss": "loss {:.3f}", "perplexity": "perplexity {:.2f}", "bleu": "BLEU {:.1f}", "chrf": "chrF {:.1f}"}
+    names |= {"bits_per_byte": "bits per byte {:.3f}", "accuracy": "accuracy {:.1%}"}
     return "  ".join(form.format(scores[name]) for name, form in names.items() if name in scores)
 
 

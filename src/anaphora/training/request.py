@@ -9,7 +9,7 @@ from typing import Any
 
 from anaphora.config import merge
 from anaphora.errors import UserError
-from anaphora.models import LANGUAGE_MODELS
+from anaphora.models import LANGUAGE_MODELS, NEURAL_MODELS
 from anaphora.training.recipes import Document, RunConfig, load_recipe, refuse_meaningless
 
 
@@ -39,6 +39,8 @@ class Outcome:
     parameters: int
     weights: str
     validation: dict[str, Any] = field(default_factory=dict)
+    kind: str = "transformer"
+    """What was trained: model.kind."""
 
 
 class Interrupted(Exception):
@@ -54,8 +56,11 @@ PAIRS = ("source", "target", "valid_source", "valid_target")
 
 
 def choose_recipe(data: Mapping[str, Any]) -> str:
-    """The recipe of those who name none: plain text is counted, pairs are learned by a Transformer."""
-    return "ngram" if data.get("text") and not any(data.get(name) for name in PAIRS) else "transformer"
+    """The recipe of those who name none: plain text is counted, labels are learned by a Transformer that reads both
+    ways, pairs by one that translates."""
+    if not data.get("text") or any(data.get(name) for name in PAIRS):
+        return "transformer"
+    return "transformer-encoder" if data.get("labels") else "ngram"
 
 
 def check_files(request: Request) -> str:
@@ -79,6 +84,15 @@ def check_files(request: Request) -> str:
             cure="give --text FILE; for a translator leave out --recipe, or choose one such as small",
         )
     if kind not in LANGUAGE_MODELS and text:
-        raise UserError(f"{request.recipe} learns translations", cure="for --text use --recipe ngram")
-    refuse_meaningless(kind, settings)
+        raise UserError(f"{request.recipe} learns translations", cure="for --text use --recipe ngram, or lstm, say")
+    if config.data.labels and kind not in NEURAL_MODELS:
+        raise UserError(f"a model of kind {kind} does not tell texts apart", cure="for --labels use --recipe lstm, say")
+    if config.data.boundaries == "packed" and kind not in NEURAL_MODELS:
+        raise UserError(
+            "data.boundaries=packed is about rows that are learned from",
+            cure="leave it out: every line counts by itself",
+        )
+    if request.own.get("model", {}).get("labels"):
+        raise UserError("model.labels are found in the labels themselves", cure="give --labels FILE")
+    refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
     return kind

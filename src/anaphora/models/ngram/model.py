@@ -109,12 +109,12 @@ class NgramModel:
         """log P of each token after those before it: ids (B, T), lengths (B,) -> (B, T), 0 at padding."""
         import torch
 
-        inside = np.arange(ids.shape[1]) < lengths.numpy()[:, None]  # (B, T)
+        inside = np.arange(ids.shape[1]) < lengths.cpu().numpy()[:, None]  # (B, T)
         starts = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(inside.sum(1), out=starts[1:])
         out = np.zeros(inside.shape, np.float32)
-        out[inside] = self.score_flat(ids.numpy()[inside].astype(np.uint32), starts)
-        return torch.from_numpy(out)
+        out[inside] = self.score_flat(ids.cpu().numpy()[inside].astype(np.uint32), starts)
+        return torch.from_numpy(out).to(ids.device)
 
     def start(self, rows: int, max_length: int = 0) -> DecoderState:
         """Rows that have taken nothing, not even ⟨s⟩: they know no context."""
@@ -130,10 +130,11 @@ class NgramModel:
         return DecoderState(beam=1, memory={}, past=past)
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Each row's last token (R,), at first ⟨s⟩ -> log P of every next one (R, V), and the state."""
+        """Each row's last token (R,), at first ⟨s⟩ -> log P of every next one (R, V), where the tokens were, and the
+        state, which stays on the CPU: the trie is there."""
         import torch
 
-        ids = tokens.numpy()
+        ids = tokens.cpu().numpy()
         context, length = state.past["context"].numpy(), state.past["length"].numpy()
         out = np.empty((len(ids), self.vocabulary), np.float32)
         half = len(ids) // 2 if out.size >= SHARED else 0
@@ -150,11 +151,12 @@ class NgramModel:
             work(slice(None))
         state.past["position"] += 1
         state.bound += 1
-        return torch.from_numpy(out), state
+        return torch.from_numpy(out).to(tokens.device), state
 
     def read(self, ids: Tensor, lengths: Tensor, max_length: int = 0) -> DecoderState:
         """Rows that have taken ids (B, T), from ⟨s⟩ on, padded, lengths (B,)."""
         state = self.start(len(ids), max_length)
+        ids, lengths = ids.cpu(), lengths.cpu()
         inside = np.arange(ids.shape[1]) < lengths.numpy()[:, None]  # (B, T)
         starts = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(inside.sum(1), out=starts[1:])
@@ -164,6 +166,18 @@ class NgramModel:
         state.past["position"] += lengths
         state.bound = int(lengths.max()) if len(ids) else 0
         return state
+
+    def extend(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Several tokens a row, (R, k) -> log P of what follows each of them (R, k, V), and the state."""
+        from anaphora.models.contracts import extend_by_steps
+
+        return extend_by_steps(self, tokens, state)
+
+    def rewind(self, state: DecoderState, back: Tensor) -> DecoderState:
+        """Take the last back (R,) tokens of the latest `extend` back."""
+        from anaphora.models.contracts import rewound
+
+        return rewound(state, back)
 
     def parameter_count(self) -> int:
         """Probabilities and weights."""

@@ -1,0 +1,270 @@
+"""Speculation changes how fast a text is said, and neither the text nor its distribution."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anaphora.decoding.generation import generate
+from anaphora.decoding.sampling import draw, noise_keys, shares, uniform
+from anaphora.decoding.search import DecodingConfig
+from anaphora.decoding.speculative import (
+    Constraints,
+    ModelDraft,
+    PromptDraft,
+    Speculation,
+    _judge,
+    generate_speculatively,
+    speculate,
+)
+from anaphora.errors import UserError
+from anaphora.models.contracts import DecoderState
+from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+from ngram_texts import fitted
+from toy_recurrent import Recurrent
+
+VOCABULARY = 9
+TEXTS = [[4, 5, 6], [4, 5, 7], [], [6, 6, 6], [5, 4, 8, 7, 4, 5], [4, 5, 6], [3, 7], [8, 7, 4, 5, 6, 4], [4, 3, 6]]
+CRITICAL = {8: 26.1, 25: 52.6}
+"""Chi-square with so many degrees of freedom exceeds this once in a thousand times; the seeds are fixed."""
+
+
+class Remembering(Recurrent):
+    """Beside its state it keeps all that it took in a cache with a time axis, and refuses what stands in its wrong
+    place: rewinding must move the position back, and later tokens must overwrite what was taken back."""
+
+    def start(self, rows: int, max_length: int) -> DecoderState:
+        state = super().start(rows, max_length)
+        state.past["cache"] = torch.zeros(rows, 1, max_length, 1)
+        return DecoderState(1, {}, state.past, growing=frozenset({"cache"}))
+
+    def step(self, tokens: torch.Tensor, state: DecoderState) -> tuple[torch.Tensor, DecoderState]:
+        rows, position = torch.arange(len(tokens)), state.past["position"]
+        state.past["cache"][rows, 0, position, 0] = tokens.float()
+        state.bound += 1
+        said, state = super().step(tokens, state)
+        seen = torch.arange(state.past["cache"].shape[2]) < state.past["position"][:, None]  # (R, L)
+        total = (state.past["cache"][:, 0, :, 0] * seen).sum(1)
+        return (said + 0.5 * torch.sin(total[:, None] * torch.arange(1, self.words + 1))).log_softmax(-1), state
+
+    def score(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+
+def targets() -> dict[str, Any]:
+    return {
+        "n-gram": fitted(TEXTS, VOCABULARY, order=4),
+        "recurrent": Recurrent(VOCABULARY),
+        "with a cache": Remembering(VOCABULARY),
+    }
+
+
+def drafts(config: DecodingConfig) -> dict[str, Any]:
+    return {
+        "bigram": ModelDraft(fitted(TEXTS, VOCABULARY, order=2), config),
+        "no smoothing": ModelDraft(fitted(TEXTS, VOCABULARY, order=3, smoothing="maximum-likelihood"), config),
+        "recurrent": ModelDraft(Recurrent(VOCABULARY), config, enough=0.0),
+        "with a cache": ModelDraft(Remembering(VOCABULARY), config),
+        "prompt": PromptDraft(),
+    }
+
+
+def together(each: list[list[Speculation]]) -> Speculation:
+    whole = Speculation()
+    for some in each:
+        for one in some:
+            whole.add(one)
+    return whole
+
+
+NAMES = list(itertools.product(targets(), drafts(DecodingConfig(beam=1))))
+prompts = st.lists(st.lists(st.integers(UNK, VOCABULARY - 1), max_size=8), min_size=1, max_size=3)
+
+
+# Without drawing ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("target", "draft"), NAMES)
+@settings(max_examples=12)
+@given(
+    asked=prompts,
+    draft_tokens=st.integers(1, 7),
+    changes=st.sampled_from(
+        [{}, {"min_length": 5}, {"no_repeat_ngram": 2}, {"repetition_penalty": 1.7}, {"unknown": True}]
+    ),
+)
+def test_the_likeliest_text_is_the_same(
+    target: str, draft: str, asked: list[list[int]], draft_tokens: int, changes: dict[str, Any]
+) -> None:
+    model, config = targets()[target], DecodingConfig(beam=1, length_penalty=0.0, **changes)
+    plain = generate(model, asked, config, tokens=12)
+    found, each = generate_speculatively(
+        model, drafts(config)[draft], asked, config, tokens=12, draft_tokens=draft_tokens
+    )
+    told = together(each)
+    for (one,), (other,) in zip(plain, found):
+        a, b = ([*said.tokens, *[EOS] * said.finished] for said in (one, other))
+        tie = next((place for place, (x, y) in enumerate(zip(a, b)) if x != y), len(a))  # two that are as likely
+        if target != "n-gram" or changes.get("repetition_penalty"):
+            assert a == b
+        same = slice(tie + (a != b))
+        assert other.token_log_probabilities[same] == pytest.approx(one.token_log_probabilities[same], abs=1e-5)
+    assert told.tokens == sum(len(one.tokens) + one.finished for (one,) in found)
+    assert told.accepted <= told.proposed <= draft_tokens * told.passes
+    assert told.tokens <= told.accepted + told.passes
+
+
+def test_a_model_agrees_with_itself() -> None:
+    """The best draft there is: every proposal is kept, and a pass gives k + 1 tokens."""
+    model = Recurrent(VOCABULARY)
+    for config in (DecodingConfig(beam=1, min_length=29), DecodingConfig(sample=True, min_length=29)):
+        draft = ModelDraft(Recurrent(VOCABULARY), config, enough=0.0)
+        told = together(generate_speculatively(model, draft, [[4, 5]], config, tokens=30, draft_tokens=4)[1])
+        assert told.acceptance_rate == 1.0
+        assert told.passes == 6
+        assert told.tokens_per_pass == 5.0
+        assert told.document()["mean_accepted"] == 4.0
+
+
+def test_a_text_that_repeats_itself_is_its_own_draft() -> None:
+    draft = PromptDraft()
+    draft.begin([], 0)
+    text = [BOS, 4, 5, 6, 7, 4, 5]
+    assert draft.propose(text, 3, [])[0] == [6, 7, 4]
+    assert draft.propose([*text, 6], 3, [])[0] == [7, 4, 5]
+    assert draft.propose([*text, 6, 8], 3, [])[0] == []
+    assert draft.propose([*text, 6, 8, 5, 6], 3, [])[0] == [8, 5, 6]  # the last time it stood there
+    assert draft.propose([*text, 6, 8, 5, 6], 1, [])[0] == [8]
+    assert draft.propose([*text, 6, 8, 5, 6], 0, [])[0] == []
+    draft.begin([], 0)
+    assert draft.propose([BOS, 4, EOS, 5, 4, EOS], 4, [])[0] == [5, 4, EOS]  # beyond an end nothing is said
+
+
+# Drawing ------------------------------------------------------------------------------------------------------------
+
+
+def chi_square(counts: torch.Tensor, p: torch.Tensor) -> float:
+    expected = p * counts.sum()
+    assert counts[p == 0].sum() == 0
+    inside = p > 0
+    return float(((counts - expected)[inside] ** 2 / expected[inside]).sum())
+
+
+@pytest.mark.parametrize("settings_", [{}, {"temperature": 0.6}, {"top_k": 4}, {"top_p": 0.8}, {"min_p": 0.3}])
+def test_one_judgement_follows_the_model(settings_: dict[str, Any]) -> None:
+    """Of 20,000 proposals drawn from q, what comes out is drawn from p: the first token, kept or corrected."""
+    draws = 20_000
+    generator = torch.Generator().manual_seed(2)
+    p_scores = torch.randn(1, VOCABULARY, generator=generator).log_softmax(1)
+    q_scores = torch.randn(1, VOCABULARY, generator=generator).log_softmax(1)
+    config = DecodingConfig(sample=True, unknown=True, **settings_)
+    rules = Constraints(config, [], "cpu")
+    q = rules.shares(q_scores)
+    noise = torch.stack([uniform(noise_keys(seed, torch.arange(draws), 2), 0) for seed in (1, 2, 3)])  # (3, N, 2)
+    proposed = draw(q_scores.expand(draws, -1), noise[0, :, 0], **settings_)
+    counts = torch.zeros(VOCABULARY)
+    kept_often = 0
+    for place in range(0, draws, 4):  # every fourth: the loop is slow
+        kept, token = _judge(p_scores.expand(2, -1), proposed[place : place + 1], q, noise[:, place], rules)
+        counts[proposed[place] if kept == 1 else token] += 1
+        kept_often += int(kept)
+    p = rules.shares(p_scores)[0]
+    assert chi_square(counts, p) < CRITICAL[8]
+    expected = float(torch.minimum(p, q[0]).sum())  # the rule's own chance to keep a proposal
+    assert kept_often / (draws // 4) == pytest.approx(expected, abs=0.03)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.2])
+@pytest.mark.parametrize("draft", ["bigram", "no smoothing", "with a cache", "prompt"])
+def test_texts_are_drawn_as_often_as_without_a_draft(draft: str, penalty: float) -> None:
+    """Pairs of new tokens against the exact distribution, and acceptance neither never nor always. (Where nothing is
+    penalised the draft takes its quick way.)"""
+    model, prompt, samples = Recurrent(VOCABULARY), [4, 5, 6, 7, 4, 5], 800
+    config = DecodingConfig(sample=True, min_length=2, temperature=0.8, repetition_penalty=penalty)
+    (found,), each = generate_speculatively(
+        model, drafts(config)[draft], [prompt], config, tokens=3, samples=samples, draft_tokens=2
+    )
+    told = together(each)
+    said = Counter(tuple(one.tokens[:2]) for one in found)
+    words = range(4, VOCABULARY)
+    p = {pair: pair_probability(model, prompt, pair, config) for pair in itertools.product(words, words)}
+    assert sum(p.values()) == pytest.approx(1, abs=1e-4)
+    # rare pairs are counted together, so that each expectation is above five
+    often = [pair for pair in p if p[pair] * samples >= 5]
+    rest = sum(said.values()) - sum(said[pair] for pair in often)
+    counts = torch.tensor([*(said[pair] for pair in often), rest], dtype=torch.float)
+    shares_ = torch.tensor([*(p[pair] for pair in often), 1 - sum(p[pair] for pair in often)])
+    assert chi_square(counts, shares_) < CRITICAL[25]  # at most 25 pairs
+    assert 0 < told.acceptance_rate < 1
+
+
+def pair_probability(model: Any, prompt: list[int], pair: tuple[int, int], config: DecodingConfig) -> float:
+    total, said = 1.0, []
+    for token in pair:
+        text = [BOS, *prompt, *said]
+        state = model.start(1, 20)
+        for one in text:
+            scores, state = model.step(torch.tensor([one]), state)
+        scores[0, [PAD, BOS, UNK, EOS]] = -torch.inf
+        repeated = [one for one in {*text} if one > EOS and one != UNK]
+        scores[0, repeated] *= config.repetition_penalty
+        total *= float(shares(scores, temperature=config.temperature)[0, token])
+        said.append(token)
+    return total
+
+
+def test_the_same_seed_gives_the_same_text_whatever_stands_beside_it() -> None:
+    model, config = Recurrent(VOCABULARY), DecodingConfig(sample=True, min_length=10)
+    draft = drafts(config)["bigram"]
+    (alone,), _ = generate_speculatively(model, draft, [[4, 5]], config, tokens=20, samples=2)
+    both, _ = generate_speculatively(model, draft, [[4, 5], [6]], config, tokens=20, samples=2)
+    assert [one.tokens for one in both[0]] == [one.tokens for one in alone]
+    assert alone[0].tokens != alone[1].tokens
+    other = DecodingConfig(sample=True, min_length=10, seed=2)
+    (again,), _ = generate_speculatively(model, drafts(other)["bigram"], [[4, 5]], other, tokens=20)
+    assert again[0].tokens != alone[0].tokens
+
+
+# Limits and mistakes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draft", ["bigram", "prompt"])
+def test_no_more_is_said_than_there_is_room_for(draft: str) -> None:
+    model = Recurrent(VOCABULARY, max_length=12)
+    for tokens in (1, 2, 5, 50):
+        config = DecodingConfig(sample=True, min_length=min(tokens - 1, 8))
+        said = list(speculate(model, drafts(config)[draft], [4, 5, 4], config, tokens=tokens))
+        assert len(said) <= min(tokens, 8)
+        if tokens < 50:
+            assert len(said) == min(tokens, 8)
+
+
+def test_a_text_that_cannot_go_on_ends() -> None:
+    model = fitted([[4, 5]], VOCABULARY, order=3, smoothing="maximum-likelihood")
+    for config in (DecodingConfig(beam=1), DecodingConfig(sample=True)):
+        assert list(speculate(model, PromptDraft(), [5, 5], config)) == []
+        draft = ModelDraft(fitted([[4, 5]], VOCABULARY, order=2), config)
+        assert list(speculate(model, draft, [7, 7], config)) == []
+
+
+def test_mistakes_are_named() -> None:
+    model = Recurrent(VOCABULARY, max_length=6)
+    greedy = DecodingConfig(beam=1)
+    with pytest.raises(UserError, match="beam follows several"):
+        speculate(model, PromptDraft(), [4], DecodingConfig(beam=4))
+    with pytest.raises(UserError, match="proposed at once"):
+        speculate(model, PromptDraft(), [4], greedy, draft_tokens=0)
+    with pytest.raises(UserError, match="the model can read"):
+        speculate(model, PromptDraft(), [4] * 5, greedy)
+    with pytest.raises(UserError, match="one likeliest"):
+        generate_speculatively(model, PromptDraft(), [[4]], greedy, samples=2)
+    broken = Recurrent(VOCABULARY)
+    broken.head.weight.data.fill_(torch.nan)
+    with pytest.raises(UserError, match="NaN"):
+        list(speculate(broken, PromptDraft(), [4], greedy))
