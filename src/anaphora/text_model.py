@@ -42,7 +42,7 @@ from anaphora.decoding.language import (
 )
 from anaphora.decoding.settings import DecodingConfig, saying
 from anaphora.errors import UserError
-from anaphora.folder import CONFIG, WEIGHTS, read_config, read_metrics
+from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, read_language_model
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
 from anaphora.training.recipes import RunConfig
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from anaphora.models.contracts import LanguageModel
     from anaphora.text.words import Split
 
-CHECKPOINTS = "checkpoints"
-"""Where a run keeps what it goes on from: copies, no part of its model."""
 ARPA = (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.zst")
 """How the names of files end that may stand in the place of a model folder."""
 UNKNOWN = "<unk>"
@@ -454,7 +452,7 @@ class TextModel:
     def _files(self) -> list[Path]:
         if is_arpa(self.folder):
             return [self.folder]
-        found = (file for file in self.folder.rglob(WEIGHTS) if file.is_file())
+        found = (file for file in self.folder.rglob(WEIGHTS) if file.is_file())  # of a run, not what it goes on from
         return sorted(file for file in found if CHECKPOINTS not in file.relative_to(self.folder).parts)
 
     @cached_property

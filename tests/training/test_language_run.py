@@ -217,6 +217,18 @@ def test_averaged_descent_begins_when_validation_says_so(files: dict[str, Path],
     assert any(not torch.equal(state[f"live.{name}"], tensor) for name, tensor in mean.items())
 
 
+@pytest.mark.parametrize("boundaries", ["lines", "stream", "packed"])
+@pytest.mark.parametrize("kind", ["lstm", "transformer-decoder", "dan"])
+def test_evaluate_measures_what_the_run_did(kind: str, boundaries: str, files: dict[str, Path], tmp_path: Path) -> None:
+    outcome = train(tmp_path / "run", files, kind, {"data.boundaries": boundaries})
+    model = anaphora.load(tmp_path / "run", "cpu")
+    assert isinstance(model, anaphora.TextModel)
+    found = model.evaluate(files["valid_text"].read_text(encoding="utf-8").splitlines())
+    assert found.perplexity == pytest.approx(outcome.validation["perplexity"], rel=1e-6)
+    assert found.bits_per_byte == pytest.approx(outcome.validation["bits_per_byte"], rel=1e-6)
+    assert found.tokens == outcome.validation["tokens"]
+
+
 # -- N + N = 2N, killed or not -----------------------------------------------------------------------------------------
 
 KILLED = {
