@@ -1,6 +1,6 @@
 """Counting beside KenLM, in the same run: perplexity, time and memory of fitting, speed of scoring, ARPA both ways.
 
-    python benchmarks/kenlm.py --data DATA [--part quality fit score arpa memory] [--corpus NAME …] [--work DIR]
+    python benchmarks/ngrams.py --data DATA [--part quality fit score arpa memory] [--corpus NAME …] [--work DIR]
 
 DATA holds ptb/, wikitext-2/ and wiki-en/. KenLM is built from its source package on PyPI into --work (cmake, boost and
 a compiler are needed; some minutes, once); --kenlm names a folder that has lmplz and build_binary already, --module one
@@ -105,7 +105,7 @@ def main() -> None:
     arguments.work.mkdir(parents=True, exist_ok=True)
     if set(arguments.part) - {"memory"}:
         arguments.kenlm, arguments.module = set_up(arguments)
-        sys.path.insert(0, str(arguments.module))  # before this folder, in which `kenlm` is this very file
+        sys.path.insert(0, str(arguments.module))
     parts: dict[str, Callable[[argparse.Namespace, list[str]], Any]] = {
         "quality": quality,
         "fit": fit,
