@@ -12,9 +12,10 @@ only by a model that needs it, and by `generate`.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +40,11 @@ from anaphora.decoding.language import (
 )
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError, nearest
-from anaphora.folder import CONFIG, WEIGHTS, read_config, read_metrics
+from anaphora.folder import CONFIG, WEIGHTS, check_new_file, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, read_language_model
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
+from anaphora.text.vocabulary_file import UNKNOWN
+from anaphora.text.word_tokenizer import open_tokenizer
 from anaphora.training.recipes import RunConfig
 
 if TYPE_CHECKING:
@@ -51,9 +54,9 @@ if TYPE_CHECKING:
 
 ARPA = (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.zst")
 """How the names of files end that may stand in the place of a model folder."""
-UNKNOWN = "<unk>"
-"""What an ARPA file calls words that it does not know."""
 NEW_TOKENS = 100
+LONGEST_NAME = 4096
+"""Characters of a path."""
 SAID = ("min_length", "no_repeat_ngram", "length_penalty")
 """Settings of section `decoding` that `generate` takes beside those that it names."""
 Progress = Callable[[int], None]
@@ -91,9 +94,11 @@ class TextModel:
                 cure="give a folder made by `anaphora train --text`, or an ARPA file",
             )
         self.boundaries, self.blank_lines = config.data.boundaries, config.data.blank_lines
-        self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        self.tokenizer = open_tokenizer(folder / "tokenizer.json")
         self.model = read_language_model(config.model, folder, verify=verify)
-        learned = read_metrics(folder).get("vocabularies")
+        metrics = read_metrics(folder)
+        self.notes = [str(note) for note in metrics.get("notes") or []]
+        learned = metrics.get("vocabularies")
         named = learned.get("text", "") if isinstance(learned, dict) else ""
         if self.tokenizer.vocabulary_size != self.model.vocabulary or named not in (
             "",
@@ -104,6 +109,10 @@ class TextModel:
                 file=folder / "tokenizer.json",
                 cure="use the files of one and the same model",
             )
+
+    def __repr__(self) -> str:
+        kind = "ngram" if self.config is None else self.config.model.kind
+        return f"<TextModel {str(self.folder)!r}: {kind}, {self.model.vocabulary:,} tokens>"
 
     @cached_property
     def encode(self) -> Encoder:
@@ -130,8 +139,9 @@ class TextModel:
             window=window,
         )
 
-    def log_probabilities(self, lines: Sequence[str]) -> NDArray[np.float64]:
+    def log_probabilities(self, lines: str | Iterable[str]) -> NDArray[np.float64]:
         """log P of each line (n,), natural, its end mark included: the quickest way from raw text to scores."""
+        lines = list(_lines(lines))
         if self.blank_lines == "drop" and any(map(is_blank, lines)):
             found = np.zeros(len(lines))
             kept = [place for place, line in enumerate(lines) if not is_blank(line)]
@@ -147,10 +157,14 @@ class TextModel:
     ) -> NDArray[np.float64]:
         """log P of each row of ids (n,), natural. A row is w … ⟨/s⟩, without ⟨s⟩, and a text of its own.
 
-        Rows, or all ids in one array with `starts` (n + 1,), row i being ids[starts[i] : starts[i + 1]].
+        Rows, or all ids in one array with `starts` (n + 1,), row i being ids[starts[i] : starts[i + 1]]. `encode` makes
+        both of lines. Nothing is added: a row without ⟨/s⟩ at its end is a beginning, and no row goes on where another
+        ended, whatever the model's boundaries.
         """
         if starts is None:
-            lists = [np.asarray(row, np.uint32) for row in rows]
+            if any(np.ndim(row) != 1 for row in rows):
+                raise UserError("rows of ids are wanted", cure="give a list of rows, or one array with its starts")
+            lists = [np.asarray(row) if len(row) else np.zeros(0, np.uint32) for row in rows]
             starts = np.zeros(len(lists) + 1, np.int64)
             np.cumsum([len(row) for row in lists], out=starts[1:])
             flat = np.concatenate(lists) if lists else np.zeros(0, np.uint32)
@@ -158,6 +172,8 @@ class TextModel:
             flat, starts = np.asarray(rows), np.asarray(starts, np.int64)
             if not len(starts) or starts[0] != 0 or starts[-1] != len(flat) or (np.diff(starts) < 0).any():
                 raise UserError("starts must go from 0 to the number of ids, and never back")
+        if len(flat) and flat.dtype.kind not in "iuO":
+            raise UserError(f"ids are whole numbers, not {flat.dtype}", cure="give those that `encode` makes")
         scores = score_ids(self.model, flat, starts)[0]
         if (starts[1:] > starts[:-1]).all():
             return sums(scores, starts)
@@ -203,13 +219,16 @@ class TextModel:
 
         Tokens are drawn at random (temperature, top_k, top_p; the same seed gives the same texts, in any batch), unless
         `greedy` takes the likeliest at each step or `beam` looks for the likeliest text. `decoding`: min_length,
-        no_repeat_ngram, and for a beam length_penalty. An empty prompt is the beginning of a line.
+        no_repeat_ngram, and for a beam length_penalty. An empty prompt is the beginning of a line, and what follows it
+        is no blank line, unless min_length=0 says that it may be.
         """
         from anaphora.decoding.generation import generate, spoken
 
         for name in decoding:
             if name not in SAID:
                 raise UserError(f"decoding.{name} means nothing for going on with a text", cure=nearest(name, SAID))
+        if temperature == 0:
+            raise UserError("temperature must be above 0", cure="--greedy (greedy=True) takes the likeliest token")
         if greedy and beam is not None and str(beam) != "1":
             raise UserError("greedy is a beam of 1, and a wider one is asked for", cure="choose one of the two")
         sample = not greedy and beam is None
@@ -224,7 +243,8 @@ class TextModel:
         config = dataclasses.replace(config, max_length=None)  # `tokens` is the limit
         asked = [self._plain(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
         ids = [self._prompt(prompt) for prompt in asked]
-        found = generate(self.model, ids, config, tokens=tokens, samples=samples, progress=progress)
+        blank = "min_length" in decoding
+        found = generate(self.model, ids, config, tokens=tokens, samples=samples, blank=blank, progress=progress)
         return [
             [spoken(prompt, own, said, self.tokenizer) for said in hypotheses]
             for prompt, own, hypotheses in zip(asked, ids, found)
@@ -245,10 +265,12 @@ class TextModel:
         from anaphora.inspect.why import explain_text
 
         parts = [] if self.config is None else getattr(self.config.model, "parts", [])
+        prefix = self._plain(prefix)
         return explain_text(
             self.model,
             self.tokenizer,
-            plain(prefix),
+            prefix,
+            ids=self._prompt(prefix),
             top=top,
             words=words,
             discounts=_discounts(self.folder),
@@ -268,7 +290,7 @@ class TextModel:
             "tokenizer": {"kind": self.tokenizer.kind, "split": self.tokenizer.split, "unknown": self._unknown()},
             "boundaries": self.boundaries,
             "blank_lines": self.blank_lines,
-            "normalised": "normalised" in self.model.capabilities,
+            "normalised": _normalised(self.model),
             "capabilities": sorted(self.model.capabilities),
             "flops_per_token": self.model.flops(1, 1.0),
             "cache_bytes_per_token": self.model.cache_bytes_per_token(),
@@ -281,30 +303,18 @@ class TextModel:
 
     def _unknown(self) -> str:
         """What becomes of a word that the vocabulary does not have."""
-        spells = self.tokenizer.document["model"].get("byte_fallback") or self.tokenizer.kind in (
-            "bpe",
-            "unigram",
-            "byte",
-        )
-        return "spelled in bytes" if spells else "one unknown token, ⟨unk⟩"
+        return "one unknown token, ⟨unk⟩" if self.tokenizer.has_unknown else "spelled in bytes"
 
     def _files(self) -> list[Path]:
         if is_arpa(self.folder):
             return [self.folder]
         return sorted(file for file in self.folder.rglob(WEIGHTS) if file.is_file())
 
-    @cached_property
-    def revision(self) -> str:
-        """Sixteen bytes, in hex, that change whenever the numbers or settings do."""
-        digest = hashlib.sha256()
-        settings = [] if is_arpa(self.folder) else sorted(self.folder.rglob(CONFIG))
-        for file in (*settings, *self._files()):
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        return digest.hexdigest()[:32]
+    def save_arpa(self, path: str | Path, *, force: bool = False) -> dict[str, str]:
+        """Write the model as an ARPA file (.gz: packed). Returns the tokens that had to be renamed, and how.
 
-    def save_arpa(self, path: str | Path) -> dict[str, str]:
-        """Write the model as an ARPA file (.gz: packed). Returns the tokens that had to be renamed, and how."""
+        force: over a file that exists.
+        """
         from anaphora.models.ngram.arpa import arpa_words, write_arpa
         from anaphora.models.ngram.model import NgramModel
 
@@ -312,14 +322,34 @@ class TextModel:
             raise UserError(
                 "only an n-gram model can be written as an ARPA file", file=self.folder, cure="give the folder of one"
             )
+        check_new_file(Path(path), force=force)
         names, renamed = arpa_words([self.tokenizer.token(id) for id in range(self.tokenizer.vocabulary_size)])
         write_arpa(path, self.model, names)
         return renamed
 
 
 def _lines(lines: str | Iterable[str]) -> Iterable[str]:
-    """One line, or many: a string is not a list of letters."""
-    return [lines] if isinstance(lines, str) else lines
+    """One line, or many: a string is not a list of letters, and the name of a file is not its text."""
+    if isinstance(lines, bytes | PathLike):
+        raise UserError(f"lines of text are wanted, not {lines!r}", cure="give open(file, encoding='utf-8'), or str")
+    if not isinstance(lines, str):
+        return lines
+    with suppress(OSError, ValueError):  # too long for a name, say
+        if len(lines) < LONGEST_NAME and Path(lines).is_file():
+            raise UserError(
+                f"{lines!r} is a file, and lines of text are wanted",
+                cure=f"give open({lines!r}, encoding='utf-8'), or [{lines!r}] if these very words are meant",
+            )
+    return [lines]
+
+
+def _normalised(model: LanguageModel) -> bool | None:
+    """Whether probabilities sum to one; nothing, where numbers were taken from a file as they are."""
+    if "normalised" in model.capabilities:
+        return True
+    parts = [_normalised(part) for part in getattr(model, "parts", ())]
+    given = getattr(getattr(model, "config", None), "smoothing", None) == "given"
+    return None if given or (parts and False not in parts) else False
 
 
 def _shape(model: LanguageModel) -> dict[str, Any]:
@@ -330,7 +360,7 @@ def _shape(model: LanguageModel) -> dict[str, Any]:
     if isinstance(model, NgramModel):
         settings = {"k": model.config.k} if model.config.smoothing == "add-k" else {}
         settings |= {"backoff": model.config.backoff} if model.config.smoothing == "stupid-backoff" else {}
-        shape = {"order": model.order, "ngrams": model.sizes(), "smoothing": model.config.smoothing}
+        shape = {"order": model.order, "ngrams": model.ngrams(), "smoothing": model.config.smoothing}
         return {**shape, "prune": list(model.config.prune), **settings}
     if isinstance(model, Mixture):
         parts = zip(model.names, model.weights, model.parts)

@@ -105,6 +105,24 @@ def test_every_other_option_trains(
     assert plain["vocabulary"]
 
 
+SAYING = {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "seed": 5, "unknown": True, "min_length": 3}
+SAYING |= {"no_repeat_ngram": 3}
+BEAM = {"min_length": 12, "length_penalty": 2.0, "unknown": True, "no_repeat_ngram": 2}
+
+
+def test_how_a_model_speaks_is_saved_with_it(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    say(monkeypatch, capfd, "train", tmp_path / "plain", "--text", files[0])
+    plain = anaphora.load(tmp_path / "plain")
+    for name, settings, how in (("drawn", SAYING, {"samples": 8}), ("searched", BEAM, {"beam": 3})):
+        words = [f"decoding.{key}={value}" for key, value in settings.items()]
+        say(monkeypatch, capfd, "train", tmp_path / name, "--text", files[0], *words)
+        saved = anaphora.load(tmp_path / name)
+        assert saved.generate("the", **how) == plain.generate("the", **how, **settings)
+        assert saved.generate("the", **how) != plain.generate("the", **how)
+
+
 def test_a_vocabulary_of_ones_own(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +136,7 @@ def test_every_setting_of_counting_is_exercised() -> None:
     tried = {name for case in OTHERS for name in case}
     tried |= {"model.order", "model.smoothing", "tokenizer.kind", "data.boundaries", "data.blank_lines", "data.text"}
     tried |= {"tokenizer.words"}  # test_a_vocabulary_of_ones_own
+    tried |= {f"decoding.{name}" for name in (*SAYING, *BEAM)}  # test_how_a_model_speaks_is_saved_with_it
     known = {f"model.{field.name}" for field in fields(NgramConfig) if field.name != "kind"}
     known |= {f"{section}.{name}" for section, names in COUNTED.items() for name in names}
     assert known <= tried, known - tried

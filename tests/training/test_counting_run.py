@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import anaphora
+from anaphora.config import read_yaml
 from anaphora.errors import UserError
 from anaphora.folder import RunLock
 from anaphora.models.ngram import counting as ngram_counting
@@ -24,6 +25,8 @@ from anaphora.models.ngram.counting import fit
 from anaphora.models.ngram.model import NgramConfig
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training import counting
+from anaphora.training.settings import TrainingConfig
+from deadly import Deadly, in_a_child
 
 WORDS = ["the", "dog", "cat", "sees", "a", "runs", "Straße", ",", "<unk>"]
 
@@ -66,7 +69,7 @@ def state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     """Every file of a folder: which one it is, when it was written, what is in it."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != ".lock":
+        if path.is_file() and path.name not in (".lock", ".owner.json"):
             found[str(path.relative_to(folder))] = (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes())
     return found
 
@@ -89,7 +92,9 @@ def test_a_model_folder(done: Path, tmp_path: Path) -> None:
     written = [line.split() for line in lines(300)]
     assert metrics["lines"] == 300
     assert metrics["tokens"] == sum(len(line) + 1 for line in written)
-    assert metrics["orders"][0] == metrics["vocabulary"] == len(tokenizer) == 4 + len(WORDS)
+    assert metrics["vocabulary"] == len(tokenizer) == 4 + len(WORDS)
+    assert metrics["orders"][0] == 3 + len(WORDS)  # as an ARPA file has them: no padding
+    assert anaphora.load(done).info()["ngrams"] == metrics["orders"]
     grams = {
         tuple(["<s>", *line, "</s>"][at : at + 3]) for line in written for at in range(len(line)) if len(line) + 2 >= 3
     }
@@ -98,7 +103,7 @@ def test_a_model_folder(done: Path, tmp_path: Path) -> None:
     assert metrics["vocabularies"] == {"text": tokenizer.vocabulary_fingerprint()}
     assert metrics["unknown_tokens"] == 0, "a literal <unk> is a word"
     fitted = fit(done / "data" / "train.ids", 13, NgramConfig(order=3), tmp_path / "trie", work=tmp_path / "work")
-    assert fitted.sizes == metrics["orders"]
+    assert fitted.sizes[1:] == metrics["orders"][1:]
     assert (tmp_path / "trie").read_bytes() == model_of(done)
 
 
@@ -115,8 +120,6 @@ def test_what_it_says_of_its_validation_text_is_what_the_model_says(done: Path, 
 
 
 def test_the_settings_say_what_means_something(done: Path) -> None:
-    from anaphora.config import read_yaml
-
     config = read_yaml(done / "config.yaml")
     assert config["model"]["kind"] == "ngram" and config["model"]["order"] == 3
     assert config["training"] == {"max_memory": None}
@@ -132,6 +135,27 @@ def test_blank_lines_and_boundaries_are_obeyed_by_the_validation(
     again = anaphora.load(tmp_path / "run").evaluate(files["valid_text"].read_text().splitlines()).document()
     assert found["perplexity"] == pytest.approx(again["perplexity"], rel=1e-6)
     assert (found["lines"], found["dropped_lines"], found["boundaries"]) == (2, 1, boundaries)
+
+
+@pytest.mark.parametrize("kind", ["word", "character", "byte", "bpe", "unigram"])
+@pytest.mark.parametrize("boundaries", ["lines", "stream"])
+@pytest.mark.parametrize("limit", [None, "9GB"])
+def test_a_run_measures_what_evaluate_does(tmp_path: Path, kind: str, boundaries: str, limit: str | None) -> None:
+    """Bytes, tokens and probability of a validation text, whatever cuts it, joins its lines or drops some of them."""
+    valid = ["the dog sees a whale", "", " \t", "the\u00a0cat  runs ", "Straße 龍", "a"]
+    made = {"text": tmp_path / "text", "valid_text": tmp_path / "valid"}
+    made["text"].write_text("".join(f"{line}\n" for line in lines(60)), encoding="utf-8")
+    made["valid_text"].write_bytes("".join(f"{line}\r\n" for line in valid).encode())
+    settings = {"tokenizer.kind": kind, "data.boundaries": boundaries, "training.max_memory": limit}
+    settings |= {"tokenizer.vocabulary": 290} if kind in ("bpe", "unigram") else {}
+    for blank_lines in ("keep", "drop"):
+        folder = tmp_path / blank_lines
+        said = train(folder, made, settings={**settings, "data.blank_lines": blank_lines}).validation
+        found = anaphora.load(folder).evaluate(valid).document()
+        for name in ("lines", "dropped_lines", "tokens", "unknown_tokens", "bytes"):
+            assert said[name] == found[name], name
+        for name in ("log_probability", "perplexity", "perplexity_known", "bits_per_byte"):
+            assert said[name] == pytest.approx(found[name], rel=1e-6), name
 
 
 def test_lines_held_out_are_measured(tmp_path: Path, files: dict[str, Path]) -> None:
@@ -183,9 +207,25 @@ def test_changed_text_is_refused_by_name(done: Path, files: dict[str, Path], tmp
         train(done, {**files, "text": other})
     with pytest.raises(UserError, match="the validation text changed since"):
         train(done, {**files, "valid_text": other})
+    with pytest.raises(UserError, match="add --force to take it as it is now"):
+        train(done, {**files, "text": other})
     assert state(done) == before
     shutil.copy(files["text"], tmp_path / "same.txt")
     assert train(done, {**files, "text": tmp_path / "same.txt"}).reason == "it was finished already"
+
+
+@pytest.mark.parametrize("smoothing", ["kneser-ney", "stupid-backoff"])
+def test_the_card_says_what_does_not_sum_to_one(tmp_path: Path, files: dict[str, Path], smoothing: str) -> None:
+    train(tmp_path / "run", {"text": files["text"]}, settings={"model.smoothing": smoothing, "model.prune": "0 0 1"})
+    card = (tmp_path / "run" / "card.md").read_text()
+    assert ("probabilities need not sum to one" in card) is (smoothing == "stupid-backoff")
+    assert read_yaml(tmp_path / "run" / "config.yaml")["model"]["prune"] == [0, 0, 1]
+
+
+def test_pruning_that_cannot_be_is_refused_before_the_text_is_read(tmp_path: Path) -> None:
+    for prune, said in (([0, 0, 0, 1], "has 4 thresholds for order 3"), ("0 2 1", "falls"), (1, "begins with single")):
+        with pytest.raises(UserError, match=said):
+            train(tmp_path / "run", {"text": tmp_path / "nowhere.txt"}, settings={"model.prune": prune})
 
 
 def test_forced_it_counts_again(done: Path, files: dict[str, Path], tmp_path: Path) -> None:
@@ -202,55 +242,31 @@ def test_forced_it_counts_again(done: Path, files: dict[str, Path], tmp_path: Pa
 # -- killed ------------------------------------------------------------------------------------------------------------
 
 
-def in_a_child(work: Callable[[], object]) -> int:
-    """Call it in a process of its own; the signal that ended that one, or 0."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 @pytest.fixture
 def spilling(monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory limit, however high, makes even a tiny text be counted on disk."""
     monkeypatch.setattr(ngram_counting, "memory_needed", lambda *_: 1 << 60)
-    monkeypatch.setattr(ngram_counting, "room_within", lambda *_: 3_000)
+    monkeypatch.setattr(ngram_counting, "room_within", lambda *_: 12_000)
     monkeypatch.setattr(counting, "compile_elsewhere", lambda: None)
     monkeypatch.setattr(counting, "give_back_what_is_freed", lambda: None)
 
 
-DURABLE = ("fsync", "replace", "rename", "unlink", "link")
+@pytest.fixture
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed process loses nothing that the system has taken: forcing it onto the disk is for power cuts."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
-class Deadly:
-    """Kills its process at the n-th of all the calls that make something last."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, at: int) -> None:
-        self.left = at
-        for name in DURABLE:
-            patch.setattr(os, name, self.wrap(getattr(os, name)))
-
-    def wrap(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*arguments: Any, **more: Any) -> Any:
-            self.left -= 1
-            if self.left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return call(*arguments, **more)
-
-        return called
-
-
-def moments() -> Iterator[int]:
+def moments(growth: float) -> Iterator[int]:
     """1, 2, 3, … at first each, then further and further apart."""
     at = 1.0
     while True:
         yield int(at)
-        at = max(at + 1, at * 1.25)
+        at = max(at + 1, at * growth)
 
 
+@pytest.mark.usefixtures("no_waiting_for_the_disk")
+@pytest.mark.parametrize("growth", [1.5, pytest.param(1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_killed_at_any_moment(
     tmp_path: Path,
@@ -259,10 +275,11 @@ def test_killed_at_any_moment(
     spilling: None,
     monkeypatch: pytest.MonkeyPatch,
     on_disk: bool,
+    growth: float,
 ) -> None:
     settings = {"training.max_memory": "9GB"} if on_disk else {}
     ended = 0
-    for at in moments():
+    for at in moments(growth):
         folder = tmp_path / str(at)
 
         def attempt(folder: Path = folder, at: int = at) -> None:
@@ -281,17 +298,72 @@ def test_killed_at_any_moment(
         assert killed == -signal.SIGKILL
         ended += 1
         shutil.rmtree(folder)
-    assert ended > 12
+    assert ended > 5
 
 
+@pytest.fixture
+def unfinished(tmp_path: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was killed when it had read its text and begun to count."""
+    with monkeypatch.context() as patch:
+        patch.setattr(counting, "fit", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+        assert in_a_child(lambda: train(tmp_path / "run", files)) == -signal.SIGKILL
+    return tmp_path / "run"
+
+
+def test_an_unfinished_run_refuses_other_settings_and_another_text(
+    unfinished: Path, files: dict[str, Path], done: Path, tmp_path: Path, capsys: Any
+) -> None:
+    from rich.console import Console
+
+    console = Console(stderr=True, width=500)
+    before = state(unfinished)
+    with pytest.raises(UserError, match=r"an unfinished run.*: model.order is 3 there and 2 now.*--force"):
+        train(unfinished, files, settings={"model.order": 2}, console=console)
+    with pytest.raises(UserError, match=r"tokenizer.minimum_count is 1 there and 2 now"):
+        train(unfinished, files, settings={"tokenizer.minimum_count": 2})
+    other = tmp_path / "other.txt"
+    other.write_text("another text\n")
+    with pytest.raises(UserError, match=r"the text changed.*--force"):
+        train(unfinished, {**files, "text": other}, console=console)
+    said = capsys.readouterr().err
+    assert "was killed; what it saved is still there" in said and "going on" not in said
+    assert state(unfinished) == before
+    train(unfinished, files, settings={"decoding.temperature": 0.5, "training.max_memory": None}, console=console)
+    assert "unfinished run; going on" in capsys.readouterr().err
+    assert model_of(unfinished) == model_of(done)
+
+
+def test_an_unfinished_run_forced_says_what_is_discarded(
+    unfinished: Path, files: dict[str, Path], tmp_path: Path, capsys: Any
+) -> None:
+    from rich.console import Console
+
+    other = tmp_path / "other.txt"
+    other.write_text("another text\n" * 3)
+    files = {**files, "text": other}
+    train(unfinished, files, settings={"model.order": 2}, force=True, console=Console(stderr=True, width=500))
+    said = capsys.readouterr().err
+    assert "changed model.order: 3 → 2" in said and "another text: what was saved is discarded" in said
+    train(tmp_path / "fresh", files, settings={"model.order": 2})
+    assert model_of(unfinished) == model_of(tmp_path / "fresh")
+
+
+def test_a_validation_text_comes_too_late(tmp_path: Path, files: dict[str, Path]) -> None:
+    train(tmp_path / "run", {"text": files["text"]})
+    with pytest.raises(UserError, match=r"counted without a validation text.*anaphora evaluate .*--force"):
+        train(tmp_path / "run", files)
+
+
+@pytest.mark.usefixtures("no_waiting_for_the_disk")
+@pytest.mark.parametrize("apart", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_while_a_forced_change_is_made(
-    tmp_path: Path, files: dict[str, Path], done: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, files: dict[str, Path], done: Path, monkeypatch: pytest.MonkeyPatch, apart: int
 ) -> None:
     """At every moment the folder is the old model, the new one, or none: never a mixture of both."""
     settings = {"tokenizer.minimum_count": 40, "model.order": 2}
     train(tmp_path / "new", files, settings=settings)
     seen = set()
-    for at in range(1, 80):
+    for at in range(1, 80, apart):
         folder = shutil.copytree(done, tmp_path / "run", dirs_exist_ok=False)
 
         def attempt(folder: Path = folder, at: int = at) -> None:
@@ -355,8 +427,21 @@ def test_a_process_killed_now_and_then(tmp_path: Path, limit: list[str]) -> None
         ({"model.prune": [1]}, "model.prune begins with single words"),
         ({"training.max_memory": "much"}, "max_memory is 'much'; write 500MB or 2GB"),
         ({"training.max_memory": "1MB"}, "a memory limit of 1 MB leaves no room to count in"),
-        ({"tokenizer.fallback": "bytes"}, "set tokenizer.fallback=unk"),
+        ({"tokenizer.fallback": "bytes"}, "set tokenizer.split=whitespace or punctuation to spell unknown words"),
+        (
+            {"model.prune": "0 0 x"},
+            "model.prune must be whole numbers, not '0 0 x'; write model.prune='[0, 0, 1]', say",
+        ),
         ({"data.hold_out": 10}, "lines are to be held out"),
+        ({"model.k": 7}, "model.k means nothing without model.smoothing=add-k; leave it out, or choose that"),
+        ({"model.backoff": 0.1}, "model.backoff means nothing without model.smoothing=stupid-backoff"),
+        ({"model.smoothing": "add-k", "model.backoff": 0.1}, "model.backoff means nothing without"),
+        ({"tokenizer.kind": "byte", "tokenizer.vocabulary": 1000}, "kind is byte, whose vocabulary is the bytes"),
+        ({"tokenizer.kind": "byte", "tokenizer.minimum_count": 2}, "kind is byte, whose vocabulary is the bytes"),
+        *(
+            ({f"decoding.{name}": value}, f"decoding.{name} means nothing for a model of kind ngram; of that section")
+            for name, value in {"beam": 3, "sample": True, "n_best": 2, "max_length": 9, "batch_tokens": 9}.items()
+        ),
     ],
 )
 def test_settings_that_cannot_be(tmp_path: Path, files: dict[str, Path], settings: dict[str, Any], said: str) -> None:
@@ -384,7 +469,9 @@ def test_the_wrong_sort_of_text(tmp_path: Path, files: dict[str, Path], corpus: 
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_of_something_else(tmp_path: Path, micro: Path, files: dict[str, Path], done: Path) -> None:
+def test_a_folder_of_something_else(
+    tmp_path: Path, micro: Path, files: dict[str, Path], corpus: dict[str, Path], done: Path
+) -> None:
     translator = shutil.copytree(micro, tmp_path / "translator")
     before = state(translator)
     with pytest.raises(UserError, match="holds a model of kind transformer"):
@@ -398,6 +485,8 @@ def test_a_folder_of_something_else(tmp_path: Path, micro: Path, files: dict[str
     (bare / "metrics.json").unlink()
     with pytest.raises(UserError, match="holds a model that was not counted there"):
         train(bare, files, force=True)
+    with pytest.raises(UserError, match="holds a model of kind ngram; choose another folder"):
+        anaphora.train(bare, **corpus)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     with pytest.raises(UserError, match="is no run of Anaphora"):
@@ -436,6 +525,35 @@ def test_a_vocabulary_without_a_beginning(tmp_path: Path, files: dict[str, Path]
     assert found.vocabulary == 5 and found.unknown_tokens > 0
 
 
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "size"),
+    [
+        ("500MB", 500_000_000),
+        ("500MiB", 500 << 20),
+        ("1.5 GiB", 3 << 29),
+        ("2g", 2_000_000_000),
+        ("9kib", 9 << 10),
+        ("7", 7),
+    ],
+)
+def test_how_much_a_limit_is(said: str, size: int) -> None:
+    assert TrainingConfig(max_memory=said).memory_limit() == size
+
+
+def test_the_settings_of_a_folder_are_a_recipe(done: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    """What a run saves says nothing that a run would refuse."""
+    recipe = tmp_path / "mine.yaml"
+    saved = read_yaml(done / "config.yaml")
+    assert "k" not in saved["model"] and "beam" not in saved["decoding"]
+    text = (done / "config.yaml").read_text(encoding="utf-8")
+    recipe.write_text("\n".join(line for line in text.splitlines() if not line.startswith("anaphora_format")))
+    train(tmp_path / "run", files, recipe=str(recipe))
+    assert model_of(tmp_path / "run") == model_of(done)
+
+
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
@@ -450,3 +568,45 @@ def test_nothing_heavy_is_loaded(tmp_path: Path, files: dict[str, Path]) -> None
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_limit_that_did_not_hold_is_told(
+    tmp_path: Path, files: dict[str, Path], capsys: Any, monkeypatch: Any
+) -> None:
+    from rich.console import Console
+
+    monkeypatch.setattr(counting, "peak_resident", lambda: 9_100_000_000)
+    for number, (limit, told) in enumerate([("9GB", True), ("9.2GB", False), (None, False)]):
+        train(tmp_path / str(number), files, settings={"training.max_memory": limit}, console=Console(stderr=True))
+        said = "warning: the run took 9,100 MB at its peak, more than training.max_memory (9,000 MB)"
+        assert (said in " ".join(capsys.readouterr().err.split())) == told
+
+
+VALIDATED = """
+import json, sys
+from pathlib import Path
+import anaphora
+folder, limit, boundaries = sys.argv[1:]
+done = anaphora.train(Path(folder) / boundaries, text=Path(folder) / "text", valid_text=Path(folder) / "valid",
+    settings={"model.order": 3, "training.max_memory": limit, "data.boundaries": boundaries})
+print(json.dumps({"peak": done.peak_memory, **done.validation}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="resident memory is measured as Linux does it")
+@pytest.mark.parametrize("boundaries", ["lines", "stream"])
+def test_a_validation_text_larger_than_the_limit(tmp_path: Path, boundaries: str) -> None:
+    limit = 220_000_000
+    block = "".join(f"{line}\n" for line in lines(20_000))
+    (tmp_path / "text").write_text(block, encoding="utf-8")
+    copies = limit // len(block.encode()) + 1
+    with (tmp_path / "valid").open("w", encoding="utf-8") as file:
+        for _ in range(copies):
+            file.write(block)
+    command = [sys.executable, "-c", VALIDATED, str(tmp_path), str(limit), boundaries]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["lines"] == 20_000 * copies and found["bytes"] > limit
+    assert found["peak"] < limit

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count, decoding_settings, read_text, warn_of_notes
+from anaphora.cli.arguments import count, decoding_settings, open_text_model, read_text, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
+
+if TYPE_CHECKING:
+    from anaphora.decoding.generation import Generation
+    from anaphora.text.tokenizer import Tokenizer
 
 
 def generate(
     model: Annotated[Path, typer.Argument(help="Folder of a language model, or an ARPA file.")],
-    prompt: Annotated[
-        list[str] | None, typer.Argument(help="What to go on with; nothing: the beginning of a line.")
-    ] = None,
+    prompt: Annotated[list[str] | None, typer.Argument(help="What to go on with; nothing: a new line.")] = None,
     file: Annotated[str | None, typer.Option(help="Prompts, one a line; - is stdin.")] = None,
     samples: Annotated[int, typer.Option(help="Texts for each prompt.")] = 1,
     tokens: Annotated[int, typer.Option(help="New tokens at the most, the end mark included.")] = 100,
     temperature: Annotated[float | None, typer.Option(help="Below 1 sharpens, above 1 flattens.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw only among the k most probable tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw only among the most probable mass p.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed, the same text.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed, the same text; 1 unless said.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Draw nothing: the likeliest token at each step.")] = False,
     beam: Annotated[int | None, typer.Option(help="Draw nothing: the likeliest texts that so many find.")] = None,
     unknown: Annotated[bool, typer.Option("--unknown", help="Allow the unknown token.")] = False,
@@ -37,13 +39,14 @@ def generate(
 ) -> None:
     """Go on with a text, token by token, until the line ends: one text a line, its prompt in front.
 
+    Tokens are drawn at random. From nothing no blank line is drawn, unless --set min_length=0 allows it.
+
     anaphora generate runs/plays "To be, or" --samples 5 --seed 7
 
     anaphora generate runs/plays --temperature 0.7 --top-k 40 --tokens 30
 
     anaphora generate model.arpa.gz --file prompts.txt --beam 8 --json
     """
-    from anaphora import api
     from anaphora.decoding.translate import one_line
     from anaphora.errors import UserError, nearest
     from anaphora.text.tokenizer import UNK
@@ -52,7 +55,7 @@ def generate(
     out = Output(as_json=json, quiet=quiet)
     if file is not None and prompt:
         raise UserError("prompts are given twice, on the command line and by --file", cure="leave one of them out")
-    loaded = api.load_text_model(model, device)
+    loaded = open_text_model(out, model, device)
     notes: Counter[str] = Counter()
     prompts = list(read_text([file], notes)) if file is not None else list(prompt or [""])
     warn_of_notes(out, notes)
@@ -79,10 +82,13 @@ def generate(
         out.say(f"{count(cut, 'text', 'texts')} did not end within {count(tokens, 'token', 'tokens')} (--tokens)")
     if stuck:
         out.say(f"{count(stuck, 'text', 'texts')} could not go on: the model gives no next token any probability there")
-    out.finish({"model": str(model), "generations": [_document(text, texts) for text, texts in zip(prompts, found)]})
+    documents = [_document(text, texts, loaded.tokenizer) for text, texts in zip(prompts, found)]
+    out.finish({"model": str(model), "generations": documents})
 
 
-def _document(prompt: str, texts: list[Any]) -> dict[str, Any]:
+def _document(prompt: str, texts: list[Generation], tokenizer: Tokenizer) -> dict[str, Any]:
+    from anaphora.inspect.why import token_name
+
     return {
         "prompt": prompt,
         "texts": [
@@ -90,7 +96,10 @@ def _document(prompt: str, texts: list[Any]) -> dict[str, Any]:
                 "text": one.text,
                 "continuation": one.continuation,
                 "log_probability": one.log_probability,
-                "tokens": [{"token": t, "log_probability": value} for t, value in zip(one.tokens, one.token_scores)],
+                "tokens": [
+                    {"token": token_name(tokenizer, id), "log_probability": value}
+                    for id, value in zip(one.token_ids, one.token_scores)
+                ],
                 "finished": one.finished,
             }
             for one in texts

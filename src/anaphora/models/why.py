@@ -118,7 +118,7 @@ Discounts = Sequence[Sequence[float]]
 
 def explains(model: LanguageModel) -> bool:
     """Whether `explain_next` has an answer."""
-    return isinstance(model, NgramModel | Mixture)
+    return "explains" in model.capabilities
 
 
 def explain_next(

@@ -20,10 +20,11 @@ import lzma
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import islice, zip_longest
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,11 @@ BLOCK = 1 << 20  # bytes read at a time
 BLOCK_LINES = 8192  # lines of a table put together
 LONGEST_LINE = 1 << 28  # bytes: a file with a longer one is no text, and would fill the memory
 COMPRESSIONS = (".gz", ".xz", ".zst")
+
+
+def file_names(files: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[str]:
+    """One file or several, as people give them: their names."""
+    return [str(files)] if isinstance(files, str | PathLike) else [str(path) for path in files]
 
 
 class Place(NamedTuple):

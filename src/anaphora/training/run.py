@@ -25,7 +25,7 @@ from anaphora.folder import (
     read_metrics,
     weights_file,
 )
-from anaphora.models import build
+from anaphora.models import LANGUAGE_MODELS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights, write_weights
 from anaphora.text.batches import Batches
@@ -261,6 +261,12 @@ class Run:
 def average(folder: Path, last: int | None, *, device: str = "auto") -> dict[str, Any]:
     """Publish the mean of the last checkpoints of a run, and say how it compares with what was there."""
     config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
+    if config.model.kind in LANGUAGE_MODELS:
+        raise UserError(
+            "is a language model made by counting, and has no checkpoints",
+            file=folder,
+            cure="`anaphora mix` makes one model of several",
+        )
     with RunLock(folder):
         checkpoints = Checkpoints(folder, keep=config.training.keep, every=config.training.checkpoint_every)
         there = checkpoints.scheduled() or checkpoints.all()
