@@ -30,7 +30,7 @@ TRAINED: list[dict[str, Any]] = [
     {"tokenizer.kind": "unigram"},
     {"tokenizer.kind": "word"},
     {"tokenizer.kind": "character"},
-    {"tokenizer.kind": "byte"},
+    {"tokenizer.kind": "byte", "tokenizer.vocabulary": None},
     {"tokenizer.kind": "word", "tokenizer.fallback": "unk", "tokenizer.split": "blanks", "tokenizer.unknown": "the"},
     {"tokenizer.kind": "word", "tokenizer.split": "whitespace"},
     {"tokenizer.kind": "word", "tokenizer.fallback": "unk", "tokenizer.minimum_count": 3},
