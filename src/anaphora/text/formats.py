@@ -305,9 +305,9 @@ def whole_lines(where: Place) -> Iterator[tuple[bytes, bool]]:
         yield b"".join(rest), False
 
 
-def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
-    """Lines of UTF-8, without what editors add."""
-    number, first = 0, True
+def _without_mark(where: Place, notes: Counter[str]) -> Iterator[bytes]:
+    """The blocks of a file, without the byte-order mark at its beginning."""
+    first = True
     for whole, ended in whole_lines(where):
         if first and whole.startswith(b"\xef\xbb\xbf"):
             whole = whole[3:]
@@ -315,6 +315,13 @@ def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
             if not whole and not ended:
                 return
         first = False
+        yield whole
+
+
+def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
+    """Lines of UTF-8, without what editors add."""
+    number = 0
+    for whole in _without_mark(where, notes):
         lines = _decode(whole, where.path, number).split("\n")
         if b"\r" in whole:
             notes["crlf"] += sum(line.endswith("\r") for line in lines)
@@ -325,14 +332,8 @@ def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
 
 def _blocks(where: Place, notes: Counter[str]) -> Iterator[bytes]:
     """`_lines` and `tidy` for whole blocks: each is looked through for what is odd, and hardly any block has it."""
-    number, first = 0, True
-    for whole, ended in whole_lines(where):
-        if first and whole.startswith(b"\xef\xbb\xbf"):
-            whole = whole[3:]
-            notes["bom"] += 1
-            if not whole and not ended:
-                return
-        first = False
+    number = 0
+    for whole in _without_mark(where, notes):
         if not whole.isascii():
             _decode(whole, where.path, number)
         if b"\r" in whole:
