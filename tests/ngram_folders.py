@@ -62,7 +62,7 @@ def ngram_folder(
     cut.save(folder / "tokenizer.json")
     metrics = {
         "vocabularies": {"text": cut.vocabulary_fingerprint()},
-        "orders": fitted.sizes,
+        "orders": [fitted.sizes[0] - 1, *fitted.sizes[1:]],
         "discounts": [list(discounts) for discounts in fitted.discounts],
         "fell_back": fitted.fell_back,
         "lines": len(kept),

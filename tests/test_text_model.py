@@ -163,6 +163,83 @@ def test_ids_in_rows_or_in_one_array(folders: dict[str, Path]) -> None:
         model.score_ids([[99]])
 
 
+@pytest.mark.parametrize("id", [-1, 10**6, 2**32 + 4, 10**30])
+def test_ids_that_there_are_not(id: int, folders: dict[str, Path]) -> None:
+    for name in ("words", "mixture"):
+        with pytest.raises(UserError, match=f"there is no token {id}: the model has"):
+            anaphora.load(folders[name]).score_ids([[4, id], []])
+
+
+def test_one_line_is_no_list_of_letters(model: TextModel) -> None:
+    line = "the cat sat"
+    assert model.log_probabilities(line).tolist() == model.log_probabilities([line]).tolist()
+    assert model.log_probabilities(iter([line, line])).shape == (2,)
+
+
+def test_what_need_not_sum_to_one_says_so(folders: dict[str, Path], tmp_path: Path) -> None:
+    """Scores that sum to more make any text look likely."""
+    scores = anaphora.load(ngram_folder(tmp_path / "scores", smoothing="stupid-backoff"))
+    for model, sums in (
+        (scores, False),
+        (anaphora.load(folders["arpa"]), False),
+        (anaphora.load(folders["words"]), True),
+    ):
+        note = model.evaluate(VERSE).note
+        assert (note is None) if sums else ("need not sum to one" in (note or ""))
+    assert scores.info()["normalised"] is False and anaphora.load(folders["arpa"]).info()["normalised"] is None
+    assert anaphora.load(folders["mixture"]).info()["normalised"] is True
+    assert any("need not sum to one" in note for note in scores.why("the").notes)
+    assert not anaphora.load(folders["words"]).why("the").notes
+    strange = scores.evaluate(["a zebra"]).note or ""
+    assert "need not sum to one" in strange
+    assert strange.startswith("unknown tokens: 1 of 3")
+
+
+def test_unknown_words_are_named(folders: dict[str, Path], tmp_path: Path) -> None:
+    (line,) = anaphora.load(folders["words"]).score("a  zebra saw\tthe okapi")
+    assert line.tokens == ["a", "⟨unk⟩", "saw", "the", "⟨unk⟩", "⟨/s⟩"]  # without a space that is no part of them
+    assert (line.unknown, line.unknown_words) == (2, ["zebra", "okapi"])
+    (line,) = anaphora.load(folders["punctuation"]).score("the zebra, okapi cat")
+    assert line.unknown_words == ["zebra", ",", "okapi"]
+    folder = ngram_folder(tmp_path / "characters", tokenizer={"kind": "character", "fallback": "unk"})
+    (line,) = anaphora.load(folder).score("the ßat ü")
+    assert line.unknown_words == ["ß", "ü"]
+
+
+def test_the_name_of_a_file_is_not_its_text(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = anaphora.load(folders["words"])
+    monkeypatch.chdir(tmp_path)
+    Path("verse.txt").write_text("the cat\n")
+    for ask in (model.evaluate, model.score, model.log_probabilities):
+        for wrong in ("verse.txt", str(tmp_path / "verse.txt")):
+            with pytest.raises(UserError, match=r"is a file, and lines of text are wanted; give open\("):
+                ask(wrong)
+        for wrong in (tmp_path / "verse.txt", b"the cat"):
+            with pytest.raises(UserError, match="lines of text are wanted, not"):
+                ask(wrong)  # type: ignore[arg-type]
+    assert model.evaluate(["verse.txt"]).tokens == 2
+    assert model.evaluate("the cat " * 2000).tokens == 4001  # no file has such a name
+
+
+@pytest.mark.parametrize("rows", [np.array([4, 5, 2]), [4, 5, 2], [[[4]]], [[1.5]], [[True]], [["4"]]])
+def test_what_are_no_rows_of_ids(rows: Any, folders: dict[str, Path]) -> None:
+    with pytest.raises(UserError, match=r"rows of ids are wanted|ids are whole numbers"):
+        anaphora.load(folders["words"]).score_ids(rows)
+
+
+def test_what_is_drawn_from_nothing_is_no_blank_line(tmp_path: Path) -> None:
+    model = anaphora.load(ngram_folder(tmp_path / "model", ["", "", "", "", "a", "b"]))
+    (drawn,) = model.generate(samples=50)
+    assert all(one.text in ("a", "b", "a b", "b a") or one.continuation for one in drawn)
+    (drawn,) = model.generate(samples=50, min_length=0)
+    assert 10 < sum(one.text == "" for one in drawn) < 50
+    alone, after = model.generate(["", "a"], samples=50)
+    assert all(one.text for one in alone) and any(one.text == "a" for one in after)
+    assert [one.text for one in alone] == [one.text for one in model.generate("", samples=50)[0]]
+
+
 def test_nothing_to_evaluate(model: TextModel) -> None:
     with pytest.raises(UserError, match="there is no text to evaluate"):
         model.evaluate([])
@@ -274,7 +351,6 @@ def test_an_arpa_file_stands_in_a_folders_place(folders: dict[str, Path]) -> Non
         assert read.log_probabilities(ASKED) == pytest.approx(counted.log_probabilities(ASKED), abs=1e-5)
         assert read.evaluate(["<unk> cat"]).unknown_tokens == 1  # what such files call it
         assert read.info()["smoothing"] == "given"
-        assert read.revision != counted.revision
 
 
 def test_info(model: TextModel) -> None:
@@ -286,7 +362,7 @@ def test_info(model: TextModel) -> None:
     assert found["boundaries"] in ("lines", "stream")
     if found["kind"] == "ngram":
         assert len(found["ngrams"]) == found["order"]
-        assert sum(found["ngrams"]) == int(model.model.trie.limits[-1])
+        assert sum(found["ngrams"]) == int(model.model.trie.limits[-1]) - 1  # padding is no n-gram
     else:
         assert [part["weight"] for part in found["parts"]] == [0.3, 0.7]
 
@@ -340,6 +416,28 @@ def test_why_and_the_probability_it_explains(folders: dict[str, Path]) -> None:
         found = model.why("the cat", top=3)
         assert len(found.document()["candidates"]) == 3
         assert found.holds
+
+
+def test_why_reads_what_generate_reads(folders: dict[str, Path]) -> None:
+    """Several lines are several lines to a model that reads on across their ends, and one to any other."""
+    stream, lines = anaphora.load(folders["stream"]), anaphora.load(folders["words"])
+    asked = "the cat\nthe dog"
+    the, cat, dog = stream.tokenizer.encode("the cat dog")
+    assert stream.why(asked).explanation.prefix == (the, cat, EOS, the, dog)
+    assert lines.why(asked).explanation.prefix == (the, cat, the, dog)
+    said = stream.generate(asked, greedy=True, tokens=1)[0][0]
+    found = stream.why(asked, top=1).explanation.candidates[0]
+    assert (found.token, found.log_probability) == (said.token_ids[0], pytest.approx(said.token_scores[0]))
+
+
+def test_save_arpa_overwrites_nothing(folders: dict[str, Path], tmp_path: Path) -> None:
+    file = tmp_path / "x.arpa"
+    file.write_text("precious")
+    with pytest.raises(UserError, match="exists already"):
+        anaphora.load(folders["words"]).save_arpa(file)
+    assert file.read_text() == "precious"
+    anaphora.load(folders["words"]).save_arpa(file, force=True)
+    assert file.read_bytes() == folders["arpa"].read_bytes()
 
 
 def test_save_arpa_of_what_is_no_table(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.config import merge, overrides
 from anaphora.errors import UserError
 from anaphora.models import LANGUAGE_MODELS
-from anaphora.text.formats import same_table
+from anaphora.text.formats import file_names, same_table
 from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
 from anaphora.training.request import Outcome, Request, check_files, choose_recipe
 
@@ -71,7 +71,7 @@ def train(
     own = _settings(settings)
     files = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
     files |= {"text": text, "valid_text": valid_text, "labels": labels, "valid_labels": valid_labels}
-    named = {key: _files(value) for key, value in files.items() if _files(value)}
+    named = {key: file_names(value) for key, value in files.items() if file_names(value)}
     for side in ("", "valid_"):  # one table may hold both sides
         if f"{side}source" in named and f"{side}target" not in named:
             named[f"{side}target"] = same_table(named[f"{side}source"])
@@ -132,7 +132,7 @@ def check(
     given = {"train": (source, target), "valid": (valid_source, valid_target), "test": (test_source, test_target)}
     files: dict[str, dict[str, list[str]]] = {}
     for part, (from_, into) in given.items():
-        sides = {"source": _files(from_), "target": _files(into) or same_table(_files(from_))}
+        sides = {"source": file_names(from_), "target": file_names(into) or same_table(file_names(from_))}
         if any(sides.values()):
             files[part] = {side: names for side, names in sides.items() if names}
         refuse_one_file_twice(files.get(part, {}))
@@ -225,10 +225,6 @@ def _proposal(train: Part, recipe: str, own: Document, *, held_out: bool, device
         return dataclasses.asdict(propose_for(train, recipe, own, held_out=held_out, device=device))
     except UserError as error:
         return {"error": str(error)}
-
-
-def _files(value: Files) -> list[str]:
-    return [str(value)] if isinstance(value, str | PathLike) else [str(path) for path in value]
 
 
 def _settings(settings: Mapping[str, Any] | Iterable[str]) -> dict[str, dict[str, Any]]:

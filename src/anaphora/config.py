@@ -64,8 +64,18 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
             raise UserError(f"{name} cannot be {shown.repr(value)}", file=file, cure=cure)
         return value
     if origin is list:
-        items = value if isinstance(value, list | tuple) else [value]
-        return [convert(item, typing.get_args(hint)[0], name=name, file=file) for item in items]
+        (inner,) = typing.get_args(hint)
+        if inner is not int:
+            items = value if isinstance(value, list | tuple) else [value]
+            return [convert(item, inner, name=name, file=file) for item in items]
+        # numbers may also be parted by blanks or commas, as other tools have them
+        items = value.replace(",", " ").split() if isinstance(value, str) else value
+        items = items if isinstance(items, list | tuple) else [items]
+        try:
+            return [convert(item, inner, name=name, file=file) for item in items]
+        except UserError:
+            what = f"{name} must be whole numbers, not {shown.repr(value)}"
+            raise UserError(what, file=file, cure=f"write {name}='[0, 0, 1]', say") from None
     if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             number = float(value)

@@ -9,7 +9,6 @@ it was counted from) stays behind.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,16 +21,16 @@ from anaphora.folder import (
     METRICS,
     WEIGHTS,
     atomic_folder,
+    check_new_file,
     is_run,
     write_config,
     write_json,
     write_text,
 )
-from anaphora.text.tokenizer import PAD
+from anaphora.text.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.models.ngram.model import NgramModel
     from anaphora.text_model import TextModel
     from anaphora.training.recipes import RunConfig
 
@@ -72,21 +71,16 @@ def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: 
     return _to_folder(source, target, force=force) if is_arpa(source) else _to_arpa(source, target, force=force)
 
 
-def ngrams(model: NgramModel) -> list[int]:
-    """How many n-grams of each order an ARPA file has of a model: padding, which nobody says, is none."""
-    limits = [0, *model.trie.limits.tolist()]
-    return [int((model.trie.word[begin:end] != PAD).sum()) for begin, end in pairwise(limits)]
-
-
 # -- from a folder -----------------------------------------------------------------------------------------------------
 
 
 def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
     from anaphora.models.mixture import Mixture
+    from anaphora.models.ngram.arpa import sizes_in_file
     from anaphora.models.ngram.model import NgramModel
     from anaphora.text_model import TextModel
 
-    refuse_existing_file(target, force=force)
+    check_new_file(target, force=force)
     loaded = TextModel(source)
     model = loaded.model
     if isinstance(model, Mixture):
@@ -100,7 +94,7 @@ def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
         raise UserError(f"holds no n-grams ({type(model).__name__})", file=source, cure="convert a counted model")
     tokenizer = loaded.tokenizer
     try:
-        renamed = loaded.save_arpa(target)
+        renamed = loaded.save_arpa(target, force=force)
     except UserError as error:
         raise error if error.file else UserError(error.what, file=source, cure=error.cure) from None
     notes = []
@@ -108,27 +102,20 @@ def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
         notes.append(
             "the model reads on across line ends, which an ARPA file cannot say: other tools read line by line"
         )
+    if model.order == 1:
+        notes.append("KenLM reads no file of single words: its models have at least order 2")
     if tokenizer.kind != "word":
         notes.append(f"its n-grams are of {tokenizer.kind} tokens: cut text into them before other tools read it")
     elif tokenizer.split == "punctuation":
         notes.append("punctuation stands apart in it: put spaces around it before other tools read text")
-    return Conversion(source, target, model.order, ngrams(model), renamed, notes)
-
-
-def refuse_existing_file(path: Path, *, force: bool) -> None:
-    """Before any work: is nothing in the file's place, and is there a folder for it?"""
-    if path.is_dir():
-        raise UserError("is a folder, not a file", file=path, cure="name a file to write, in it for example")
-    if path.exists() and not force:
-        raise UserError("exists already", file=path, cure="choose another file or add --force")
-    if not path.resolve().parent.is_dir():
-        raise UserError("there is no such folder", file=path.parent, cure="make it first")
+    return Conversion(source, target, model.order, sizes_in_file(model), renamed, notes)
 
 
 # -- from a file -------------------------------------------------------------------------------------------------------
 
 
 def _to_folder(source: Path, target: Path, *, force: bool) -> Conversion:
+    from anaphora.models.ngram.arpa import sizes_in_file
     from anaphora.models.ngram.model import NgramModel
     from anaphora.text_model import TextModel
 
@@ -137,21 +124,21 @@ def _to_folder(source: Path, target: Path, *, force: bool) -> Conversion:
     assert isinstance(loaded.model, NgramModel)
     with atomic_folder(target) as folder:
         write_arpa_folder(folder, loaded, name=target.resolve().name)
-    return Conversion(source, target, loaded.model.order, ngrams(loaded.model), {}, list(loaded.notes))
+    return Conversion(source, target, loaded.model.order, sizes_in_file(loaded.model), {}, list(loaded.notes))
 
 
 def write_arpa_folder(folder: Path, loaded: TextModel, *, name: str) -> None:
     """Fill a new folder with what an ARPA file holds."""
+    from anaphora.models.ngram.arpa import sizes_in_file
     from anaphora.models.ngram.file import write_trie
     from anaphora.models.ngram.model import NgramModel
-    from anaphora.text_model import UNKNOWN
 
     model, tokenizer, source = loaded.model, loaded.tokenizer, loaded.folder
     assert isinstance(model, NgramModel)
     write_config(folder, arpa_config(model.order).document())
     tokenizer.save(folder / "tokenizer.json")
     write_trie(folder / WEIGHTS, model.trie)
-    sizes = ngrams(model)
+    sizes = sizes_in_file(model)
     write_json(
         folder / METRICS,
         {
@@ -160,7 +147,7 @@ def write_arpa_folder(folder: Path, loaded: TextModel, *, name: str) -> None:
             "converted_from": str(source),
             "vocabularies": {"text": tokenizer.vocabulary_fingerprint()},
             "vocabulary": tokenizer.vocabulary_size,
-            "orders": model.sizes(),
+            "orders": sizes,
             "notes": loaded.notes,
         },
     )
@@ -185,7 +172,6 @@ def write_arpa_folder(folder: Path, loaded: TextModel, *, name: str) -> None:
 
 def arpa_config(order: int) -> RunConfig:
     """The settings that describe a model from an ARPA file."""
-    from anaphora.text_model import UNKNOWN
     from anaphora.training.recipes import RunConfig
 
     words = {"kind": "word", "split": "blanks", "fallback": "unk", "unknown": UNKNOWN}
@@ -200,7 +186,7 @@ def refuse_existing_folder(path: Path, *, force: bool) -> None:
     if not path.exists() or not any(path.iterdir()):
         return
     if not force:
-        raise UserError("exists already", file=path, cure="choose another folder or add --force")
+        raise UserError("exists already", file=path, cure="choose another folder or add --force (force=True)")
     if not is_run(path):
         raise UserError("is no model folder, so it is not replaced", file=path, cure="choose another folder")
     if (path / DATA).exists() or (path / CHECKPOINTS).exists():

@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import UserError, refused_by_system
+from anaphora.errors import RIGHTS, UserError, refused_by_system
 
 FORMAT = 1
 """Version of the model folder; a reader refuses folders of a newer one."""
@@ -43,6 +44,29 @@ def is_device(path: Path) -> bool:
     # /dev/shm, below /dev, is a folder like any other
     named = str(path.absolute().parent) in ("/dev", "/dev/fd", "/proc/self/fd")
     return path.exists() and (named or not path.is_file()) and not path.is_dir()
+
+
+def check_new_file(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
+    """Before any work: may a file be written there, and is nothing in its place? Never over the input itself."""
+    try:
+        if is_device(path):
+            return
+        if path.is_dir():
+            raise UserError("is a folder, not a file", file=path, cure="name a file to write, in it for example")
+        for read in inputs:
+            if path.exists() and read.exists() and path.samefile(read):
+                raise UserError("is the input itself", file=path, cure="choose another file for the output")
+        if path.exists() and not force:
+            raise UserError("exists already", file=path, cure="choose another file or add --force (force=True)")
+        folder = path.resolve().parent
+        if not folder.is_dir():
+            raise UserError("there is no such folder", file=path.parent, cure="make it first")
+        if not os.access(folder, os.W_OK):
+            raise UserError("no file can be made in this folder", file=path.parent, cure=RIGHTS)
+    except OSError as error:
+        raise refused_by_system(error, "cannot be written", file=path) from None
+    except RuntimeError:  # what Python 3.11 and 3.12 make of links that point at one another
+        raise UserError("is a link that leads nowhere", file=path, cure="name a file to write") from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -93,11 +117,13 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
+        sweep_beside(path)
         yield temporary
         for file in (*temporary.rglob("*"), temporary):
             sync(file)
         discard(path)
         temporary.rename(path)
+        sweep_beside(path, replaced=True)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise refused_by_system(error, "cannot be written", file=path) from None
@@ -153,6 +179,31 @@ def sweep(folder: Path) -> None:
                 shutil.rmtree(leftover, ignore_errors=True)
             else:
                 leftover.unlink(missing_ok=True)
+
+
+def sweep_beside(path: Path, *, replaced: bool = False) -> None:
+    """Delete what processes that are no more left half-written of this very file or folder, which has no lock. What it
+    should have replaced (`replaced`) goes only when something stands in its place."""
+    ours = re.compile(rf"{re.escape(UNFINISHED)}(\d+)-{'old-' if replaced else ''}{re.escape(path.name)}")
+    with contextlib.suppress(OSError):  # where one may write, but not look
+        for leftover in list(path.parent.iterdir()):
+            found = ours.fullmatch(leftover.name)
+            if found is None or _runs(int(found[1])):
+                continue
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 def discard_empty(folder: Path) -> None:
@@ -218,6 +269,10 @@ def read_config(folder: Path) -> dict[str, Any]:
 
     path = folder / CONFIG
     if not path.is_file():
+        begun = (folder / DATA).is_dir() and (folder / ".lock").exists()
+        if begun and not (folder / WEIGHTS).exists() and not (folder / CHECKPOINTS).exists():
+            cure = "repeat the `anaphora train` command and let it come to its end"
+            raise UserError("holds no model yet", file=folder, cure=cure)
         raise UserError(
             "is not a model folder (it has no config.yaml)"
             if folder.is_dir()
@@ -225,7 +280,8 @@ def read_config(folder: Path) -> dict[str, Any]:
             if folder.exists()
             else "there is no such folder",
             file=folder,
-            cure="give the folder that `anaphora train` wrote",
+            cure="give the folder that `anaphora train` wrote"
+            + (", or an ARPA file by a name that ends in .arpa or .arpa.gz" if folder.is_file() else ""),
         )
     document = read_yaml(path)
     version = document.pop("anaphora_format", None)

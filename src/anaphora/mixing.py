@@ -22,6 +22,7 @@ import numpy as np
 
 from anaphora.converting import arpa_config, refuse_existing_folder, write_arpa_folder
 from anaphora.errors import UserError
+from anaphora.evaluation.language import perplexity
 from anaphora.folder import (
     CARD,
     CONFIG,
@@ -35,6 +36,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
+from anaphora.text.formats import file_names
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
@@ -53,8 +55,8 @@ class MixedPart:
     model: str
     """Where it came from."""
     weight: float
-    perplexity: float
-    """On the text that weights were tuned on."""
+    perplexity: float | None
+    """On the text that weights were tuned on; nothing where they were given."""
     valid_perplexity: float | None
 
 
@@ -65,15 +67,15 @@ class Mixed:
     folder: str
     parts: list[MixedPart]
     tokens: int
-    perplexity: float
+    perplexity: float | None
     valid_tokens: int
     valid_perplexity: float | None
     rounds: int
-    """Of EM."""
+    """Of EM; none where the weights were given."""
     impossible_tokens: int
     """Tokens of the tuning text that no part can say: they had no say in the weights."""
     note: str
-    """What was odd about the text; mostly nothing."""
+    """What was odd about the text or the parts; mostly nothing."""
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,22 +85,26 @@ def mix(
     out: Path_,
     models: Sequence[Path_],
     *,
-    text: Path_ | Sequence[Path_],
+    text: Path_ | Sequence[Path_] = (),
     valid_text: Path_ | Sequence[Path_] = (),
+    weights: Sequence[float] | None = None,
     force: bool = False,
 ) -> Mixed:
     """Mix language models (folders or ARPA files that share a vocabulary) into the new folder `out`.
 
     text: held-out text, of the sort that is wanted and that no part was made of; the weights are those under which it
-    is most probable. valid_text: other such text, to see what the mixture is worth. See docs/ngrams.md.
+    is most probable. valid_text: other such text, to see what the mixture is worth. weights: one for each model,
+    instead of a text to tune them on. See docs/ngrams.md.
     """
-    from anaphora.models.mixture import tune
+    from anaphora.models.mixture import tune, weighted_mean
     from anaphora.text.formats import describe_notes
     from anaphora.text_model import TextModel
 
     out = Path(out)
     if len(models) < 2:
         raise UserError(f"a mixture needs at least two models, not {len(models)}", cure="name more of them")
+    if weights is not None:
+        _check_weights(weights, len(models), file_names(text))
     refuse_existing_folder(out, force=force)
     for path in models:
         if (
@@ -111,27 +117,42 @@ def mix(
     _check_fit(loaded, models)
     names = part_names(models)
     notes: Counter[str] = Counter()
-    logs = _log_probabilities(loaded, text, notes)
-    tuning = tune(logs)
-    weights = list(tuning.weights)
-    valid = _log_probabilities(loaded, valid_text, notes) if _files(valid_text) else None
+    logs = _log_probabilities(loaded, text, notes) if weights is None else None
+    tuning = None if logs is None else tune(logs)
+    shares = [float(weight) for weight in (weights or ())] if tuning is None else list(tuning.weights)
+    valid = _log_probabilities(loaded, valid_text, notes) if file_names(valid_text) else None
     mixed = Mixed(
         folder=str(out),
         parts=[
-            MixedPart(name, str(path), weight, _perplexity(own), None if valid is None else _perplexity(valid[place]))
-            for place, (name, path, weight, own) in enumerate(zip(names, models, weights, logs))
+            MixedPart(name, str(path), weight, _perplexity(logs, place), _perplexity(valid, place))
+            for place, (name, path, weight) in enumerate(zip(names, models, shares))
         ],
-        tokens=logs.shape[1],
-        perplexity=_perplexity(_mean(logs, weights)),
+        tokens=0 if logs is None else logs.shape[1],
+        perplexity=None if logs is None else _perplexity(weighted_mean(logs, shares)[None], 0),
         valid_tokens=0 if valid is None else valid.shape[1],
-        valid_perplexity=None if valid is None else _perplexity(_mean(valid, weights)),
-        rounds=len(tuning.likelihoods) - 1,
-        impossible_tokens=tuning.impossible,
-        note=describe_notes(notes),
+        valid_perplexity=None if valid is None else _perplexity(weighted_mean(valid, shares)[None], 0),
+        rounds=0 if tuning is None else len(tuning.likelihoods) - 1,
+        impossible_tokens=0 if tuning is None else tuning.impossible,
+        note="; ".join(filter(None, [describe_notes(notes), _overshooting(loaded, names)])),
     )
     with atomic_folder(out) as folder:
         _write(folder, mixed, loaded, models, text, valid_text)
     return mixed
+
+
+def _check_weights(weights: Sequence[float], models: int, text: Sequence[str]) -> None:
+    if text:
+        raise UserError(
+            "the weights are given, and a text to tune them on",
+            cure="leave one of them out; --valid-text measures, and tunes nothing",
+        )
+    if len(weights) != models:
+        raise UserError(f"{models} models have {len(weights)} weights", cure="give one for each, in their order")
+    if not all(0 <= weight <= 1 for weight in weights) or not math.isclose(math.fsum(weights), 1, abs_tol=1e-6):
+        raise UserError(
+            f"the weights {', '.join(f'{weight:g}' for weight in weights)} are not shares of one",
+            cure="give numbers between 0 and 1 that sum to 1",
+        )
 
 
 def part_names(models: Sequence[Path_]) -> list[str]:
@@ -186,10 +207,11 @@ def _log_probabilities(loaded: Sequence[TextModel], text: Path_ | Sequence[Path_
     from anaphora.decoding.language import is_blank, line_encoder, score_ids
     from anaphora.text.formats import read_column
 
-    first, files = loaded[0], _files(text)
+    first, files = loaded[0], file_names(text)
     if not files:
         raise UserError(
-            "no text was given to tune the weights on", cure="add --text FILE: text that no part was made of"
+            "no text was given to tune the weights on",
+            cure="add --text FILE: text that no part was made of; or --weights",
         )
     lines = read_column(files, "text", notes, strict=False)
     kept = [line for line in lines if first.blank_lines == "keep" or not is_blank(line)]
@@ -199,18 +221,20 @@ def _log_probabilities(loaded: Sequence[TextModel], text: Path_ | Sequence[Path_
     return np.stack([score_ids(one.model, ids, starts, first.boundaries)[0].astype(np.float64) for one in loaded])
 
 
-def _mean(logs: np.ndarray, weights: Sequence[float]) -> np.ndarray:
-    """log P of each token under the mixture: (N,)."""
-    with np.errstate(divide="ignore"):
-        return np.logaddexp.reduce(logs + np.log(np.array(weights))[:, None], axis=0)
+def _overshooting(loaded: Sequence[TextModel], names: Sequence[str]) -> str:
+    """Which parts EM may trust too much: it takes probabilities as they are."""
+    found = [name for name, one in zip(names, loaded) if "normalised" not in one.model.capabilities]
+    if not found:
+        return ""
+    return (
+        f"the probabilities of {', '.join(found)} need not sum to one (stupid back-off, or a file taken as it is): "
+        "where they sum to more, the weight is too high and perplexity too low"
+    )
 
 
-def _perplexity(logs: np.ndarray) -> float:
-    return math.exp(min(-float(logs.mean()), 700.0)) if np.isfinite(logs).all() else math.inf
-
-
-def _files(text: Path_ | Sequence[Path_]) -> list[str]:
-    return [str(text)] if isinstance(text, str | PathLike) else [str(path) for path in text]
+def _perplexity(logs: np.ndarray | None, place: int) -> float | None:
+    """Of one row of log P."""
+    return None if logs is None else perplexity(float(logs[place].sum()), logs.shape[1])
 
 
 # -- the folder --------------------------------------------------------------------------------------------------------
@@ -237,7 +261,7 @@ def _write(
     names, weights = [part.name for part in mixed.parts], [part.weight for part in mixed.parts]
     document["model"] = {"kind": "mixture", "parts": names, "weights": weights}
     data = {"boundaries": first.boundaries, "blank_lines": first.blank_lines}
-    document["data"] = {"text": _files(text), "valid_text": _files(valid_text), **data}
+    document["data"] = {"text": file_names(text), "valid_text": file_names(valid_text), **data}
     write_config(folder, document)
     first.tokenizer.save(folder / "tokenizer.json")
     tokenizer = first.tokenizer
@@ -271,21 +295,23 @@ def copy_model(source: Path, target: Path) -> None:
 
 def _card(mixed: Mixed, text: Path_ | Sequence[Path_]) -> str:
     name = Path(mixed.folder).resolve().name
+    tuned = f"The weights make `{' '.join(file_names(text))}` ({mixed.tokens:,} tokens) most probable."
     rows = [
-        f"| {part.name} | {part.weight:.4f} | {part.perplexity:.2f} | {_shown(part.valid_perplexity)} |"
+        f"| {part.name} | {part.weight:.4f} | {_shown(part.perplexity)} | {_shown(part.valid_perplexity)} |"
         for part in mixed.parts
     ]
     lines = [
         f"# {name}",
         "",
         f"A mixture of {len(mixed.parts)} language models, made with Anaphora {__version__}: P is the weighted mean of "
-        f"what its parts say. The weights make `{' '.join(_files(text))}` ({mixed.tokens:,} tokens) most probable.",
+        f"what its parts say. {'The weights were given.' if mixed.perplexity is None else tuned}",
         "",
         "| part | weight | perplexity there | on the validation text |",
         "|---|---|---|---|",
         *rows,
-        f"| the mixture | | {mixed.perplexity:.2f} | {_shown(mixed.valid_perplexity)} |",
+        f"| the mixture | | {_shown(mixed.perplexity)} | {_shown(mixed.valid_perplexity)} |",
         "",
+        *([f"Of these numbers: {mixed.note}.", ""] if mixed.note else []),
         "## Use",
         "```",
         f"anaphora evaluate {name} --text FILE",

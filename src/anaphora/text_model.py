@@ -15,9 +15,10 @@ so. Torch is loaded only by a model that needs it, and by `generate`.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -42,9 +43,11 @@ from anaphora.decoding.language import (
 )
 from anaphora.decoding.settings import DecodingConfig, saying
 from anaphora.errors import UserError
-from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metrics
+from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, check_new_file, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, read_language_model
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
+from anaphora.text.vocabulary_file import UNKNOWN
+from anaphora.text.word_tokenizer import open_tokenizer
 from anaphora.training.recipes import RunConfig
 
 if TYPE_CHECKING:
@@ -59,8 +62,6 @@ if TYPE_CHECKING:
 
 ARPA = (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.zst")
 """How the names of files end that may stand in the place of a model folder."""
-UNKNOWN = "<unk>"
-"""What an ARPA file calls words that it does not know."""
 NEW_TOKENS = 100
 ABILITIES = {
     "score": ("causal", "masked"),
@@ -69,6 +70,8 @@ ABILITIES = {
     "classify": ("classifies",),
 }
 """What a model must declare, one of these, to be asked for it."""
+LONGEST_NAME = 4096
+"""Characters of a path."""
 Progress = Callable[[int], None]
 
 
@@ -108,11 +111,13 @@ class TextModel:
         lines = config.data.boundaries == "packed"  # it is only for learning that they stand together
         self.boundaries = "lines" if lines else cast("Boundaries", config.data.boundaries)
         self.blank_lines = config.data.blank_lines
-        self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        self.tokenizer = open_tokenizer(folder / "tokenizer.json")
         self.model = cast(
             "LanguageModel", read_language_model(config.model, folder, verify=verify, device=device)
         )  # what it cannot do is refused below
-        learned = read_metrics(folder).get("vocabularies")
+        metrics = read_metrics(folder)
+        self.notes = [str(note) for note in metrics.get("notes") or []]
+        learned = metrics.get("vocabularies")
         named = learned.get("text", "") if isinstance(learned, dict) else ""
         if self.tokenizer.vocabulary_size != self.model.vocabulary or named not in (
             "",
@@ -123,6 +128,9 @@ class TextModel:
                 file=folder / "tokenizer.json",
                 cure="use the files of one and the same model",
             )
+
+    def __repr__(self) -> str:
+        return f"<TextModel {str(self.folder)!r}: {self.kind}, {self.model.vocabulary:,} tokens>"
 
     @property
     def kind(self) -> str:
@@ -187,9 +195,10 @@ class TextModel:
             window=window,
         )
 
-    def log_probabilities(self, lines: Sequence[str]) -> NDArray[np.float64]:
+    def log_probabilities(self, lines: str | Iterable[str]) -> NDArray[np.float64]:
         """log P of each line (n,), natural, its end mark included: the quickest way from raw text to scores."""
         model = self._needs("score")
+        lines = list(_lines(lines))
         if self.blank_lines == "drop" and any(map(is_blank, lines)):
             found = np.zeros(len(lines))
             kept = [place for place, line in enumerate(lines) if not is_blank(line)]
@@ -203,10 +212,14 @@ class TextModel:
     ) -> NDArray[np.float64]:
         """log P of each row of ids (n,), natural. A row is w … ⟨/s⟩, without ⟨s⟩, and a text of its own.
 
-        Rows, or all ids in one array with `starts` (n + 1,), row i being ids[starts[i] : starts[i + 1]].
+        Rows, or all ids in one array with `starts` (n + 1,), row i being ids[starts[i] : starts[i + 1]]. `encode` makes
+        both of lines. Nothing is added: a row without ⟨/s⟩ at its end is a beginning, and no row goes on where another
+        ended, whatever the model's boundaries.
         """
         if starts is None:
-            lists = [np.asarray(row, np.uint32) for row in rows]
+            if any(np.ndim(row) != 1 for row in rows):
+                raise UserError("rows of ids are wanted", cure="give a list of rows, or one array with its starts")
+            lists = [np.asarray(row) if len(row) else np.zeros(0, np.uint32) for row in rows]
             starts = np.zeros(len(lists) + 1, np.int64)
             np.cumsum([len(row) for row in lists], out=starts[1:])
             flat = np.concatenate(lists) if lists else np.zeros(0, np.uint32)
@@ -214,6 +227,8 @@ class TextModel:
             flat, starts = np.asarray(rows), np.asarray(starts, np.int64)
             if not len(starts) or starts[0] != 0 or starts[-1] != len(flat) or (np.diff(starts) < 0).any():
                 raise UserError("starts must go from 0 to the number of ids, and never back")
+        if len(flat) and flat.dtype.kind not in "iuO":
+            raise UserError(f"ids are whole numbers, not {flat.dtype}", cure="give those that `encode` makes")
         scores = score_ids(self._needs("score"), flat, starts, **self.windows())[0]
         if (starts[1:] > starts[:-1]).all():
             return sums(scores, starts)
@@ -264,7 +279,8 @@ class TextModel:
         Tokens are drawn at random (temperature, top_k, top_p, min_p; the same seed gives the same texts, in any batch),
         unless `greedy` takes the likeliest at each step or `beam` looks for the likeliest text. `decoding`: those, and
         repetition_penalty, stop (texts that end it), unknown, min_length, no_repeat_ngram, for a beam length_penalty.
-        An empty prompt is the beginning of a line.
+        An empty prompt is the beginning of a line, and what follows it is no blank line, unless min_length=0 says that
+        it may be.
 
         draft: another model over the same vocabulary (an n-gram), or "prompt", that guesses draft_tokens ahead, so that
         this one need only check: quicker, one text at a time, and the distribution stays what it is.
@@ -273,33 +289,27 @@ class TextModel:
         from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation, generate_speculatively
 
         model, config = self._needs("generate"), self._saying(greedy, beam, decoding)
+        blank = decoding.get("min_length") is not None
         asked = [self._plain(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
         ids = [self._prompt(prompt) for prompt in asked]
         limits = [room(model, len(own), tokens) for own in ids]
-        listeners = listening(asked, ids, config.stop, self.tokenizer)
+        how: dict[str, Any] = {"tokens": tokens, "samples": samples, "blank": blank, "progress": progress}
+        how["listeners"] = listening(asked, ids, config.stop, self.tokenizer)
         told: list[list[Speculation]] = []
         if draft is None:
             _no_draft(draft_tokens)
-            found = generate(model, ids, config, tokens=tokens, samples=samples, listeners=listeners, progress=progress)
+            found = generate(model, ids, config, **how)
         else:
-            found, told = generate_speculatively(
-                model,
-                self._drafting(draft, config),
-                ids,
-                config,
-                tokens=tokens,
-                samples=samples,
-                listeners=listeners,
-                progress=progress,
-                draft_tokens=DRAFT_TOKENS if draft_tokens is None else draft_tokens,
-            )
+            ahead = DRAFT_TOKENS if draft_tokens is None else draft_tokens
+            drafting = self._drafting(draft, config)
+            found, told = generate_speculatively(model, drafting, ids, config, draft_tokens=ahead, **how)
         texts = [
             [spoken(prompt, own, said, self.tokenizer, stops=config.stop, limit=limit) for said in hypotheses]
             for prompt, own, hypotheses, limit in zip(asked, ids, found, limits)
         ]
-        for generations, how in zip(texts, told):
-            for generation, one in zip(generations, how):
-                generation.speculation = one
+        for generations, spoken_so in zip(texts, told):
+            for generation, speculation in zip(generations, spoken_so):
+                generation.speculation = speculation
         return texts
 
     def stream(
@@ -317,12 +327,14 @@ class TextModel:
         nothing that follows can change it. Together they are the continuation that `generate` gives with the same
         settings; `.generation` is the rest of it, once the stream has come to its end. place: the prompt's among
         several that `generate` is asked for, each of which has its own noise."""
-        from anaphora.decoding.generation import MOST_SAMPLES, GenerationStream, generate_aloud, room
+        from anaphora.decoding.generation import MOST_SAMPLES, GenerationStream, fewest, generate_aloud, room
         from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation, speculate
 
         model, config = self._needs("generate"), self._saying(greedy, None, decoding)
         prompt = self._plain(prompt)
         ids, told = self._prompt(prompt), None
+        least = fewest(config, ids, blank=decoding.get("min_length") is not None)
+        config = dataclasses.replace(config, min_length=least)
         limit = room(model, len(ids), tokens)
         if draft is None:
             _no_draft(draft_tokens)
@@ -405,10 +417,12 @@ class TextModel:
         from anaphora.inspect.why import explain_text
 
         parts = [] if self.config is None else getattr(self.config.model, "parts", [])
+        prefix = self._plain(prefix)
         return explain_text(
             self.model,
             self.tokenizer,
-            plain(prefix),
+            prefix,
+            ids=self._prompt(prefix),
             top=top,
             words=words,
             discounts=_discounts(self.folder),
@@ -429,7 +443,7 @@ class TextModel:
             "device": str(self.model.device),
             "boundaries": self.boundaries,
             "blank_lines": self.blank_lines,
-            "normalised": "normalised" in self.model.capabilities,
+            "normalised": _normalised(self.model),
             "capabilities": sorted(self.model.capabilities),
             "flops_per_token": self.model.flops(1, 1.0),
             "cache_bytes_per_token": self.model.cache_bytes_per_token(),
@@ -442,12 +456,7 @@ class TextModel:
 
     def _unknown(self) -> str:
         """What becomes of a word that the vocabulary does not have."""
-        spells = self.tokenizer.document["model"].get("byte_fallback") or self.tokenizer.kind in (
-            "bpe",
-            "unigram",
-            "byte",
-        )
-        return "spelled in bytes" if spells else "one unknown token, ⟨unk⟩"
+        return "one unknown token, ⟨unk⟩" if self.tokenizer.has_unknown else "spelled in bytes"
 
     def _files(self) -> list[Path]:
         if is_arpa(self.folder):
@@ -455,18 +464,11 @@ class TextModel:
         found = (file for file in self.folder.rglob(WEIGHTS) if file.is_file())  # of a run, not what it goes on from
         return sorted(file for file in found if CHECKPOINTS not in file.relative_to(self.folder).parts)
 
-    @cached_property
-    def revision(self) -> str:
-        """Sixteen bytes, in hex, that change whenever the numbers or settings do."""
-        digest = hashlib.sha256()
-        settings = [] if is_arpa(self.folder) else sorted(self.folder.rglob(CONFIG))
-        for file in (*settings, *self._files()):
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        return digest.hexdigest()[:32]
+    def save_arpa(self, path: str | Path, *, force: bool = False) -> dict[str, str]:
+        """Write the model as an ARPA file (.gz: packed). Returns the tokens that had to be renamed, and how.
 
-    def save_arpa(self, path: str | Path) -> dict[str, str]:
-        """Write the model as an ARPA file (.gz: packed). Returns the tokens that had to be renamed, and how."""
+        force: over a file that exists.
+        """
         from anaphora.models.ngram.arpa import arpa_words, write_arpa
         from anaphora.models.ngram.model import NgramModel
 
@@ -474,6 +476,7 @@ class TextModel:
             raise UserError(
                 "only an n-gram model can be written as an ARPA file", file=self.folder, cure="give the folder of one"
             )
+        check_new_file(Path(path), force=force)
         names, renamed = arpa_words([self.tokenizer.token(id) for id in range(self.tokenizer.vocabulary_size)])
         write_arpa(path, self.model, names)
         return renamed
@@ -501,8 +504,27 @@ def _no_draft(draft_tokens: int | None) -> None:
 
 
 def _lines(lines: str | Iterable[str]) -> Iterable[str]:
-    """One line, or many: a string is not a list of letters."""
-    return [lines] if isinstance(lines, str) else lines
+    """One line, or many: a string is not a list of letters, and the name of a file is not its text."""
+    if isinstance(lines, bytes | PathLike):
+        raise UserError(f"lines of text are wanted, not {lines!r}", cure="give open(file, encoding='utf-8'), or str")
+    if not isinstance(lines, str):
+        return lines
+    with suppress(OSError, ValueError):  # too long for a name, say
+        if len(lines) < LONGEST_NAME and Path(lines).is_file():
+            raise UserError(
+                f"{lines!r} is a file, and lines of text are wanted",
+                cure=f"give open({lines!r}, encoding='utf-8'), or [{lines!r}] if these very words are meant",
+            )
+    return [lines]
+
+
+def _normalised(model: LanguageModel) -> bool | None:
+    """Whether probabilities sum to one; nothing, where numbers were taken from a file as they are."""
+    if "normalised" in model.capabilities:
+        return True
+    parts = [_normalised(part) for part in getattr(model, "parts", ())]
+    given = getattr(getattr(model, "config", None), "smoothing", None) == "given"
+    return None if given or (parts and False not in parts) else False
 
 
 def _shape(model: LanguageModel) -> dict[str, Any]:
@@ -513,7 +535,7 @@ def _shape(model: LanguageModel) -> dict[str, Any]:
     if isinstance(model, NgramModel):
         settings = {"k": model.config.k} if model.config.smoothing == "add-k" else {}
         settings |= {"backoff": model.config.backoff} if model.config.smoothing == "stupid-backoff" else {}
-        shape = {"order": model.order, "ngrams": model.sizes(), "smoothing": model.config.smoothing}
+        shape = {"order": model.order, "ngrams": model.ngrams(), "smoothing": model.config.smoothing}
         return {**shape, "prune": list(model.config.prune), **settings}
     if hasattr(model, "hidden"):
         config = getattr(model, "config", None)

@@ -78,6 +78,15 @@ def test_characters_become_an_arpa_file_too(say: Any, tmp_path: Path) -> None:
     assert "▁" in (tmp_path / "model.arpa").read_text()
 
 
+def test_blanks_that_parted_nothing_here(say: Any, tmp_path: Path) -> None:
+    """A tabulator or a form feed is a character like any to a model of characters, and parts words elsewhere."""
+    model = ngram_folder(tmp_path / "model", ["a\vb", "a\fb\ta", "\u2028a"], tokenizer={"kind": "character"})
+    assert say("convert", model, tmp_path / "model.arpa").code == 0
+    assert say("convert", tmp_path / "model.arpa", tmp_path / "back").code == 0
+    found = TextModel(tmp_path / "back").log_probabilities(["\u2028 a"])
+    assert found == pytest.approx(TextModel(model).log_probabilities(["\u2028a"]), abs=1e-5)
+
+
 def test_a_stream_is_told(say: Any, tmp_path: Path) -> None:
     model = ngram_folder(tmp_path / "model", boundaries="stream")
     assert "reads on across line ends" in say("convert", model, tmp_path / "model.arpa").err

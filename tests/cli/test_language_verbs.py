@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import math
@@ -85,6 +86,37 @@ def test_score_as_json(folders: dict[str, Path], text: Path, say: Any) -> None:
     assert {token["order"] for token in tokens} <= {1, 2, 3}
 
 
+def test_score_names_and_counts_unknown_words(folders: dict[str, Path], text: Path, say: Any) -> None:
+    for name in ("words", "mixture", "arpa"):
+        rows = [line.split("\t") for line in say("score", folders[name], "--text", text).out.splitlines()]
+        assert [row[3] for row in rows] == ["0", "0", "1"]
+        shown = say("score", folders[name], "--text", text, "--tokens").out
+        assert "\t⟨unk⟩ (zebra)\t" in shown and shown.count("(") == 1
+    found = json.loads(say("score", folders["words"], "--text", text, "--json", "--tokens").last)
+    assert [line["unknown_words"] for line in found["scores"]] == [[], [], ["zebra"]]
+    assert [token.get("word") for token in found["scores"][2]["token_scores"][:3]] == [None, "zebra", None]
+
+
+def test_logarithms_to_the_base_ten(folders: dict[str, Path], text: Path, say: Any, micro: Path) -> None:
+    lines = list(anaphora.load(folders["words"]).score(ASKED))
+    logs = [line.log_probability / math.log(10) for line in lines]
+    rows = say("score", folders["words"], "--text", text, "--log10").out.splitlines()
+    assert [float(row.split("\t")[0]) for row in rows] == pytest.approx(logs, abs=1e-4)
+    assert [float(row.split("\t")[2]) for row in rows] == pytest.approx([line.perplexity for line in lines], abs=1e-4)
+    tokens = say("score", folders["words"], "--text", text, "--log10", "--tokens").out.splitlines()
+    assert sum(float(row.split("\t")[2]) for row in tokens) == pytest.approx(sum(logs), abs=1e-2)
+    for verb in ("score", "evaluate"):
+        found = json.loads(say(verb, folders["words"], "--text", text, "--log10", "--json").last)
+        assert (found["log_probability"], found["logarithm"]) == (pytest.approx(sum(logs)), "10")
+        assert json.loads(say(verb, folders["words"], "--text", text, "--json").last)["logarithm"] == "e"
+        pairs = ["--source", text, "--target", text]
+        assert "--log10 is about --text" in say(verb, micro, *pairs, "--log10").err
+    assert (
+        f"log P          {sum(logs):.3f}  (to the base 10"
+        in say("evaluate", folders["words"], "--text", text, "--log10").out
+    )
+
+
 def test_several_files_and_stdin(
     folders: dict[str, Path], text: Path, say: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +136,45 @@ def test_an_empty_text(folders: dict[str, Path], tmp_path: Path, say: Any) -> No
     measured = say("evaluate", folders["words"], "--text", tmp_path / "empty")
     assert measured.code == 2
     assert f"{tmp_path / 'empty'}: there is no text to evaluate" in measured.err
+
+
+@pytest.mark.parametrize("name", ["words", "bytes", "mixture"])
+def test_a_token_has_one_name(name: str, folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
+    """Whichever verb shows it, for people or as JSON."""
+    said = json.loads(say("generate", folders[name], "the", "--greedy", "--tokens", "1", "--json").last)
+    first = said["generations"][0]["texts"][0]
+    why = json.loads(say("why", folders[name], "the", "--top", "1", "--json").last)
+    (tmp_path / "said.txt").write_text(f"{first['text']}\n")
+    scored = json.loads(say("score", folders[name], "--text", tmp_path / "said.txt", "--tokens", "--json").last)
+    shown = say("score", folders[name], "--text", tmp_path / "said.txt", "--tokens").out.splitlines()
+    names = [token["token"] for token in scored["scores"][0]["token_scores"]]
+    assert names == [line.split("\t")[1] for line in shown]
+    assert names[-2] == first["tokens"][0]["token"] == why["candidates"][0]["token"]
+
+
+@pytest.mark.parametrize("name", ["words", "backoff"])
+def test_numbers_that_need_not_sum_to_one(name: str, folders: dict[str, Path], text: Path, say: Any) -> None:
+    for verb in (["score", "--text", text], ["evaluate", "--text", text], ["info"]):
+        answer = say(verb[0], folders[name], *verb[1:])
+        assert answer.code == 0
+        assert ("need not sum to one" in answer.out + answer.err) is (name == "backoff"), verb
+
+
+def test_what_an_arpa_file_lacks_is_said_by_every_verb(
+    folders: dict[str, Path], text: Path, tmp_path: Path, say: Any
+) -> None:
+    lines = gzip.decompress(folders["arpa"].read_bytes()).decode().splitlines()
+    (unknown,) = [line for line in lines if "<unk>" in line]
+    lines.remove(unknown)
+    size = int(lines[1].removeprefix("ngram 1="))
+    lines[1] = f"ngram 1={size - 1}"
+    (tmp_path / "less.arpa").write_text("\n".join(lines))
+    assert say("convert", tmp_path / "less.arpa", tmp_path / "less").code == 0
+    for model in (tmp_path / "less.arpa", tmp_path / "less"):
+        for verb in (["score", "--text", text], ["evaluate", "--text", text], ["generate", "the"], ["why", "the"]):
+            answer = say(verb[0], model, *verb[1:])
+            assert answer.code == 0
+            assert "note: there is no <unk>: it was added" in answer.err
 
 
 # evaluate -----------------------------------------------------------------------------------------------------------
@@ -202,7 +273,8 @@ def test_generate_from_nothing_and_what_it_says_of_limits(folders: dict[str, Pat
         (["--beam", 3, "--top-k", 3], "top_k is about drawing at random"),
         (["--greedy", "--beam", 3], "greedy is a beam of 1"),
         (["--beam", 2, "--samples", 3], "3 different texts are asked for"),
-        (["--temperature", 0], "temperature must be above 0"),
+        (["--temperature", 0], "temperature must be above 0; --greedy"),
+        (["--temperature", 0.7, "--set", "temperature=0.5"], "temperature is given twice"),
         (["--top-p", 1.5], "top_p must be above 0 and at most 1"),
         (["--tokens", 0], "0 new tokens are asked for; ask for 1 to"),
         (["--samples", 0], "0 samples are asked for; ask for 1 to"),
@@ -229,7 +301,7 @@ def test_what_generate_refuses(words: list[Any], message: str, folders: dict[str
 def test_info(folders: dict[str, Path], say: Any) -> None:
     said = {name: say("info", folders[name]) for name in folders}
     assert all(answer.code == 0 for answer in said.values())
-    assert "81: 14 of order 1, 30 of order 2, 37 of order 3" in said["words"].out
+    assert "80: 13 of order 1, 30 of order 2, 37 of order 3" in said["words"].out
     for what in ("kneser-ney", "14 tokens (word between blanks)", "one unknown token", "each line by itself", "1.9 kB"):
         assert what in said["words"].out
     assert "discounts  order 1: 0." in said["words"].out
@@ -240,7 +312,8 @@ def test_info(folders: dict[str, Path], say: Any) -> None:
     assert "part-2, weight 0.7000" in said["mixture"].out
     assert "given: as the file has it" in said["arpa"].out
     document = json.loads(say("info", folders["words"], "--json").last)
-    assert document["ngrams"] == [14, 30, 37]
+    assert document["ngrams"] == [13, 30, 37]
+    assert repr(anaphora.load(folders["words"])).endswith("words': ngram, 14 tokens>")
     assert document["metrics"]["discounts"][0][0] == 0
 
 
@@ -252,7 +325,27 @@ def test_info_without_what_is_known_of_counting(
     (own / "metrics.json").write_text(metrics)
     answer = say("info", own)
     assert answer.code == 0
-    assert "81: 14 of order 1" in answer.out
+    assert "80: 13 of order 1" in answer.out
+
+
+def test_what_is_no_model_yet_or_by_another_name(
+    folders: dict[str, Path], text: Path, tmp_path: Path, say: Any
+) -> None:
+    (tmp_path / "run" / "data").mkdir(parents=True)
+    (tmp_path / "run" / ".lock").touch()
+    assert "holds no model yet; repeat the `anaphora train` command" in say("info", tmp_path / "run").err
+    shutil.copy(folders["arpa"], tmp_path / "model.lm")
+    assert "a name that ends in .arpa" in say("evaluate", tmp_path / "model.lm", "--text", text).err
+    shutil.copy(folders["arpa"], tmp_path / "model.arpa")
+    assert "is packed by gzip" in say("evaluate", tmp_path / "model.arpa", "--text", text).err
+    assert "has no checkpoints" in say("average", folders["words"]).err
+    assert "no word is asked for" in say("why", folders["words"], "the", "--top", "0").err
+
+
+def test_the_impossible_has_a_cure(folders: dict[str, Path], text: Path, say: Any) -> None:
+    answer = say("evaluate", folders["backoff"], "--text", text)
+    assert "probability 0" in answer.err and "tokenizer.minimum_count=2" in answer.err
+    assert "smoothing is for that" not in answer.err
 
 
 # One sort in the other's place --------------------------------------------------------------------------------------

@@ -97,6 +97,29 @@ def test_parts_may_be_arpa_files_and_mixtures(say: Any, world: Path, tmp_path: P
     )
 
 
+def test_weights_of_ones_own(say: Any, world: Path, tmp_path: Path) -> None:
+    parts, tested = [world / "near", world / "far"], ["--valid-text", world / "test.txt"]
+    answer = say("mix", tmp_path / "a", *parts, "--weights", "0.25, 0.75", *tested)
+    assert answer.code == 0, answer.err
+    head, near, far, mixed = (line.split() for line in answer.out.splitlines())
+    assert (head, near[1], far[1]) == (["weight", "on", "valid", "text"], "0.2500", "0.7500")
+    assert "weights as given" in answer.err and "The weights were given" in (tmp_path / "a" / "card.md").read_text()
+    measured = anaphora.load(tmp_path / "a").evaluate((world / "test.txt").open())
+    assert float(mixed[2]) == pytest.approx(measured.perplexity, abs=1e-3)
+    found = json.loads(say("mix", tmp_path / "b", *parts, "--weights", "1 0", "--json").last)
+    assert [part["weight"] for part in found["parts"]] == [1, 0] and found["perplexity"] is None
+    for wrong, said in (
+        ("0.5,0.4", "the weights 0.5, 0.4 are not shares of one"),
+        ("1.5,-0.5", "are not shares of one"),
+        ("1", "2 models have 1 weights"),
+        ("half,half", "--weights must be a number, not 'half'"),
+    ):
+        answer = say("mix", tmp_path / "c", *parts, f"--weights={wrong}")
+        assert (answer.code, (tmp_path / "c").exists()) == (2, False) and said in answer.err
+    answer = say("mix", tmp_path / "c", *parts, "--weights", "0.5,0.5", "--text", world / "dev.txt")
+    assert answer.code == 2 and "--valid-text measures" in answer.err
+
+
 def test_names_of_parts() -> None:
     assert part_names(["a/model", "b/model", "c.arpa.gz", "c.arpa", "config.yaml"]) == [
         "model", "model-2", "c", "c-2", "config.yaml-2",
@@ -154,3 +177,15 @@ def test_a_translator_is_refused(say: Any, micro: Path, world: Path, tmp_path: P
     answer = say("mix", tmp_path / "out", world / "near", micro, "--text", world / "dev.txt")
     assert answer.code == 2
     assert "is a translator" in answer.err
+
+
+def test_a_part_that_need_not_sum_to_one_is_named(say: Any, world: Path, tmp_path: Path) -> None:
+    words = TextModel(world / "near").tokenizer
+    ngram_folder(tmp_path / "scores", domain(1, 30, 1), words=words, smoothing="stupid-backoff")
+    answer = say("mix", tmp_path / "out", world / "near", tmp_path / "scores", "--text", world / "dev.txt", "--json")
+    assert answer.code == 0, answer.err
+    assert "warning: the probabilities of scores need not sum to one" in answer.err
+    assert "scores need not" in json.loads(answer.last)["note"]
+    assert "scores need not sum to one" in (tmp_path / "out" / "card.md").read_text()
+    answer = say("mix", tmp_path / "sound", world / "near", world / "far", "--text", world / "dev.txt")
+    assert "sum to one" not in answer.err

@@ -65,14 +65,14 @@ MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "ngram maximum-likelihood": (ngram(order=3, smoothing="maximum-likelihood"), COUNTED),
     "ngram stupid-backoff": (ngram(order=3, smoothing="stupid-backoff"), COUNTED - {"normalised"}),
     "ngram given": (read_from_a_file, COUNTED - {"normalised"}),
-    "mixture of orders": (mixture(ngram(order=1), ngram(order=2), ngram(order=4)), ALL),
-    "mixture of one": (mixture(ngram(order=3)), ALL),
+    "mixture of orders": (mixture(ngram(order=1), ngram(order=2), ngram(order=4)), COUNTED),
+    "mixture of one": (mixture(ngram(order=3)), COUNTED),
     "mixture with stupid-backoff": (
         mixture(ngram(order=2), ngram(order=2, smoothing="stupid-backoff")),
-        ALL - {"normalised"},
+        COUNTED - {"normalised"},
     ),
-    "mixture of a mixture and a recurrent one": (mixture(mixture(ngram(order=2), ngram(order=1)), recurrent), ALL),
-    "mixture of a counted and a neural one": (mixture(ngram(order=2), CAUSAL["transformer-decoder learned"]), ALL),
+    "mixture of a mixture and a recurrent one": (mixture(mixture(ngram(order=2), ngram(order=1)), recurrent), COUNTED),
+    "mixture of a counted and a neural one": (mixture(ngram(order=2), CAUSAL["transformer-decoder learned"]), COUNTED),
     "toy recurrent": (recurrent, ALL),
     **{
         name: (make, ALL | {"attends"} if name.startswith("transformer-decoder") else ALL)

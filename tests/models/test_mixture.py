@@ -115,7 +115,7 @@ def test_what_no_part_can_say_is_left_out() -> None:
 def test_steps_are_the_score_and_sum_to_one(texts: list[list[int]], asked: list[list[int]], weight: float) -> None:
     parts = [fitted(texts, VOCABULARY, order=3), fitted(texts[:1], VOCABULARY, order=1)]
     mixture = Mixture(parts, [weight, 1 - weight])
-    assert mixture.capabilities == NgramModel.capabilities - {"explains"}
+    assert mixture.capabilities == NgramModel.capabilities
     ids, lengths = padded(asked)
     scores = mixture.score(ids, lengths)
     assert (scores[torch.arange(ids.shape[1]) >= lengths[:, None]] == 0).all()
@@ -165,3 +165,14 @@ def test_parts_that_do_not_fit() -> None:
         Mixture([fitted([[4]], 8), fitted([[4]], 9)], [0.5, 0.5])
     with pytest.raises(UserError, match="2 models have 1 weights and 2 names"):
         Mixture([fitted([[4]], 8), fitted([[4]], 8)], [1.0])
+
+
+def test_rows_that_stand_at_different_places_are_reordered() -> None:
+    mixture = Mixture([fitted([[4, 5]], VOCABULARY, order=2)] * 2, [0.5, 0.5])
+    state = mixture.read(torch.tensor([[BOS, 4, 5], [BOS, 4, 0], [BOS, 0, 0]]), torch.tensor([3, 2, 1]))
+    state = state.reorder(torch.tensor([1, 2, 0]))
+    assert {name: t.tolist() for name, t in state.past.items() if name.endswith("position")} == {
+        "0.position": [2, 1, 3],
+        "1.position": [2, 1, 3],
+        "position": [2, 1, 3],
+    }

@@ -84,6 +84,7 @@ class Silent:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self.capabilities = model.capabilities - {"explains"}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
@@ -92,6 +93,7 @@ class Silent:
 def test_what_cannot_explain_itself() -> None:
     model = fitted([[THE, CAT]], 8, order=2)
     assert explains(model)
+    assert explains(Mixture([model], [1.0]))
     silent: Any = Silent(model)
     assert not explains(silent)
     with pytest.raises(UserError, match="kind Silent cannot say where its probabilities come from"):

@@ -22,7 +22,7 @@ from anaphora.errors import UserError
 from anaphora.text import formats, language_corpus
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import read_blocks, read_column
-from anaphora.text.language_corpus import PreparedText, frame, prepare_text
+from anaphora.text.language_corpus import PreparedText, draw_places, frame, prepare_text
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import BLANKS, BOS, EOS, UNK, Tokenizer, TokenizerConfig
 
@@ -38,6 +38,10 @@ def prepared(folder: Path, lines: list[str], tokenizer: TokenizerConfig = WORDS,
 
 def ids_of(text: PreparedText) -> list[int]:
     return np.fromfile(text.train, np.uint32).tolist()
+
+
+def valid_of(text: PreparedText) -> list[int]:
+    return [id for ids, _ in text.valid_parts(1000) for id in ids.tolist()]
 
 
 def expected(lines: list[str], tokenizer: Tokenizer, boundaries: str, blank_lines: str) -> list[int]:
@@ -117,6 +121,24 @@ def test_a_given_vocabulary(tmp_path: Path) -> None:
         prepared(tmp_path, ["the dog", "cat <s>"], config)
 
 
+@given(st.lists(st.sampled_from(["UNK", "the", "dog", "cat"]), unique=True, min_size=2), st.lists(LINE, max_size=4))
+def test_a_word_that_stands_for_unknown_ones_is_none(vocabulary: list[str], lines: list[str]) -> None:
+    """Whether a given vocabulary names it or not."""
+    lines = [*(line.rstrip("\r") for line in lines), "the UNK dog"]
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "words").write_text("".join(f"{word}\n" for word in ("<s>", "</s>", *vocabulary)))
+        config = TokenizerConfig(
+            kind="word", split="blanks", fallback="unk", unknown="UNK", words=str(Path(folder) / "words")
+        )
+        found = prepared(Path(folder), lines, config)
+        tokenizer = Tokenizer.load(Path(folder) / "data" / "tokenizer.json")
+        learned = Tokenizer.train(config, lines)
+        ids = ids_of(found)
+    assert tokenizer.to_json() == learned.to_json()
+    assert tokenizer.encode("UNK") == [UNK] and len(tokenizer) == 4 + len({*vocabulary} - {"UNK"})
+    assert ids == expected(lines, learned, "lines", "keep") and ids[-3] == UNK
+
+
 @given(st.lists(st.lists(st.integers(4, 9), max_size=4), max_size=5), st.booleans())
 def test_framing(rows: list[list[int]], framed: bool) -> None:
     starts = np.cumsum([0, *map(len, rows)])
@@ -129,24 +151,99 @@ def test_validation_text_is_measured_with_the_words_of_the_training_text(tmp_pat
     found = prepared(tmp_path, LINES, valid_text=[str(tmp_path / "valid.txt")])
     tokenizer = Tokenizer.load(tmp_path / "data" / "tokenizer.json")
     the, sleeps = tokenizer.encode("the sleeps")
-    assert found.valid_ids().tolist() == [the, UNK, EOS, EOS, sleeps, UNK, EOS]
+    assert valid_of(found) == [the, UNK, EOS, EOS, sleeps, UNK, EOS]
     valid = found.manifest["valid"]
     assert (valid["lines"], valid["tokens"], valid["unknown_tokens"]) == (3, 7, 2)
     assert valid["bytes"] == len("the whale\n\n  sleeps é\n".encode())
     assert found.manifest["tidied"] == {"crlf": 3}
 
 
-def test_lines_held_out_are_not_counted(tmp_path: Path) -> None:
-    lines = [f"word{number % 50} is here" for number in range(200)]
-    found = prepared(tmp_path, lines, hold_out=10)
+@pytest.mark.parametrize("config", [WORDS, TokenizerConfig(kind="character", fallback="unk")], ids=lambda c: c.kind)
+def test_lines_held_out_teach_nothing(tmp_path: Path, config: TokenizerConfig) -> None:
+    lines = [f"{chr(0x4E00 + number)} is here" for number in range(200)]
+    found = prepared(tmp_path, lines, config, hold_out=10)
     train, valid = found.manifest["train"], found.manifest["valid"]
-    assert (valid["lines"], train["held_out_lines"], train["lines"]) == (10, 40, 160)
-    tokenizer = Tokenizer.load(tmp_path / "data" / "tokenizer.json")
-    assert valid["unknown_tokens"] == 10, "their words are not in the vocabulary either"
-    assert ids_of(found).count(EOS) == 160 and len(tokenizer) == 4 + 40 + 2
+    assert (valid["lines"], train["held_out_lines"], train["lines"]) == (10, 10, 190)
+    assert valid["unknown_tokens"] == 10, "what stands there alone is not in the vocabulary"
+    assert train["unknown_tokens"] == 0 and ids_of(found).count(EOS) == 190
     too_many = DataConfig(text=[str(tmp_path / "text.txt")], hold_out=101)
     with pytest.raises(UserError, match="only 200 lines"):
         prepare_text(tmp_path / "other", too_many, WORDS)
+
+
+@given(
+    st.lists(st.sampled_from(["the dog", "the cat", "", " ", "a dog", "a"]), min_size=2, max_size=40),
+    st.data(),
+    st.sampled_from(["lines", "stream"]),
+    st.sampled_from(["keep", "drop"]),
+    st.integers(1, 30),
+)
+def test_what_is_held_out_and_what_is_counted_are_the_text(
+    lines: list[str], data: st.DataObject, boundaries: str, blank_lines: str, block: int
+) -> None:
+    """Exactly as many lines as asked for, in their order, even if many are the same; the rest is counted."""
+    lines = [*lines, *["x y"] * len(lines)]
+    kept = [line for line in lines if blank_lines == "keep" or line.strip()]
+    number, seed = data.draw(st.integers(1, len(kept) // 2)), data.draw(st.integers(-3, 3))
+    places = set(draw_places(len(kept), number, seed).tolist())
+    rest = [line for place, line in enumerate(kept) if place not in places]
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formats, "BLOCK", block)
+        say = {"hold_out": number, "seed": seed, "boundaries": boundaries, "blank_lines": blank_lines}
+        if not any(line.strip() for line in rest):
+            with pytest.raises(UserError, match=rf"with {number} lines held out no text is left but \d+ blank lines"):
+                prepared(Path(folder), lines, **say)
+            return
+        found = prepared(Path(folder), lines, **say)
+        tokenizer = Tokenizer.load(Path(folder) / "data" / "tokenizer.json")
+        ids, valid = ids_of(found), valid_of(found)
+    assert ids == expected(rest, tokenizer, boundaries, "keep")
+    assert valid == expected([kept[place] for place in sorted(places)], tokenizer, "stream", "keep")[1:]
+    said = found.manifest["train"], found.manifest["valid"]
+    assert [part["lines"] for part in said] == [len(rest), number] and said[0]["held_out_lines"] == number
+    assert sum(part["bytes"] for part in said) == sum(len(line) + 1 for line in kept)
+
+
+@given(st.integers(1, 300), st.integers(0, 300), st.integers(), st.integers(1, 50))
+def test_drawing_places(lines: int, number: int, seed: int, at_once: int) -> None:
+    number = min(number, lines)
+    with pytest.MonkeyPatch.context() as patch:
+        whole = draw_places(lines, number, seed).tolist()
+        patch.setattr(language_corpus, "DRAWN_AT_ONCE", at_once)
+        assert draw_places(lines, number, seed).tolist() == whole
+    assert whole == sorted(set(whole)) and len(whole) == number
+    assert not whole or 0 <= whole[0] <= whole[-1] < lines
+
+
+def test_every_place_is_drawn_as_often() -> None:
+    times = Counter(place for seed in range(2000) for place in draw_places(10, 3, seed).tolist())
+    assert all(abs(times[place] - 600) < 5 * (2000 * 0.3 * 0.7) ** 0.5 for place in range(10))
+
+
+@given(st.lists(st.integers(0, 9), max_size=6), st.integers(1, 12))
+def test_the_validation_text_in_parts(lengths: list[int], tokens: int) -> None:
+    with TemporaryDirectory() as folder:
+        text = PreparedText(Path(folder), {}, reused=False)
+        whole = [id for length in lengths for id in (*[7] * length, EOS)]
+        np.array(whole, np.uint32).tofile(Path(folder) / "valid.ids")
+        parts = [*text.valid_parts(tokens)]
+        assert [id for ids, _ in parts for id in ids.tolist()] == whole
+        found = [length for _, starts in parts for length in np.diff(starts).tolist()]
+        assert found == [length + 1 for length in lengths]
+        assert all(starts[0] == 0 and starts[-1] == len(ids) for ids, starts in parts)
+        assert all(len(ids) <= max(tokens, 2 * max(lengths) + 2) for ids, _ in parts)
+        np.array([*whole, 7], np.uint32).tofile(Path(folder) / "valid.ids")
+        with pytest.raises(UserError, match=r"valid\.ids ends in the middle of a line"):
+            [*text.valid_parts(tokens)]
+
+
+@pytest.mark.parametrize("kind", ["word", "character", "byte", "bpe", "unigram"])
+@pytest.mark.parametrize("hold_out", [None, 2])
+def test_what_is_odd_is_counted_once(tmp_path: Path, kind: str, hold_out: int | None) -> None:
+    (tmp_path / "text.txt").write_bytes(b"the dog sees the cat\r\n" * 6)
+    tokenizer = WORDS if kind == "word" else TokenizerConfig(kind=kind)  # type: ignore[arg-type]
+    data = DataConfig(text=[str(tmp_path / "text.txt")], hold_out=hold_out)
+    assert prepare_text(tmp_path / "data", data, tokenizer).manifest["tidied"] == {"crlf": 6}
 
 
 # -- however it is stored ----------------------------------------------------------------------------------------------
@@ -245,6 +342,11 @@ def test_the_same_text_is_prepared_once(tmp_path: Path) -> None:
     assert prepare_text(tmp_path / "data", data, WORDS).reused
     (tmp_path / "data" / "train.ids").write_bytes(b"1234")
     assert not prepare_text(tmp_path / "data", data, WORDS).reused, "what is not whole is made anew"
+    data = DataConfig(text=[str(tmp_path / "text.txt")], valid_text=[str(tmp_path / "again.txt")])
+    prepare_text(tmp_path / "data", data, WORDS, on_change="rebuild")
+    assert prepare_text(tmp_path / "data", data, WORDS).reused
+    (tmp_path / "data" / "valid.ids").write_bytes(b"1234")
+    assert not prepare_text(tmp_path / "data", data, WORDS).reused
 
 
 def test_killed_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

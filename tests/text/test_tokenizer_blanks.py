@@ -85,7 +85,7 @@ def test_a_word_that_stands_for_unknown_ones() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "word", "split": "blanks"}, "set tokenizer.fallback=unk"),
+        ({"kind": "word", "split": "blanks"}, "or tokenizer.fallback=unk"),
         ({"kind": "bpe", "unknown": "<unk>"}, "unknown is for whole words"),
         ({"kind": "word", "fallback": "unk", "unknown": "<unk>"}, "set tokenizer.split=blanks"),
         ({"kind": "word", "fallback": "unk", "split": "whitespace", "words": "v"}, "set tokenizer.split=blanks"),

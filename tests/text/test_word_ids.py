@@ -34,7 +34,7 @@ def test_words_are_numbered_as_they_come(texts: list[bytes]) -> None:
     vocabulary, known = WordIds(), {}
     for text in texts:
         assert vocabulary.ids(text).tolist() == reference(text, known, grow=True)
-    assert [word.encode() for word in vocabulary.vocabulary()] == list(known)
+    assert [word.encode() for word in vocabulary.spelled(np.arange(vocabulary.words))] == list(known)
     assert vocabulary.words == len(known)
 
 
@@ -74,7 +74,7 @@ def test_the_tables_grow(tmp_path: Path) -> None:
     vocabulary = WordIds()
     found = np.concatenate([*vocabulary.read(tmp_path / "text")])
     assert found.tolist() == reference(text, known, grow=True)
-    assert vocabulary.vocabulary() == [word.decode() for word in known]
+    assert [*vocabulary.spelled(np.arange(vocabulary.words))] == [word.decode() for word in known]
     again = WordIds({word.decode(): number for word, number in known.items()})
     np.testing.assert_array_equal(again.ids(text), found)
 
@@ -93,10 +93,3 @@ def test_a_word_with_white_space_is_no_word(odd: str) -> None:
         WordIds({"a": 4, odd: 5, "b": 6})
     with pytest.raises(UserError, match="of the vocabulary has white space in it or is empty"):
         WordIds({"": 4, "a b": 5})
-
-
-def test_words_that_are_no_text() -> None:
-    vocabulary = WordIds()
-    vocabulary.ids(b"caf\xe9\n")
-    with pytest.raises(UserError, match=r"the word .* is no UTF-8; convert the text"):
-        vocabulary.vocabulary()

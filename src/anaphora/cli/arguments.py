@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anaphora.cli.output import Output
-from anaphora.errors import RIGHTS, UserError, refused_by_system
+from anaphora.errors import UserError
+
+if TYPE_CHECKING:
+    from anaphora.text_model import TextModel
 
 TextFiles = Annotated[
     list[str] | None, typer.Option("--text", metavar="FILE", help="Text for a language model; - is stdin. Repeatable.")
+]
+Log10 = Annotated[
+    bool, typer.Option("--log10", help="With --text: logarithms to the base 10, as KenLM and SRILM print them.")
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting.")]
 OutputFile = Annotated[Path | None, typer.Option(help="Write the translations here.")]
@@ -30,7 +35,10 @@ def decoding_settings(set_: Sequence[str] | None, **flags: Any) -> dict[str, Any
         if "=" not in item:
             raise UserError(f"--set {item} has no value", cure="write --set KEY=VALUE, such as --set length_penalty=1")
     changes = overrides([f"decoding.{item}" for item in set_ or ()], ["decoding"]).get("decoding", {})
-    return changes | {key: value for key, value in flags.items() if value is not None}
+    given = {key: value for key, value in flags.items() if value is not None}
+    if twice := sorted(changes.keys() & given.keys()):
+        raise UserError(f"{twice[0]} is given twice, by --set and by its own option", cure="leave one of them out")
+    return changes | given
 
 
 def count(number: int, one: str, many: str) -> str:
@@ -39,31 +47,12 @@ def count(number: int, one: str, many: str) -> str:
 
 def check_new_file(path: Path | None, *, force: bool, inputs: Iterable[str] = ()) -> None:
     """Before any work: may the output be written there, and is nothing in its place? Never over the input itself."""
-    from anaphora.folder import is_device
+    from anaphora import folder
     from anaphora.text.formats import place
 
-    if path is None:
-        return
-    try:
-        if is_device(path):
-            return
-        if path.is_dir():
-            raise UserError("is a folder, not a file", file=path, cure="name a file to write, in it for example")
-        for name in inputs:
-            read = Path(name) if name == "-" else place(name, "source").path
-            if path.exists() and read.exists() and path.samefile(read):
-                raise UserError("is the input itself", file=path, cure="choose another file for the output")
-        if path.exists() and not force:
-            raise UserError("exists already", file=path, cure="choose another file or add --force")
-        folder = path.resolve().parent
-        if not folder.is_dir():
-            raise UserError("there is no such folder", file=path.parent, cure="make it first")
-        if not os.access(folder, os.W_OK):
-            raise UserError("no file can be made in this folder", file=path.parent, cure=RIGHTS)
-    except OSError as error:
-        raise refused_by_system(error, "cannot be written", file=path) from None
-    except RuntimeError:  # what Python 3.11 and 3.12 make of links that point at one another
-        raise UserError("is a link that leads nowhere", file=path, cure="name a file to write") from None
+    if path is not None:
+        read = (Path(name) if name == "-" else place(name, "source").path for name in inputs)
+        folder.check_new_file(path, force=force, inputs=read)
 
 
 def read_stdin(notes: Counter[str] | None = None) -> Iterator[str]:
@@ -146,6 +135,16 @@ def takes_text(
             cure="give --source FILE and --target FILE, line for line",
         )
     return False
+
+
+def open_text_model(out: Output, model: Path, device: str = "auto") -> TextModel:
+    """A language model; what had to be taken otherwise than its file says is told before any number is."""
+    from anaphora import api
+
+    loaded = api.load_text_model(model, device)
+    for note in loaded.notes:
+        out.say(f"note: {note}")
+    return loaded
 
 
 def read_text(files: Sequence[str], notes: Counter[str] | None = None) -> Iterator[str]:

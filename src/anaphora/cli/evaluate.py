@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,18 +11,21 @@ import typer
 
 from anaphora.cli.arguments import (
     Force,
+    Log10,
     OutputFile,
     Set,
     TextFiles,
     check_new_file,
     count,
     decoding_settings,
+    open_text_model,
     read_pairs,
     read_text,
     takes_text,
     warn_of_notes,
 )
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.errors import UserError
 
 
 def evaluate(
@@ -29,6 +33,7 @@ def evaluate(
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Reference translations, line for line.")] = None,
     text: TextFiles = None,
+    log10: Log10 = False,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
     set_: Set = None,
     stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
@@ -61,12 +66,11 @@ def evaluate(
     if takes_text(model, text, source, target):
         idle: dict[str, Any] = {"--beam": beam, "--set": set_, "--output": output, "--force": force or None}
         idle["--tokenize"] = None if tokenize == "13a" else tokenize
-        _evaluate_text(out, model, text or [], device, idle, stride)
+        _evaluate_text(out, model, text or [], device, idle, log10=log10, stride=stride)
         return
-    if stride is not None:
-        from anaphora.errors import UserError
-
-        raise UserError("--stride is about --text, and this is a translator", cure="leave it out")
+    if log10 or stride is not None:
+        said = "--log10" if log10 else "--stride"
+        raise UserError(f"{said} is about --text, and this is a translator", cure="leave it out")
     check_new_file(output, force=force, inputs=[*(source or ()), *(target or ())])
     bleu([""], [""], tokenize=tokenize)  # an unknown tokeniser is named before the work is done
     notes: Counter[str] = Counter()
@@ -91,14 +95,18 @@ def evaluate(
 
 
 def _evaluate_text(
-    out: Output, model: Path, text: list[str], device: str, idle: dict[str, Any], stride: int | None
+    out: Output,
+    model: Path,
+    text: list[str],
+    device: str,
+    idle: dict[str, Any],
+    *,
+    log10: bool,
+    stride: int | None,
 ) -> None:
-    from anaphora import api
-    from anaphora.errors import UserError
-
     if said := [flag for flag, value in idle.items() if value is not None]:
         raise UserError(f"{said[0]} is about translating, and a language model translates nothing", cure="leave it out")
-    loaded = api.load_text_model(model, device)
+    loaded = open_text_model(out, model, device)
     notes: Counter[str] = Counter()
     with out.bar("reading") as bar:
         try:
@@ -116,7 +124,8 @@ def _evaluate_text(
             f"  of known     {found.perplexity_known:.3f}  ({count(known, 'token', 'tokens')} that are not unknown)"
         )
     out.result(f"bits per byte  {found.bits_per_byte:.4f}  ({count(found.bytes, 'byte', 'bytes')}, newlines included)")
-    out.result(f"log P          {found.log_probability:.3f}  (natural logarithm, of the whole text)")
+    log = found.log_probability / (math.log(10) if log10 else 1.0)
+    out.result(f"log P          {log:.3f}  ({'to the base 10' if log10 else 'natural logarithm'}, of the whole text)")
     read = "each line by itself" if found.boundaries == "lines" else "lines read on, as one text"
     blank = "kept" if found.blank_lines == "keep" else f"left out ({found.dropped_lines:,})"
     out.result(f"{count(found.lines, 'line', 'lines')}, {read}, blank lines {blank}")
@@ -127,10 +136,14 @@ def _evaluate_text(
         )
     out.result(f"{found.tokens_per_second:,.0f} tokens/s")
     if found.impossible_tokens:
+        cure = "smoothing is for that"
+        if getattr(getattr(loaded.model, "config", None), "smoothing", "") == "stupid-backoff":
+            cure = "train with tokenizer.minimum_count=2, so that ⟨unk⟩ is seen"
         out.say(
             f"{count(found.impossible_tokens, 'token has', 'tokens have')} probability 0 in this model, so the whole "
-            "text has: smoothing is for that"
+            f"text has: {cure}"
         )
     if found.note:
         out.say(f"note: {found.note}")
-    out.finish({"model": str(model), **found.document()})
+    logs = {"log_probability": log, "logarithm": "10" if log10 else "e"}
+    out.finish({"model": str(model), **found.document(), **logs})

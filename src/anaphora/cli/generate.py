@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count, decoding_settings, read_text, warn_of_notes
+from anaphora.cli.arguments import count, decoding_settings, open_text_model, read_text, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
     from anaphora.decoding.generation import Generation
+    from anaphora.text.tokenizer import Tokenizer
     from anaphora.text_model import TextModel
 
 
 def generate(
     model: Annotated[Path, typer.Argument(help="Folder of a language model, or an ARPA file.")],
-    prompt: Annotated[
-        list[str] | None, typer.Argument(help="What to go on with; nothing: the beginning of a line.")
-    ] = None,
+    prompt: Annotated[list[str] | None, typer.Argument(help="What to go on with; nothing: a new line.")] = None,
     file: Annotated[str | None, typer.Option(help="Prompts, one a line; - is stdin.")] = None,
     samples: Annotated[int, typer.Option(help="Texts for each prompt.")] = 1,
     tokens: Annotated[int, typer.Option(help="New tokens at the most, the end mark included.")] = 100,
@@ -29,7 +28,7 @@ def generate(
     top_k: Annotated[int | None, typer.Option(help="Draw only among the k most probable tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw only among the most probable mass p.")] = None,
     min_p: Annotated[float | None, typer.Option(help="Draw only tokens this near to the likeliest.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed, the same text.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed, the same text; 1 unless said.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Draw nothing: the likeliest token at each step.")] = False,
     beam: Annotated[int | None, typer.Option(help="Draw nothing: the likeliest texts that so many find.")] = None,
     repetition_penalty: Annotated[
@@ -53,7 +52,8 @@ def generate(
 ) -> None:
     """Go on with a text, token by token, until the line ends: one text a line, its prompt in front.
 
-    A draft changes how fast a text is said, not what is said how often.
+    Tokens are drawn at random. From nothing no blank line is drawn, unless --set min_length=0 allows it. A draft
+    changes how fast a text is said, not what is said how often.
 
     anaphora generate runs/plays "To be, or" --samples 5 --seed 7
 
@@ -72,7 +72,7 @@ def generate(
     out = Output(as_json=json, quiet=quiet)
     if file is not None and prompt:
         raise UserError("prompts are given twice, on the command line and by --file", cure="leave one of them out")
-    loaded = api.load_text_model(model, device)
+    loaded = open_text_model(out, model, device)
     guess: Any = draft if draft in (None, "prompt") else api.load_text_model(str(draft))
     notes: Counter[str] = Counter()
     prompts = list(read_text([file], notes)) if file is not None else list(prompt or [""])
@@ -105,7 +105,7 @@ def generate(
                 out.result(one_line(generation.text))
     said = [generation for texts in found for generation in texts]
     _say_ends(out, said, tokens)
-    generations = [_document(text, texts) for text, texts in zip(prompts, found)]
+    generations = [_document(text, texts, loaded.tokenizer) for text, texts in zip(prompts, found)]
     document: dict[str, Any] = {"model": str(model), "generations": generations}
     if draft is not None:
         document |= {"draft": draft, "speculation": _say_speculation(out, said)}
@@ -162,7 +162,9 @@ def _say_speculation(out: Output, said: list[Generation]) -> dict[str, Any]:
     return told.document()
 
 
-def _document(prompt: str, texts: list[Generation]) -> dict[str, Any]:
+def _document(prompt: str, texts: list[Generation], tokenizer: Tokenizer) -> dict[str, Any]:
+    from anaphora.inspect.why import token_name
+
     return {
         "prompt": prompt,
         "texts": [
@@ -170,7 +172,10 @@ def _document(prompt: str, texts: list[Generation]) -> dict[str, Any]:
                 "text": one.text,
                 "continuation": one.continuation,
                 "log_probability": one.log_probability,
-                "tokens": [{"token": t, "log_probability": value} for t, value in zip(one.tokens, one.token_scores)],
+                "tokens": [
+                    {"token": token_name(tokenizer, id), "log_probability": value}
+                    for id, value in zip(one.token_ids, one.token_scores)
+                ],
                 "finished": one.finished,
                 "stop": one.stop,
                 **({} if one.speculation is None else {"speculation": one.speculation.document()}),

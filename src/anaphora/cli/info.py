@@ -70,6 +70,8 @@ def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
     """What there is to say of a language model, whatever it was made of."""
+    from anaphora.evaluation.language import UNNORMALISED
+
     cut = found["tokenizer"]
     parted = {"blanks": " between blanks", "whitespace": " between spaces", "punctuation": ", punctuation apart"}
     unit = cut["kind"] + parted.get(cut["split"], "")
@@ -77,7 +79,8 @@ def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
         "lines": "each line by itself: ⟨s⟩ … ⟨/s⟩",
         "stream": "one text: ⟨s⟩ at its beginning, ⟨/s⟩ after every line, contexts cross line ends",
     }
-    rows = [("model", f"{found['recipe'] or 'ARPA file'} ({found['kind']}), {found['parameters']:,} numbers")]
+    kind = "" if found["recipe"] == found["kind"] else f" ({found['kind']})"
+    rows = [("model", f"{found['recipe'] or 'ARPA file'}{kind}, {found['parameters']:,} numbers")]
     rows += _shape(found)
     rows += [
         ("vocabulary", f"{found['vocabulary']:,} tokens ({unit}), marks included"),
@@ -91,6 +94,8 @@ def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
     if "dim" in found:
         cache = found["cache_bytes_per_token"]
         rows.append(("costs", f"{found['flops_per_token']:,.0f} FLOP a token, {cache:,} bytes of cache"))
+    if not found["normalised"]:
+        rows.append(("sums", UNNORMALISED))
     return rows + [("note", note) for note in found["notes"]]
 
 

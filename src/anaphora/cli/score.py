@@ -5,13 +5,26 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import TextFiles, count, read_pairs, read_text, takes_text, warn_of_notes
+from anaphora.cli.arguments import (
+    Log10,
+    TextFiles,
+    count,
+    open_text_model,
+    read_pairs,
+    read_text,
+    takes_text,
+    warn_of_notes,
+)
 from anaphora.cli.output import Device, Json, Output, Quiet
+
+if TYPE_CHECKING:
+    from anaphora.decoding.language import ScoredLine
 
 
 def score(
@@ -23,6 +36,7 @@ def score(
         bool, typer.Option("--tokens", help="With --text: line, token, log-probability, order of the n-gram.")
     ] = False,
     stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
+    log10: Log10 = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
@@ -30,6 +44,7 @@ def score(
     """Score given translations, or text: log-probability, tokens and perplexity of each line, separated by tabs.
 
     Logarithms are natural; the end of a line counts as a token.
+    With --text a fourth column counts the unknown words of the line, and --tokens names them: ⟨unk⟩ (zyzzyva).
     Totals go to stderr: with --text also bits per byte.
 
     anaphora score runs/en-de --source test.en --target test.de
@@ -40,13 +55,14 @@ def score(
     """
     out = Output(as_json=json, quiet=quiet)
     if takes_text(model, text, source, target):
-        _score_text(out, model, text or [], device, tokens=tokens, stride=stride)
+        _score_text(out, model, text or [], device, tokens=tokens, log10=log10, stride=stride)
         return
-    if tokens or stride is not None:
+    about_text = {"--tokens": tokens, "--log10": log10, "--stride": stride is not None}
+    if said := [name for name, given in about_text.items() if given]:
         from anaphora.errors import UserError
 
         cure = "--json shows every token" if tokens else "leave it out"
-        raise UserError(f"--{'tokens' if tokens else 'stride'} is about --text, and this is a translator", cure=cure)
+        raise UserError(f"{said[0]} is about --text, and this is a translator", cure=cure)
     from anaphora import api
 
     notes: Counter[str] = Counter()
@@ -77,18 +93,25 @@ def score(
     out.finish({"model": str(model), "pairs": documents, "loss": loss, "tokens": size, "unscored": unscored})
 
 
-def _score_text(out: Output, model: Path, text: list[str], device: str, *, tokens: bool, stride: int | None) -> None:
-    from anaphora import api
+def _score_text(
+    out: Output, model: Path, text: list[str], device: str, *, tokens: bool, log10: bool, stride: int | None
+) -> None:
     from anaphora.decoding.language import PSEUDO, WINDOW
-    from anaphora.evaluation.language import bits_per_byte, note_on_unknown, perplexity, text_bytes
+    from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
     from anaphora.inspect.why import token_name
+    from anaphora.text.tokenizer import UNK
 
-    loaded = api.load_text_model(model, device)
+    loaded = open_text_model(out, model, device)
+    unit = math.log(10) if log10 else 1.0
     notes: Counter[str] = Counter()
     documents: list[dict[str, Any]] = []
     parts: list[float] = []
     lines = dropped = size = unknown = total_bytes = 0
     names: dict[int, str] = {}
+
+    def name(id: int) -> str:
+        return names.get(id) or names.setdefault(id, token_name(loaded.tokenizer, id))
+
     interactive = "-" in text and sys.stdin.isatty()
     with out.bar("scoring") as bar:
         # somebody who types sees each answer before the next line; otherwise lines are scored by thousands
@@ -102,14 +125,16 @@ def _score_text(out: Output, model: Path, text: list[str], device: str, *, token
                 total_bytes += text_bytes([line.text])
                 parts.append(line.log_probability)
             if out.as_json:
-                documents.append(_document(line, tokens=tokens))
+                documents.append(_document(line, [name(id) for id in line.token_ids] if tokens else None, unit))
             elif tokens:
+                lacking = iter(line.unknown_words)
                 for place, (id, value) in enumerate(zip(line.token_ids, line.token_scores)):
-                    name = names.get(id) or names.setdefault(id, token_name(loaded.tokenizer, id))
                     order = "" if line.orders is None else f"\t{line.orders[place]}"
-                    print(f"{number}\t{name}\t{value:.4f}{order}", flush=interactive)
+                    shown = f"{name(id)} ({next(lacking)})" if id == UNK else name(id)
+                    print(f"{number}\t{shown}\t{value / unit:.4f}{order}", flush=interactive)
             else:
-                print(f"{line.log_probability:.4f}\t{len(line.tokens)}\t{line.perplexity:.4f}", flush=interactive)
+                numbers = f"{line.log_probability / unit:.4f}\t{len(line.tokens)}\t{line.perplexity:.4f}"
+                print(f"{numbers}\t{line.unknown}", flush=interactive)
     warn_of_notes(out, notes)
     total = math.fsum(parts)
     found = {
@@ -118,10 +143,12 @@ def _score_text(out: Output, model: Path, text: list[str], device: str, *, token
         "tokens": size,
         "unknown_tokens": unknown,
         "bytes": total_bytes,
-        "log_probability": total,
+        "log_probability": total / unit,
+        "logarithm": "10" if log10 else "e",
         "perplexity": perplexity(total, size),
         "bits_per_byte": bits_per_byte(total, total_bytes),
-        "note": note_on_unknown(unknown, size) or (PSEUDO if "masked" in loaded.model.capabilities else None),
+        "note": note_on(unknown, size, normalised="normalised" in loaded.model.capabilities)
+        or (PSEUDO if "masked" in loaded.model.capabilities else None),
     }
     if not lines:
         out.say(f"warning: {', '.join(text)}: there is nothing to score")
@@ -130,24 +157,31 @@ def _score_text(out: Output, model: Path, text: list[str], device: str, *, token
             f"{count(lines, 'line', 'lines')}, {count(size, 'token', 'tokens')} with end marks, {unknown:,} unknown, "
             f"{total_bytes:,} bytes"
         )
-        out.say(f"log P {total:.3f}, perplexity {found['perplexity']:.3f}, {found['bits_per_byte']:.4f} bits per byte")
+        log = f"{'log₁₀' if log10 else 'log'} P {total / unit:.3f}"
+        out.say(f"{log}, perplexity {found['perplexity']:.3f}, {found['bits_per_byte']:.4f} bits per byte")
         if found["note"]:
             out.say(f"note: {found['note']}")
     out.finish({"model": str(model), **found, "scores": documents})
 
 
-def _document(line: Any, *, tokens: bool) -> dict[str, Any]:
+def _document(line: ScoredLine, names: list[str] | None, unit: float) -> dict[str, Any]:
+    """A line as JSON; `names` are those of its tokens, where they are asked for."""
+    from anaphora.text.tokenizer import UNK
+
     document: dict[str, Any] = {
         "text": line.text,
-        "log_probability": line.log_probability,
+        "log_probability": line.log_probability / unit,
         "tokens": len(line.tokens),
         "perplexity": line.perplexity,
         "unknown": line.unknown,
+        "unknown_words": line.unknown_words,
     }
-    if tokens:
-        orders = line.orders or [None] * len(line.tokens)
+    if names is not None:
+        orders: Sequence[int | None] = line.orders or [None] * len(names)
+        lacking = iter(line.unknown_words)
         document["token_scores"] = [
-            {"token": token, "log_probability": value, "order": order}
-            for token, value, order in zip(line.tokens, line.token_scores, orders)
+            {"token": token, "log_probability": value / unit, "order": order}
+            | ({"word": next(lacking)} if id == UNK else {})
+            for token, id, value, order in zip(names, line.token_ids, line.token_scores, orders)
         ]
     return document

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from anaphora.cli.arguments import open_text_model
 from anaphora.cli.output import Json, Output, Quiet
 
 
@@ -31,12 +32,8 @@ def why(
 
     anaphora why model.arpa.gz "of the" --json
     """
-    from anaphora import api
-
     out = Output(as_json=json, quiet=quiet)
-    loaded = api.load_text_model(model)
-    for note in loaded.notes:
-        out.say(f"note: {note}")
+    loaded = open_text_model(out, model)
     found = loaded.why(prefix, top=top, words=word or ())
     for line in found.lines(shutil.get_terminal_size().columns):
         out.result(line)

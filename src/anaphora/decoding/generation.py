@@ -52,7 +52,7 @@ class Generation:
     continuation: str
     """What follows the prompt, alone."""
     tokens: list[str]
-    """The new tokens as the vocabulary names them; the end mark is among them if it was said."""
+    """The new tokens as the vocabulary names them (`Tokenizer.word`); the end mark is among them if it was said."""
     token_ids: list[int]
     token_scores: list[float]
     """log P of each new token as the model gave it, whatever the temperature or the masks."""
@@ -123,13 +123,15 @@ def generate(
     tokens: int = 100,
     samples: int = 1,
     listeners: Sequence[Listener] | None = None,
+    blank: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """What follows each prompt (ids without ⟨s⟩), at most `tokens` new tokens: `samples` hypotheses of each, in the
     order in which they were drawn; without sampling, the best of a beam, best first.
 
-    listeners: one for each prompt, where stop strings are listened for (`listening`). progress: called with the number
-    of samples, or of prompts, that have just been said.
+    listeners: one for each prompt, where stop strings are listened for (`listening`).
+    blank: whether what follows an empty prompt may be the end at once.
+    progress: called with the number of samples, or of prompts, that have just been said.
     """
     check_limits(config, tokens)
     if not 1 <= samples < MOST_SAMPLES:
@@ -140,9 +142,9 @@ def generate(
             cure=f"widen it (--beam {samples}), or sample",
         )
     each = samples if config.sample else 1
-    limits = [room(model, len(prompt), tokens) for prompt in prompts]
+    limits = [(room(model, len(prompt), tokens), fewest(config, prompt, blank=blank)) for prompt in prompts]
     asked = [(place, sample) for place in range(len(prompts)) for sample in range(each)]
-    # of one batch: as long as each other to read, and with the same limit, so that no limit depends on the batch
+    # of one batch: as long as each other to read, and with the same limits, so that no limit depends on the batch
     asked.sort(key=lambda one: (limits[one[0]], -len(prompts[one[0]])))
     found: list[list[Hypothesis]] = [[] for _ in prompts]
     speaker = PromptedModel(model)
@@ -150,14 +152,14 @@ def generate(
     config = dataclasses.replace(config, n_best=1 if config.sample else samples)
     begin = 0
     while begin < len(asked):
-        limit = limits[asked[begin][0]]
-        batch = [one for one in asked[begin : begin + most] if limits[one[0]] == limit]
+        limit, least = limits[asked[begin][0]]
+        batch = [one for one in asked[begin : begin + most] if limits[one[0]] == (limit, least)]
         source, lengths = pad([[BOS, *prompts[place]] for place, _ in batch], model.device)
         said = search(
             speaker,
             source,
             lengths,
-            dataclasses.replace(config, max_length=limit, min_length=min(config.min_length, limit - 1)),
+            dataclasses.replace(config, max_length=limit, min_length=min(least, limit - 1)),
             sentence_ids=[place * MOST_SAMPLES + sample for place, sample in batch],
             prompt=True,
             listeners=None if listeners is None else [listeners[place] for place, _ in batch],
@@ -168,6 +170,11 @@ def generate(
         if progress is not None:
             progress(len(batch))
     return found
+
+
+def fewest(config: DecodingConfig, prompt: Sequence[int], *, blank: bool) -> int:
+    """Tokens before the end: what follows an empty prompt has at least one, unless it may be `blank`."""
+    return config.min_length if blank or prompt else max(1, config.min_length)
 
 
 def generate_aloud(
@@ -231,7 +238,7 @@ def spoken(
         prompt=prompt,
         text=prompt + continuation,
         continuation=continuation,
-        tokens=[tokenizer.token(id) for id in ids],
+        tokens=[tokenizer.word(id) for id in ids],
         token_ids=ids,
         token_scores=said.token_log_probabilities,
         log_probability=math.fsum(said.token_log_probabilities),

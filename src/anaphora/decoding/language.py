@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.evaluation.language import bits_per_byte, note_on_unknown, perplexity, text_bytes
+from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
 from anaphora.text.tokenizer import BLANKS, EOS, UNK, Tokenizer
 
 if TYPE_CHECKING:  # a counting model needs no torch
@@ -56,7 +56,8 @@ class ScoredLine:
 
     text: str
     tokens: list[str]
-    """As the vocabulary names them, ⟨/s⟩ included; none for a blank line that the model leaves out."""
+    """As the vocabulary names them, ⟨/s⟩ included; none for a blank line that the model leaves out. (Words between
+    blanks without the space in front that they have in tokenizer.json.)"""
     token_ids: list[int]
     token_scores: list[float]
     """log P of each, natural."""
@@ -65,6 +66,8 @@ class ScoredLine:
     log_probability: float
     unknown: int = 0
     """How many of the tokens are ⟨unk⟩."""
+    unknown_words: list[str] = field(default_factory=list)
+    """What stands in the text where they are."""
 
     @property
     def perplexity(self) -> float:
@@ -113,8 +116,10 @@ def line_encoder(tokenizer: Tokenizer) -> Encoder:
     """The quickest way to the ids of lines: words between blanks are looked up by compiled code."""
     if tokenizer.split == "blanks":
         from anaphora.text.word_ids import WordIds
+        from anaphora.text.word_tokenizer import WordTokenizer
 
-        return _WordEncoder(WordIds.of(tokenizer).ids_of_lines)
+        words = tokenizer.words if isinstance(tokenizer, WordTokenizer) else WordIds.of(tokenizer)
+        return _WordEncoder(words.ids_of_lines)
 
     def encode(lines: Sequence[str]) -> Ids:
         ids, starts = tokenizer.encode_flat([plain(line) for line in lines])
@@ -260,7 +265,7 @@ def score_lines(
 
     def name(id: int) -> str:
         if id not in names:
-            names[id] = tokenizer.token(id)
+            names[id] = tokenizer.word(id)
         return names[id]
 
     while block := list(lines if boundaries == "stream" else islice(lines, window)):
@@ -279,9 +284,15 @@ def score_lines(
                 own = ids[here].tolist()
                 by = None if orders is None else orders[here].tolist()
                 said = scores[here].tolist()
-                yield ScoredLine(shown, [name(id) for id in own], own, said, by, next(totals), own.count(UNK))
+                lacking = _unknown_words(tokenizer, shown, own) if UNK in own else []
+                tokens = [name(id) for id in own]
+                yield ScoredLine(shown, tokens, own, said, by, next(totals), len(lacking), lacking)
         if progress is not None:
             progress(len(block))
+
+
+def _unknown_words(tokenizer: Tokenizer, line: str, ids: list[int]) -> list[str]:
+    return [piece.strip(" ") or piece for piece, id in zip(tokenizer.pieces(line), ids) if id == UNK]
 
 
 def evaluate_lines(
@@ -319,6 +330,25 @@ def evaluate_lines(
     return replace(found, lines=count, dropped_lines=dropped, bytes=size, bits_per_byte=bits)
 
 
+def _scored(
+    model: LanguageModel, parts: Iterable[Ids], boundaries: Boundaries, context: int | None, stride: int | None
+) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.float32], int]]:
+    """Ids of each part, log P of each of them, and how many rows were cut. A stream is one row: a model that can go on
+    where it stopped (`score_on`) has it in its parts, any other one as a whole."""
+    if boundaries == "stream" and hasattr(model, "score_on"):
+        state = None
+        for ids, _ in parts:
+            scores, state = model.score_on(ids, state)
+            yield ids, scores, 0
+        return
+    if boundaries == "stream":
+        whole = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in parts)])
+        parts = [(whole, np.array([0, len(whole)]))] if len(whole) else []
+    for ids, starts in parts:
+        scores, _, cut = score_ids(model, ids, starts, boundaries, context=context, stride=stride)
+        yield ids, scores, cut
+
+
 def evaluate_ids(
     model: LanguageModel,
     parts: Iterable[Ids],
@@ -338,11 +368,7 @@ def evaluate_ids(
     reach = context_of(model, context, stride)
     score_ids(model, np.array([EOS], np.uint32), np.array([0, 1]))  # loaded before it is timed
     began = time.perf_counter()
-    if boundaries == "stream":
-        whole = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in parts)])
-        parts = [(whole, np.array([0, len(whole)]))] if len(whole) else []
-    for ids, starts in parts:
-        scores, _, more = score_ids(model, ids, starts, boundaries, context=context, stride=stride)
+    for ids, scores, more in _scored(model, parts, boundaries, context, stride):
         lost, strange = np.isneginf(scores), ids == UNK
         tokens, cut = tokens + len(ids), cut + more
         unknown, impossible = unknown + int(strange.sum()), impossible + int(lost.sum())
@@ -350,7 +376,8 @@ def evaluate_ids(
         known_totals.append(float(scores[~strange].sum(dtype=np.float64)))
     seconds = time.perf_counter() - began
     total, known = math.fsum(totals), math.fsum(known_totals)
-    notes = [note_on_unknown(unknown, tokens), PSEUDO if "masked" in model.capabilities else None]
+    said = note_on(unknown, tokens, normalised="normalised" in model.capabilities)
+    notes = [said, PSEUDO if "masked" in model.capabilities else None]
     return TextEvaluation(
         lines=lines,
         dropped_lines=dropped,

@@ -103,6 +103,8 @@ def saying(greedy: bool, beam: int | None, decoding: Mapping[str, Any]) -> dict[
     for name in given:
         if name not in SAYING:
             raise UserError(f"decoding.{name} means nothing for going on with a text", cure=nearest(name, SAYING))
+    if given.get("temperature") == 0:
+        raise UserError("temperature must be above 0", cure="--greedy (greedy=True) takes the likeliest token")
     if greedy and beam is not None and str(beam) != "1":
         raise UserError("greedy is a beam of 1, and a wider one is asked for", cure="choose one of the two")
     sample = not greedy and beam is None

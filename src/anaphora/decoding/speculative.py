@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from anaphora.decoding.constraints import FORBIDDEN, block_repeats, forbidden_tokens, penalise_repeats
-from anaphora.decoding.generation import MOST_SAMPLES, check_limits, room
+from anaphora.decoding.generation import MOST_SAMPLES, check_limits, fewest, room
 from anaphora.decoding.sampling import noise_keys, pick, scramble, shares, uniform
 from anaphora.decoding.search import Hypothesis, evaluating
 from anaphora.decoding.settings import DecodingConfig
@@ -366,6 +366,7 @@ def generate_speculatively(
     samples: int = 1,
     draft_tokens: int = DRAFT_TOKENS,
     listeners: Sequence[Listener] | None = None,
+    blank: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[list[list[Hypothesis]], list[list[Speculation]]]:
     """`generate` with a draft: the same texts where nothing is drawn, texts of the same distribution where they are;
@@ -377,13 +378,14 @@ def generate_speculatively(
     for place, prompt in enumerate(prompts):
         found.append([])
         told.append([])
+        own = replace(config, min_length=fewest(config, prompt, blank=blank))
         for sample in range(samples):
             said: list[int] = []
             gains: list[float] = []
             heard = None if listeners is None else listeners[place].copy()
             name, how = place * MOST_SAMPLES + sample, Speculation()
             stream = speculate(
-                model, draft, prompt, config, tokens=tokens, draft_tokens=draft_tokens, sentence_id=name, told=how
+                model, draft, prompt, own, tokens=tokens, draft_tokens=draft_tokens, sentence_id=name, told=how
             )
             for token, gain in stream:
                 said.append(token)

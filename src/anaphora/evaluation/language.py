@@ -18,6 +18,11 @@ from collections.abc import Iterable
 LARGEST = 700.0
 """e to the power of more than this is no float any more."""
 
+UNNORMALISED = (
+    "the model's probabilities need not sum to one (stupid back-off, or a file taken as it is): where they sum to "
+    "more, perplexity and bits per byte are too low"
+)
+
 
 def perplexity(log_probability: float, tokens: int) -> float:
     """Of `tokens` tokens that have this log-probability (natural) together; NaN of no tokens."""
@@ -36,6 +41,13 @@ def text_bytes(lines: Iterable[str]) -> int:
     """Bytes of lines as a file has them: UTF-8, each with its newline."""
     whole = "\n".join([*lines, ""])
     return len(whole) if whole.isascii() else len(whole.encode("utf-8", "surrogatepass"))
+
+
+def note_on(unknown: int, tokens: int, *, normalised: bool) -> str | None:
+    """What must be said beside the numbers of a text: of so many tokens that are unknown, by a model whose
+    probabilities sum to one or need not."""
+    notes = [note_on_unknown(unknown, tokens), None if normalised else UNNORMALISED]
+    return "; ".join(note for note in notes if note) or None
 
 
 def note_on_unknown(unknown: int, tokens: int) -> str | None:

@@ -183,15 +183,21 @@ def explain_text(
     tokenizer: Tokenizer,
     text: str,
     *,
+    ids: Sequence[int] | None = None,
     top: int = 10,
     words: Sequence[str] = (),
     discounts: Discounts = (),
     part_discounts: Sequence[Discounts] = (),
 ) -> WhyText:
-    """Explain what may follow a text: the `top` likeliest tokens, and `words`, each of which must be one token."""
+    """Explain what may follow a text: the `top` likeliest tokens, and `words`, each of which must be one token.
+
+    ids: those of the text, where it is more than one line.
+    """
     if top < 0:
         raise UserError(f"top is {top}", cure="ask for 0 words or more")
-    prefix = [int(token) for token in tokenizer.encode(text)]
+    if not top and not words:
+        raise UserError("no word is asked for", cure="give --word WORD, or --top 5")
+    prefix = [int(token) for token in (tokenizer.encode(text) if ids is None else ids)]
     notes = []
     unknown = sum(token == UNK for token in prefix)
     if unknown:
@@ -200,6 +206,8 @@ def explain_text(
     if UNK in tokens:
         lacks = next(word for word, token in zip(words, tokens) if token == UNK)
         notes.append(f"{lacks!r} is not in the vocabulary: it is {SPECIALS[UNK]} like every other such word")
+    if "normalised" not in model.capabilities:
+        notes.append("P need not sum to one over all words (stupid back-off, or a file taken as it is)")
     found = explain_next(model, prefix, top=top, tokens=tokens, discounts=discounts, part_discounts=part_discounts)
     standing = {BOS, *prefix, *(one.token for one in found.candidates)}
     names = {token: token_name(tokenizer, token) for token in standing}

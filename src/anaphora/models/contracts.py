@@ -164,8 +164,8 @@ class LanguageModel(Protocol):
     """
 
     capabilities: frozenset[str]
-    """What the property suite may test: causal, steppable, normalised, batch-invariant; and `explains`, where the model
-    can say which n-gram an answer came from."""
+    """What the property suite may test: causal, steppable, normalised, batch-invariant; and `explains`, where
+    models/why.py can tell what an answer came from."""
 
     @property
     def vocabulary(self) -> int:

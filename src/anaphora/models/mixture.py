@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -74,7 +74,7 @@ class Mixture:
                     " nothing to the other",
                     cure="train both with the same tokeniser",
                 )
-        self.capabilities = frozenset.intersection(*(part.capabilities for part in self.parts)) - {"explains"}
+        self.capabilities = frozenset.intersection(*(part.capabilities for part in self.parts)) | {"explains"}
 
     @property
     def vocabulary(self) -> int:
@@ -135,12 +135,8 @@ class Mixture:
 
     def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.float32]:
         """log P of each token of rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]."""
-        mixed = np.full(len(tokens), -np.inf)
-        for part, weight in zip(self.parts, self.weights):
-            if weight > 0:
-                with np.errstate(invalid="ignore"):  # two parts that give a token nothing: -inf beside -inf
-                    mixed = np.logaddexp(mixed, part.score_flat(tokens, starts).astype(np.float64) + math.log(weight))
-        return mixed.astype(np.float32)
+        asked = (part.score_flat(tokens, starts) for part, weight in zip(self.parts, self.weights) if weight > 0)
+        return weighted_mean(asked, [weight for weight in self.weights if weight > 0]).astype(np.float32)
 
     def parameter_count(self) -> int:
         return sum(part.parameter_count() for part in self.parts) + len(self.weights)
@@ -160,6 +156,17 @@ class Mixture:
         return torch.logsumexp(torch.stack(weighted), dim=0).float()
 
 
+def weighted_mean(logs: Iterable[NDArray[Any]], weights: Iterable[float]) -> NDArray[np.float64]:
+    """log of the mean that probabilities have, given their logarithms part after part, each (N,) -> (N,)."""
+    mixed: NDArray[np.float64] | None = None
+    with np.errstate(invalid="ignore", divide="ignore"):  # two parts that give a token nothing: -inf beside -inf
+        for part, weight in zip(logs, weights):
+            weighted = part.astype(np.float64) + np.log(weight)
+            mixed = weighted if mixed is None else np.logaddexp(mixed, weighted)
+    assert mixed is not None, "a mixture has parts"
+    return mixed
+
+
 def _together(states: Sequence[DecoderState], into: DecoderState | None = None) -> DecoderState:
     """One state of several: tensor `name` of part 0 is called `0.name`, so that rows move in all parts at once."""
     from anaphora.models.contracts import DecoderState
@@ -167,12 +174,14 @@ def _together(states: Sequence[DecoderState], into: DecoderState | None = None) 
     memory = {f"{n}.{name}": t for n, state in enumerate(states) for name, t in state.memory.items()}
     past = {f"{n}.{name}": t for n, state in enumerate(states) for name, t in state.past.items()}
     bound = max(state.bound for state in states)
-    past["position"] = states[0].past["position"]
+    position = states[0].past["position"]
     if into is not None:  # which may hold more than the parts' tensors
+        into.past["position"].copy_(position)
         into.memory |= memory
         into.past |= past
         into.bound = bound
         return into
+    past["position"] = position.clone()  # its own: what moves rows moves each tensor once
     growing = frozenset(f"{n}.{name}" for n, state in enumerate(states) for name in state.growing)
     return DecoderState(beam=1, memory=memory, past=past, bound=bound, growing=growing)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.errors import UserError
 from anaphora.models.mixture import Mixture
 from anaphora.models.ngram.model import NgramModel
-from anaphora.models.ngram.why import Candidate, Name, Why, finite, likeliest, why
+from anaphora.models.ngram.why import Candidate, Name, NextWord, Why, likeliest, why
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class MixedCandidate:
+class MixedCandidate(NextWord):
     """A word that could come next, as the parts of a mixture see it."""
 
     token: int
@@ -62,22 +62,13 @@ class MixedCandidate:
     parts: tuple[Contribution, ...]
 
     @property
-    def probability(self) -> float:
-        return math.exp(self.log_probability)
-
-    @property
     def total(self) -> float:
         """What the parts add up to."""
         return math.fsum(part.part for part in self.parts)
 
     def document(self, name: Name) -> dict[str, Any]:
         return {
-            "token": name(self.token),
-            "id": self.token,
-            "log_probability": finite(self.log_probability),
-            "probability": self.probability,
-            "model_log_probability": finite(self.scored),
-            "sum_of_parts": self.total,
+            **self.said(name),
             "parts": [part.document(name) for part in self.parts],
         }
 
@@ -118,7 +109,7 @@ Discounts = Sequence[Sequence[float]]
 
 def explains(model: LanguageModel) -> bool:
     """Whether `explain_next` has an answer."""
-    return isinstance(model, NgramModel | Mixture)
+    return "explains" in model.capabilities
 
 
 def explain_next(

@@ -16,7 +16,7 @@ class CorpusChanged(UserError):
         super().__init__(
             f"{' and '.join(changed)} changed since this corpus was prepared",
             file=folder,
-            cure="start a new run, or put back what it was",
+            cure="start a new run, put back what it was, or add --force to take it as it is now",
         )
 
 

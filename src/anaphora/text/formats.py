@@ -20,10 +20,11 @@ import lzma
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import islice, zip_longest
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,11 @@ BLOCK = 1 << 20  # bytes read at a time
 BLOCK_LINES = 8192  # lines of a table put together
 LONGEST_LINE = 1 << 28  # bytes: a file with a longer one is no text, and would fill the memory
 COMPRESSIONS = (".gz", ".xz", ".zst")
+
+
+def file_names(files: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[str]:
+    """One file or several, as people give them: their names."""
+    return [str(files)] if isinstance(files, str | PathLike) else [str(path) for path in files]
 
 
 class Place(NamedTuple):
@@ -299,9 +305,9 @@ def whole_lines(where: Place) -> Iterator[tuple[bytes, bool]]:
         yield b"".join(rest), False
 
 
-def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
-    """Lines of UTF-8, without what editors add."""
-    number, first = 0, True
+def _without_mark(where: Place, notes: Counter[str]) -> Iterator[bytes]:
+    """The blocks of a file, without the byte-order mark at its beginning."""
+    first = True
     for whole, ended in whole_lines(where):
         if first and whole.startswith(b"\xef\xbb\xbf"):
             whole = whole[3:]
@@ -309,6 +315,13 @@ def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
             if not whole and not ended:
                 return
         first = False
+        yield whole
+
+
+def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
+    """Lines of UTF-8, without what editors add."""
+    number = 0
+    for whole in _without_mark(where, notes):
         lines = _decode(whole, where.path, number).split("\n")
         if b"\r" in whole:
             notes["crlf"] += sum(line.endswith("\r") for line in lines)
@@ -319,14 +332,8 @@ def _lines(where: Place, notes: Counter[str]) -> Iterator[str]:
 
 def _blocks(where: Place, notes: Counter[str]) -> Iterator[bytes]:
     """`_lines` and `tidy` for whole blocks: each is looked through for what is odd, and hardly any block has it."""
-    number, first = 0, True
-    for whole, ended in whole_lines(where):
-        if first and whole.startswith(b"\xef\xbb\xbf"):
-            whole = whole[3:]
-            notes["bom"] += 1
-            if not whole and not ended:
-                return
-        first = False
+    number = 0
+    for whole in _without_mark(where, notes):
         if not whole.isascii():
             _decode(whole, where.path, number)
         if b"\r" in whole:

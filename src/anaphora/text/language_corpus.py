@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from anaphora.errors import UserError
 from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
-from anaphora.text.formats import place, read_blocks, read_column
+from anaphora.text.formats import place, read_blocks
+from anaphora.text.labels import TRAIN_CLASSES, label_prints, write_classes
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import BOS, EOS, LONGEST_LESSON, SMALLEST, SPECIALS, UNK, Tokenizer, TokenizerConfig
 from anaphora.text.vocabulary_file import read_vocabulary, write_word_tokenizer
@@ -39,10 +40,11 @@ from anaphora.text.word_ids import WordIds
 
 VERSION = 1
 TRAIN, VALID, TOKENIZER, MANIFEST = "train.ids", "valid.ids", "tokenizer.json", "manifest.json"
-TRAIN_CLASSES, VALID_CLASSES = "train.classes", "valid.classes"
 BLANK_LINE = re.compile(rb"^[ \t\r\v\f]*\n", re.MULTILINE)
 ENCODED_AT_ONCE = 1 << 18  # bytes of text: as ids in Python lists they take a hundred times as much
 RENUMBERED_AT_ONCE = 1 << 20  # ids
+DRAWN_AT_ONCE = 1 << 18  # lines
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiples of it are all different
 ENOUGH = 0.9  # of the vocabulary asked for: learning pieces may stop a little short of it
 
 U32 = NDArray[np.uint32]
@@ -62,10 +64,21 @@ class PreparedText:
     def train(self) -> Path:
         return self.folder / TRAIN
 
-    def valid_ids(self) -> U32:
-        """The validation text, each line w … ⟨/s⟩; empty if there is none."""
+    def valid_parts(self, tokens: int) -> Iterator[tuple[U32, NDArray[np.int64]]]:
+        """The validation text, about so many tokens at a time: whole lines w … ⟨/s⟩, and where each begins (and the
+        last one ends). Only a line that is longer makes a part longer; without validation text there are none."""
         path = self.folder / VALID
-        return np.fromfile(path, np.uint32) if path.exists() else np.zeros(0, np.uint32)
+        total, begin = path.stat().st_size // 4 if path.exists() else 0, 0
+        while begin < total:
+            length, ids, ends = tokens, np.zeros(0, np.uint32), np.zeros(0, np.int64)
+            while not len(ends):
+                if begin + len(ids) == total:
+                    what = f"{VALID} ends in the middle of a line"
+                    raise UserError(what, file=self.folder, cure="delete this folder, and repeat the command")
+                ids = np.fromfile(path, np.uint32, length, offset=4 * begin)
+                ends, length = np.flatnonzero(ids == EOS) + 1, 2 * length
+            yield ids[: ends[-1]], np.concatenate(([0], ends))
+            begin += int(ends[-1])
 
     def classes(self, name: str = TRAIN_CLASSES) -> NDArray[np.int64] | None:
         """The class of each line, as a number of `class_names`; nothing if the text has no labels."""
@@ -153,7 +166,8 @@ def text_settings(data: DataConfig, tokenizer: TokenizerConfig) -> dict[str, Any
     """All that decides what the ids are, but for the text itself."""
     chosen = {key: value for key, value in asdict(tokenizer).items() if key not in ("dropout", "shared")}
     if tokenizer.words:  # its content counts, not its name
-        chosen["words"] = hashlib.sha256("\n".join(read_vocabulary(tokenizer.words)).encode()).hexdigest()
+        words = read_vocabulary(tokenizer.words, tokenizer.unknown)
+        chosen["words"] = hashlib.sha256("\n".join(words).encode()).hexdigest()
     return {
         "version": VERSION,
         "tokenizer": {**chosen, "lines": None if _short_way(tokenizer) else data.tokenizer_lines},
@@ -171,8 +185,11 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         sound = manifest["settings"]["version"] == VERSION and {"train", "valid", "vocabulary"} <= manifest.keys()
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    whole = sound and (folder / TRAIN).is_file() and (folder / TOKENIZER).is_file()
-    return manifest if whole and (folder / TRAIN).stat().st_size == 4 * manifest["train_ids"] else None
+    if not sound or not (folder / TOKENIZER).is_file():
+        return None
+    ids = {TRAIN: manifest["train_ids"], **({VALID: manifest["valid"]["tokens"]} if manifest["valid"] else {})}
+    whole = all((folder / name).is_file() and (folder / name).stat().st_size == 4 * ids[name] for name in ids)
+    return manifest if whole else None
 
 
 def fingerprint(files: list[str], progress: Progress = lambda stage, done, total: None) -> str:
@@ -183,16 +200,6 @@ def fingerprint(files: list[str], progress: Progress = lambda stage, done, total
         lines += block.count(b"\n")
         progress("reading", lines, None)
     return found.hexdigest()
-
-
-def label_prints(data: DataConfig) -> dict[str, str]:
-    """What the labels of a text are known by."""
-    named = {"labels": data.labels, "valid_labels": data.valid_labels}
-    return {
-        name: hashlib.sha256("\n".join(read_column(files, "labels", Counter())).encode()).hexdigest()
-        for name, files in named.items()
-        if files
-    }
 
 
 def _short_way(tokenizer: TokenizerConfig) -> bool:
@@ -214,14 +221,13 @@ class _Preparation:
         self.notes: Counter[str] = Counter()
         self.train, self.valid = Part(), Part()
         self.framed = data.boundaries != "stream"
-        self.held_out: set[bytes] = set()
-        self.held_from: int | None = None
-        """The line from which on a stream is held out."""
+        self.held_out = np.zeros(0, np.int64)
+        """Places of the lines that are held out, in order; lines that are dropped have none."""
 
     def run(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Write all files but the manifest, and tell what it is to say."""
         if self.data.hold_out:
-            self._draw(self.data.hold_out)
+            self.held_out = self._draw(self.data.hold_out)
         with (self.folder / TRAIN).open("w+b") as ids:
             if not self.framed:
                 ids.write(np.array([BOS], np.uint32).data)
@@ -229,11 +235,12 @@ class _Preparation:
             encode, vocabulary, its_fingerprint = self._words(ids) if short else self._tokens(ids)
             written = ids.tell() // 4
         self._refuse_nothing()
-        measured = bool(self.data.valid_text or self.held_out or self.held_from is not None)
+        measured = bool(self.data.valid_text or len(self.held_out))
         if measured:
             self._validation(encode)
-        labelled = {"classes": self._classes()} if self.data.labels else {}
+        labelled = {}
         if self.data.labels:
+            labelled["classes"] = write_classes(self.folder, self.data, self.held_out, self._keeps)
             settings = {**settings, "labels": label_prints(self.data)}
         return {
             **labelled,
@@ -252,52 +259,57 @@ class _Preparation:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def _blocks(self, files: list[str], part: Part, *, stage: str) -> Iterator[bytes]:
-        """The lines that count, in blocks."""
-        seen = 0
-        for block in read_blocks(files, "text", self.notes):
+    def _blocks(
+        self, files: list[str], part: Part, notes: Counter[str], *, stage: str, held_out: bool | None = None
+    ) -> Iterator[bytes]:
+        """The lines that count, in blocks; `held_out`: only those that are held out, or only those that are not."""
+        seen = place = 0
+        for block in read_blocks(files, "text", notes):
             part.fingerprint.update(block)
-            before, seen = seen, seen + block.count(b"\n")
-            if self.held_from is not None and files is self.data.text and seen > self.held_from:
-                block, later = _split_lines(block, max(0, self.held_from - before))
-                part.held_out_lines += later.count(b"\n")
+            seen += block.count(b"\n")
             if self.data.blank_lines == "drop":
                 block, blank = BLANK_LINE.subn(b"", block)
                 part.dropped_lines += blank
-            if self.held_out and part is self.train:
-                lines = block.split(b"\n")[:-1]
-                stay = [line for line in lines if line not in self.held_out]
-                part.held_out_lines += len(lines) - len(stay)
-                block = b"\n".join([*stay, b""])
+            lines = block.count(b"\n")
+            if held_out is not None:
+                first, last = np.searchsorted(self.held_out, (place, place + lines))
+                chosen = self.held_out[first:last] - place
+                block = _lines_at(block, chosen) if held_out else _lines_but(block, chosen)
+                part.held_out_lines += 0 if held_out else len(chosen)
+            place += lines
             part.lines += block.count(b"\n")
             part.bytes += len(block)
             self.progress(stage, seen, None)
             if block:
                 yield block
 
-    def _draw(self, number: int) -> None:
-        """Choose the lines to hold out, by a hash of their own text: wherever they stand, they are the same. Of a
-        stream, in which a line means something only where it stands, the last ones."""
-        from anaphora.text.preparation import LowestHashes
+    def _keeps(self, line: bytes) -> bool:
+        return self.data.blank_lines == "keep" or not BLANK_LINE.match(line + b"\n")
 
-        lowest, lines = LowestHashes(number, self.data.seed), 0
-        for block in read_blocks(self.data.text, "text", Counter()):
-            if self.framed:
-                lowest.see((text,) for text in block.decode().split("\n")[:-1])
-            lines += block.count(b"\n")
-            self.progress("choosing lines to hold out", lines, None)
+    def _to_learn_from(self, *, stage: str, count: bool = False) -> Iterator[bytes]:
+        """The training text, as often as it is needed; what is odd in it, and how much there is, is counted once."""
+        part, notes = (self.train, self.notes) if count else (Part(), Counter[str]())
+        return self._blocks(self.data.text, part, notes, stage=stage, held_out=False)
+
+    def _draw(self, number: int) -> NDArray[np.int64]:
+        """Choose the lines to hold out: of a stream, in which a line means something only where it stands, the last."""
+        text = self._blocks(self.data.text, Part(), Counter(), stage="choosing lines to hold out")
+        lines = sum(block.count(b"\n") for block in text)
         if 2 * number > lines:
             raise UserError(f"data.hold_out is {number:,}, but there are only {lines:,} lines", cure="hold out fewer")
-        if self.framed:
-            self.held_out = {text.encode() for (text,) in lowest.rows()}
-        else:
-            self.held_from = lines - number
+        return draw_places(lines, number, self.data.seed) if self.framed else np.arange(lines - number, lines)
 
     def _refuse_nothing(self) -> None:
         """A text of no words cannot be counted."""
         if self.train.tokens > self.train.lines:
             return
         blank = self.train.lines + self.train.dropped_lines
+        if len(self.held_out):
+            raise UserError(
+                f"with {len(self.held_out):,} lines held out no text is left but {blank:,} blank lines",
+                file=self.data.text[0],
+                cure="hold out fewer, or set another data.seed",
+            )
         raise UserError(
             f"there is no text here{f' but {blank:,} blank lines' if blank else ''}",
             file=self.data.text[0],
@@ -313,10 +325,10 @@ class _Preparation:
 
     def _words(self, file: BinaryIO) -> tuple[Encode, int, str]:
         """Number the words as they come, then by how often they came."""
-        given = read_vocabulary(self.tokenizer.words) if self.tokenizer.words else None
+        given = read_vocabulary(self.tokenizer.words, self.tokenizer.unknown) if self.tokenizer.words else None
         words = WordIds(None if given is None else {word: len(SPECIALS) + n for n, word in enumerate(given)})
         counts = np.zeros(len(SPECIALS), np.int64)
-        for block in self._blocks(self.data.text, self.train, stage="reading"):
+        for block in self._to_learn_from(stage="reading", count=True):
             ids = words.ids(block, framed=self.framed)
             self._write(file, ids, self.train)
             if given is None:
@@ -373,7 +385,7 @@ class _Preparation:
             texts = lines.decode().split("\n")[:-1]
             return frame(*tokenizer.encode_flat(texts), framed=framed)
 
-        for block in self._blocks(self.data.text, self.train, stage="encoding"):
+        for block in self._to_learn_from(stage="encoding", count=True):
             for some in _cut(block):
                 self._write(file, encode(some, self.framed), self.train)
         return encode, tokenizer.vocabulary_size, tokenizer.vocabulary_fingerprint()
@@ -391,7 +403,7 @@ class _Preparation:
     def _count_lines(self) -> int | None:
         if self.tokenizer.kind not in ("bpe", "unigram") or self.tokenizer.vocabulary is not None:
             return None
-        return sum(block.count(b"\n") for block in self._blocks(self.data.text, Part(), stage="reading"))
+        return sum(block.count(b"\n") for block in self._to_learn_from(stage="reading"))
 
     def _lessons(self) -> Iterable[str]:
         """At most `data.tokenizer_lines` lines, spread evenly over the text."""
@@ -399,7 +411,7 @@ class _Preparation:
             return ()
         kept: list[str] = []
         every, seen, most = 1, 0, self.data.tokenizer_lines
-        for block in self._blocks(self.data.text, Part(), stage="reading"):
+        for block in self._to_learn_from(stage="reading"):
             lines = block.decode().split("\n")[:-1]
             for line in lines[-seen % every :: every]:  # a long one in pieces: some texts have no line ends
                 kept += [line[at : at + LONGEST_LESSON] for at in range(0, len(line), LONGEST_LESSON)]
@@ -415,14 +427,11 @@ class _Preparation:
     # -- the text to measure on ----------------------------------------------------------------------------------------
 
     def _validation(self, encode: Encode) -> None:
-        blocks: Iterable[bytes]
+        stage = "reading the validation text"
         if self.data.valid_text:
-            blocks = self._blocks(self.data.valid_text, self.valid, stage="reading the validation text")
-        elif self.held_from is not None:
-            blocks = self._tail(self.held_from)
-        else:
-            blocks = [b"".join(line + b"\n" for line in sorted(self.held_out))]
-            self.valid.lines, self.valid.bytes = len(self.held_out), len(blocks[0])
+            blocks = self._blocks(self.data.valid_text, self.valid, self.notes, stage=stage)
+        else:  # in the order of the text; what is odd in it was counted before
+            blocks = self._blocks(self.data.text, self.valid, Counter(), stage=stage, held_out=True)
         with (self.folder / VALID).open("wb") as file:
             for some in chain.from_iterable(map(_cut, blocks)):
                 self._write(file, encode(some, False), self.valid)
@@ -432,73 +441,6 @@ class _Preparation:
                 file=self.data.valid_text[0],
                 cure="give it some lines, or leave it out",
             )
-
-    def _tail(self, first: int) -> Iterator[bytes]:
-        """The lines of the text from a number on."""
-        seen = 0
-        for block in read_blocks(self.data.text, "text", Counter()):
-            before, seen = seen, seen + block.count(b"\n")
-            if seen <= first:
-                continue
-            block = _split_lines(block, max(0, first - before))[1]
-            if self.data.blank_lines == "drop":
-                block, blank = BLANK_LINE.subn(b"", block)
-                self.valid.dropped_lines += blank
-            self.valid.lines += block.count(b"\n")
-            self.valid.bytes += len(block)
-            yield block
-
-    # -- labels --------------------------------------------------------------------------------------------------------
-
-    def _classes(self) -> list[str]:
-        """Write the class of each line, and tell their names."""
-        train: list[str] = []
-        held: dict[bytes, str] = {}  # a text that stands there twice has the label of its first place
-        for line, label in self._labelled(self.data.text, self.data.labels):
-            if line in self.held_out:
-                held.setdefault(line, label)
-            else:
-                train.append(label)
-        names = sorted(set(train))
-        if len(names) < 2:
-            raise UserError(
-                f"there is only one label, {names[0]!r}", file=self.data.labels[0], cure="labels tell lines apart"
-            )
-        numbers = {name: number for number, name in enumerate(names)}
-        (self.folder / TRAIN_CLASSES).write_bytes(np.array([numbers[label] for label in train], np.uint32).data)
-        if self.data.valid_labels:
-            valid = [label for _, label in self._labelled(self.data.valid_text, self.data.valid_labels)]
-        else:
-            valid = [held[line] for line in sorted(self.held_out)]
-        for number, label in enumerate(valid, start=1):
-            if label not in numbers:
-                raise UserError(
-                    f"the label {label!r} is not among those to learn from ({', '.join(names[:10])})",
-                    file=(self.data.valid_labels or self.data.labels)[0],
-                    line=number if self.data.valid_labels else None,
-                    cure="every class needs examples to learn from",
-                )
-        if valid:
-            (self.folder / VALID_CLASSES).write_bytes(np.array([numbers[label] for label in valid], np.uint32).data)
-        return names
-
-    def _labelled(self, files: list[str], labels: list[str]) -> Iterator[tuple[bytes, str]]:
-        """Every line with its label."""
-        names = read_column(labels, "labels", Counter())
-        texts = (line for block in read_blocks(files, "text", Counter()) for line in block.split(b"\n")[:-1])
-        for number, (line, name) in enumerate(zip_longest(texts, names), start=1):
-            if line is None or name is None:
-                lines = number + sum(1 for _ in (names if line is None else texts))
-                more, fewer = ("labels", "lines of text") if line is None else ("lines of text", "labels")
-                raise UserError(
-                    f"there are {lines:,} {more}, but only {number - 1:,} {fewer}",
-                    file=labels[0],
-                    cure="give one label for each line of the text, blank ones too",
-                )
-            name = name.strip()
-            if not name:
-                raise UserError("has no label", file=labels[0], line=number, cure="give every line one")
-            yield line, name
 
 
 def frame(ids: U32, starts: NDArray[np.int64], *, framed: bool) -> U32:
@@ -512,12 +454,41 @@ def frame(ids: U32, starts: NDArray[np.int64], *, framed: bool) -> U32:
     return out
 
 
-def _split_lines(block: bytes, number: int) -> tuple[bytes, bytes]:
-    """The first lines of a block, and the others."""
-    at = 0
-    for _ in range(number):
-        at = block.index(b"\n", at) + 1
-    return block[:at], block[at:]
+def draw_places(lines: int, number: int, seed: int) -> NDArray[np.int64]:
+    """`number` of the places 0 … lines - 1, in order, drawn by nothing but the seed: those whose hashes are lowest.
+
+    The hash (splitmix64) gives no two places the same number, so there are exactly as many as asked for.
+    """
+    lowest, places = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    (salt,) = _mixed(np.array([seed & 0xFFFFFFFFFFFFFFFF], np.uint64))
+    for begin in range(0, lines, DRAWN_AT_ONCE):
+        more = np.arange(begin, min(begin + DRAWN_AT_ONCE, lines))
+        lowest = np.concatenate((lowest, _mixed(salt + more.astype(np.uint64) * GOLDEN)))
+        places = np.concatenate((places, more))
+        if number < len(lowest):
+            best = np.argpartition(lowest, number)[:number]
+            lowest, places = lowest[best], places[best]
+    return np.sort(places)
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def _lines_at(block: bytes, places: NDArray[np.int64]) -> bytes:
+    """Some lines of a block."""
+    lines = block.split(b"\n") if len(places) else []
+    return b"".join(lines[place] + b"\n" for place in places.tolist())
+
+
+def _lines_but(block: bytes, places: NDArray[np.int64]) -> bytes:
+    """All lines of a block but some."""
+    if not len(places):
+        return block
+    left_out = set(places.tolist())
+    return b"\n".join(line for place, line in enumerate(block.split(b"\n")) if place not in left_out)
 
 
 def _cut(block: bytes) -> Iterator[bytes]:

@@ -34,14 +34,14 @@ class DataConfig:
     blank_lines: Literal["keep", "drop"] = "keep"
     """Lines without a word, in a language model's text: empty lines like any others, or left out."""
     hold_out: int | None = None
-    """Pairs or lines held out for validation when there are no validation files, of a stream the last ones; nothing:
-    5 %, at most 2,000 (of text that is counted: none); 0: none."""
+    """Pairs, or lines of a language model's text (of a stream the last ones), held out for validation when there are no
+    validation files; nothing: 5 %, at most 2,000 (of text that is counted: none); 0: none."""
     max_length: int = 256
     """Pairs with more tokens than this on a side are left out, and counted."""
     tokenizer_lines: int = 1_000_000
     """The tokeniser learns from at most this many lines of each side, spread evenly over the corpus."""
     seed: int = 1
-    """Another seed holds out other pairs."""
+    """Another seed holds out other pairs, or lines."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_length", 1), ("tokenizer_lines", 1), ("hold_out", 0)):

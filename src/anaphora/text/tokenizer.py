@@ -81,7 +81,8 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         if self.kind == "word" and self.split == "blanks" and self.fallback != "unk":
             raise ValueError(
-                "split is blanks and fallback bytes, which would keep white space; set tokenizer.fallback=unk"
+                "split is blanks, which keeps no white space, and fallback bytes, which spells every byte; "
+                "set tokenizer.split=whitespace or punctuation to spell unknown words, or tokenizer.fallback=unk"
             )
         for name in ("unknown", "words"):
             if not getattr(self, name):
@@ -92,6 +93,8 @@ class TokenizerConfig:
                 raise ValueError(f"{name} is for words parted by white space; set tokenizer.split=blanks")
         if self.unknown.split() not in ([], [self.unknown]):
             raise ValueError(f"unknown is {self.unknown!r}; make it one word, such as <unk>")
+        if self.kind == "byte" and (self.vocabulary is not None or self.minimum_count > 1):
+            raise ValueError("kind is byte, whose vocabulary is the bytes; leave out vocabulary and minimum_count")
         if self.words and (self.vocabulary is not None or self.minimum_count > 1):
             raise ValueError("words is the vocabulary already; leave out vocabulary and minimum_count")
         if not 0 <= self.dropout < 1:
@@ -151,7 +154,7 @@ class Tokenizer:
         if config.words:
             from anaphora.text.vocabulary_file import read_vocabulary
 
-            return cls.of_words(read_vocabulary(config.words), unknown=config.unknown)
+            return cls.of_words(read_vocabulary(config.words, config.unknown), unknown=config.unknown)
         if config.kind == "word":
             rust = _word_frame(config.split, config.fallback, config.unknown)
             if config.split == "blanks":
@@ -208,9 +211,7 @@ class Tokenizer:
         if tuple(rust.id_to_token(i) for i in range(4)) != SPECIALS:
             raise UserError(f"the first four tokens are not {' '.join(SPECIALS)}", file=file, cure=made_here)
         ids = rust.get_vocab().values()
-        if len(ids) != rust.get_vocab_size() or set(ids) != set(
-            range(len(ids))
-        ):  # two tokens share an id, or one has none
+        if len(ids) != rust.get_vocab_size() or set(ids) != set(range(len(ids))):  # one is shared, or missing
             raise UserError("its tokens are not numbered from 0 without a gap", file=file, cure=made_here)
         tokenizer = cls(rust)
         try:
@@ -288,6 +289,18 @@ class Tokenizer:
             raise IndexError(f"no token {id}: the vocabulary has {self.vocabulary_size}")
         return name
 
+    def word(self, id: int) -> str:
+        """A token's name without the space that words between blanks are told apart by: no part of such a word."""
+        name = self.token(id)
+        return name[1:] if id >= len(SPECIALS) and self.split == "blanks" else name
+
+    def pieces(self, text: str) -> list[str]:
+        """What stands in the text for each of its tokens, whether the vocabulary has it or not."""
+        if self.split == "blanks":
+            return [piece for piece in text.translate(TO_SPACES).split(" ") if piece]
+        offsets = self.rust.encode(text, add_special_tokens=False).offsets
+        return [text[begin:end] for begin, end in offsets]
+
     def token_bytes(self, id: int) -> bytes:
         """The UTF-8 bytes a token stands for (" dog"); none for a special token."""
         name = self.token(id)
@@ -333,10 +346,11 @@ class Tokenizer:
         return self.rust.decode_batch([self._spoken(ids) for ids in batch], skip_special_tokens=False)
 
     def _spoken(self, ids: Iterable[int]) -> list[int]:
-        return [int(id) for id in ids if id > UNK or (id == UNK and self._says_unk)]
+        return [int(id) for id in ids if id > UNK or (id == UNK and self.has_unknown)]
 
     @cached_property
-    def _says_unk(self) -> bool:
+    def has_unknown(self) -> bool:
+        """Whether what is not in the vocabulary becomes ⟨unk⟩; otherwise it is spelled in bytes."""
         return self.kind in ("word", "character") and not getattr(self.rust.model, "byte_fallback", False)
 
 
@@ -428,9 +442,8 @@ def _with_units(rust: RustTokenizer, config: TokenizerConfig, counts: Counter[st
     known = [unit for unit, count in counts.items() if count >= config.minimum_count]
     if config.unknown:  # a word that is in no vocabulary is unknown
         known = [unit for unit in known if unit != f" {config.unknown}"]
-    if (
-        config.kind == "word" and config.split == "blanks"
-    ):  # of words as frequent, the one that comes first; all of them
+    if config.kind == "word" and config.split == "blanks":
+        # all of them; of words as frequent, the one that came first
         known.sort(key=counts.__getitem__, reverse=True)
         limit = config.vocabulary
     else:

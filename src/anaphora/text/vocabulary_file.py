@@ -20,8 +20,8 @@ WRITTEN_AT_ONCE = 65_536
 """Words."""
 
 
-def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
-    """The ordinary words of a vocabulary file, in its order.
+def read_vocabulary(path: str | os.PathLike[str], unknown: str = "") -> list[str]:
+    """The ordinary words of a vocabulary file, in its order; `unknown` is what the text calls a word that is none.
 
     It must name the marks <s> and </s>: a list that lacks them was made for something else, and a model without them
     could neither begin nor end a line. <unk> may stand there. The three are no ordinary words, whatever the text has.
@@ -45,7 +45,7 @@ def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
             file=path,
             cure=f"add the line{'s' * (len(missing) > 1)} {' and '.join(missing)}",
         )
-    ordinary = [word for word in words if word not in (BEGIN, END, UNKNOWN)]
+    ordinary = [word for word in words if word not in (BEGIN, END, UNKNOWN, unknown)]
     if not ordinary:
         raise UserError("this vocabulary has no word but its marks", file=Path(path), cure="write one word a line")
     return ordinary

@@ -9,8 +9,7 @@ the no-break spaces of Unicode stand inside words, as they do for other tools th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -135,12 +134,7 @@ class WordIds:
         self._ends, self._pool = np.zeros(1, np.int64), np.zeros(0, np.uint8)
         self._make_room(words=1 << 15, letters=1 << 18)
         if known:
-            text = "\n".join(known).encode()
-            self._scan(np.frombuffer(text, np.uint8), framed=False, grow=True)
-            letters = int(self._ends[self.words])
-            if self.words != len(known) or letters + len(known) - 1 != len(text):  # nothing left out but the newlines
-                odd = next(word for word in known if word.encode().split() != [word.encode()])
-                raise UserError(f"the word {odd!r} of the vocabulary has white space in it or is empty")
+            self.learn(known)
             self._ids[: self.words] = np.fromiter(known.values(), np.uint32, len(known))
 
     @classmethod
@@ -151,14 +145,23 @@ class WordIds:
         known = tokenizer.rust.get_vocab()
         return cls({word[1:]: id for word, id in known.items() if id >= len(SPECIALS)})
 
-    def vocabulary(self) -> list[str]:
-        """The words in the order of their numbers; the first has the id 4 unless ids were given."""
-        whole = self._pool[: self._ends[self.words]].tobytes()
-        ends = self._ends[: self.words + 1].tolist()
-        try:
-            return [whole[begin:end].decode() for begin, end in pairwise(ends)]
-        except UnicodeDecodeError as error:
-            raise UserError(f"the word {error.object!r} is no UTF-8", cure="convert the text to UTF-8") from None
+    def learn(self, words: Collection[str]) -> None:
+        """Put words behind those that are there, each of them a new one."""
+        if not words:
+            return
+        before, letters = self.words, int(self._ends[self.words])
+        text = "\n".join(words).encode()
+        self._scan(np.frombuffer(text, np.uint8), framed=False, grow=True)
+        letters = int(self._ends[self.words]) - letters
+        if self.words - before != len(words) or letters + len(words) - 1 != len(text):  # all but the newlines
+            odd = next((word for word in words if word.encode().split() != [word.encode()]), None)
+            if odd is None:
+                raise UserError("a word of the vocabulary stands there twice")
+            raise UserError(f"the word {odd!r} of the vocabulary has white space in it or is empty")
+
+    def word(self, number: int) -> str:
+        """The word of a number."""
+        return self._pool[self._ends[number] : self._ends[number + 1]].tobytes().decode()
 
     def number(self, word: str) -> int | None:
         """Which number a word has, if it is known."""

@@ -16,12 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from anaphora.config import differences
 from anaphora.decoding.language import Ids, TextEvaluation, evaluate_ids
 from anaphora.errors import UserError
-from anaphora.evaluation.language import note_on_unknown
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -45,10 +42,10 @@ from anaphora.models.ngram.counting import (
 )
 from anaphora.models.ngram.file import read_trie
 from anaphora.models.ngram.limited import LimitedModel
-from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.model import NgramConfig, NgramModel, without_padding
+from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import describe_notes
-from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text
-from anaphora.text.tokenizer import EOS
+from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text, read_manifest
 from anaphora.training.counting_card import COUNTED, write_counting_card
 from anaphora.training.recipes import RunConfig, complete
 from anaphora.training.reporting import RunReporter
@@ -121,14 +118,7 @@ class CountingRun:
             give_back_what_is_freed()
             if not there:  # a finished run says so at once
                 compile_elsewhere()
-        prepared = prepare_text(
-            self.folder / DATA,
-            self.config.data,
-            self.config.tokenizer,
-            on_change="raise" if there and not self.force else "rebuild",
-            progress=self.reporter.stage,
-        )
-        self.reporter.finish()
+        prepared = self._prepare(there)
         recount = any(name.partition(".")[0] not in USE for name in changed)
         metrics = read_metrics(self.folder)
         if there and metrics.get("finished") is True and prepared.reused and not recount:
@@ -137,6 +127,12 @@ class CountingRun:
         fitted = self._fit(prepared)
         self._publish()
         measured = self._measure(prepared)
+        peak = peak_resident()
+        if self.memory is not None and peak > self.memory:
+            self.reporter.message(
+                f"warning: the run took {peak / 1e6:,.0f} MB at its peak, more than training.max_memory "
+                f"({self.memory / 1e6:,.0f} MB)"
+            )
         metrics = write_counting_card(
             self.folder,
             self.config,
@@ -144,7 +140,7 @@ class CountingRun:
             fitted,
             measured,
             seconds=time.monotonic() - self.began,
-            peak_memory=peak_resident(),
+            peak_memory=peak,
         )
         discard(self.counting)
         return self._outcome(metrics, "all lines are counted")
@@ -160,24 +156,32 @@ class CountingRun:
             raise UserError(
                 f"holds a model of kind {kind or 'transformer'}", file=self.folder, cure="choose another folder"
             )
-        if not (self.folder / WEIGHTS).exists():  # nothing that could be lost
-            return {}
-        if not (self.folder / DATA).is_dir() and read_metrics(self.folder).get("weights") != COUNTED:
+        there = (self.folder / WEIGHTS).exists()
+        if not there and not ((self.counting / CONFIG).exists() and read_manifest(self.folder / DATA)):
+            return {}  # nothing that could be lost
+        if there and not (self.folder / DATA).is_dir() and read_metrics(self.folder).get("weights") != COUNTED:
             raise UserError(
                 "holds a model that was not counted there", file=self.folder, cure="choose another folder for the run"
             )
-        saved = RunConfig.read(read_config(self.folder), file=str(self.folder / CONFIG)).document()
+        own = self.folder if there else self.counting
+        saved = RunConfig.read(read_config(own), file=str(own / CONFIG)).document()
         found = differences(saved, self.config.document())
         changed = {name: both for name, both in found.items() if name not in HARMLESS}
+        if not there:  # how a model is to be used can be said until it is one
+            changed = {name: both for name, both in changed.items() if name.partition(".")[0] not in USE}
         if changed and not self.force:
             spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in changed.items())
+            again = "count again" if there else "discard what was saved and count anew"
             raise UserError(
-                f"holds a run with other settings: {spoken}",
+                f"holds {'a' if there else 'an unfinished'} run with other settings: {spoken}",
                 file=self.folder,
-                cure="repeat the old command, choose another folder, or add --force to count again",
+                cure=f"repeat the old command, choose another folder, or add --force to {again}",
             )
         for name, (old, new) in changed.items():
             self.reporter.message(f"changed {name}: {old} → {new}")
+        if changed and not there:
+            self.reporter.message("what the unfinished run counted is discarded")
+            discard(self.counting)
         return changed
 
     def _was_finished(self, metrics: dict[str, Any], changed: dict[str, tuple[Any, Any]]) -> Counted:
@@ -186,6 +190,35 @@ class CountingRun:
         discard(self.counting)
         self.reporter.message(f"{self.folder} is finished: the same text was counted with the same settings")
         return self._outcome(metrics, "it was finished already", peak_memory=0)
+
+    # -- text ----------------------------------------------------------------------------------------------------------
+
+    def _prepare(self, there: bool) -> PreparedText:
+        """The text as ids. What was made of another text is kept, model or no model, unless it is forced."""
+        saved = read_manifest(self.folder / DATA)
+        try:
+            prepared = prepare_text(
+                self.folder / DATA,
+                self.config.data,
+                self.config.tokenizer,
+                on_change="rebuild" if self.force else "raise",
+                progress=self.reporter.stage,
+            )
+        except CorpusChanged as error:
+            self.reporter.finish()
+            if saved and error.changed == ["the validation text"] and not saved["settings"]["valid_text"]:
+                measure = f"`anaphora evaluate {self.folder} --text FILE`"
+                raise UserError(
+                    "was counted without a validation text" if there else "was begun without a validation text",
+                    file=self.folder,
+                    cure=f"leave it out and measure with {measure}, or add --force to count again",
+                ) from None
+            raise
+        self.reporter.finish()
+        if saved and not there:
+            went = "going on from there" if prepared.reused else "another text: what was saved is discarded"
+            self.reporter.message(f"{self.folder} holds an unfinished run; {went}")
+        return prepared
 
     # -- counting ------------------------------------------------------------------------------------------------------
 
@@ -210,6 +243,7 @@ class CountingRun:
         self.counting.mkdir(exist_ok=True)
         for leftover in self.counting.glob(f"{UNFINISHED}*"):
             leftover.unlink()
+        write_config(self.counting, self.config.document())  # to be compared with, should this process be killed
         stages = 2 * self.model.order + 1  # counting and smoothing each order, and the seal
         done: set[str] = set()
 
@@ -234,9 +268,8 @@ class CountingRun:
             say=say,
         )
         self.reporter.finish()
-        self.reporter.message(
-            f"n-grams: {' + '.join(f'{size:,}' for size in fitted.sizes)} of order 1 to {len(fitted.sizes)}"
-        )
+        sizes = without_padding(fitted.sizes)
+        self.reporter.message(f"n-grams: {' + '.join(f'{size:,}' for size in sizes)} of order 1 to {len(sizes)}")
         if any(fitted.fell_back):
             orders = ", ".join(str(order) for order, made_up in enumerate(fitted.fell_back, start=1) if made_up)
             self.reporter.message(
@@ -277,8 +310,8 @@ class CountingRun:
             f"validation: perplexity {measured.perplexity:.2f} over {measured.tokens:,} tokens{unknown}; "
             f"{measured.bits_per_byte:.3f} bits per byte"
         )
-        if note := note_on_unknown(measured.unknown_tokens, measured.tokens):
-            self.reporter.message(f"note: {note}")
+        if measured.note:
+            self.reporter.message(f"note: {measured.note}")
         if measured.impossible_tokens:
             self.reporter.message(
                 f"note: {measured.impossible_tokens:,} tokens have probability 0: {self.model.smoothing} expects "
@@ -287,15 +320,12 @@ class CountingRun:
         return measured
 
     def _windows(self, prepared: PreparedText) -> Iterator[Ids]:
-        ids = prepared.valid_ids()
-        ends = np.flatnonzero(ids == EOS) + 1
-        begin = line = 0
-        while line < len(ends):
-            last = max(int(np.searchsorted(ends, begin + MEASURED_AT_ONCE, "right")), line + 1)
-            starts = np.concatenate(([begin], ends[line:last]))
-            yield ids[begin : starts[-1]], starts - begin
-            begin, line = int(starts[-1]), last
-            self.reporter.stage("measuring", line, len(ends))
+        """The validation text in parts, none of which needs much memory."""
+        done = 0
+        for ids, starts in prepared.valid_parts(MEASURED_AT_ONCE):
+            yield ids, starts
+            done += len(starts) - 1
+            self.reporter.stage("measuring", done, prepared.manifest["valid"]["lines"])
         self.reporter.finish()
 
     def _outcome(self, metrics: dict[str, Any], reason: str, peak_memory: int | None = None) -> Counted:

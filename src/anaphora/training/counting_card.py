@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.decoding.language import TextEvaluation
+from anaphora.evaluation.language import UNNORMALISED
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
-from anaphora.models.ngram.model import NgramConfig
+from anaphora.models.ngram.model import NgramConfig, without_padding
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
 from anaphora.version import __version__
@@ -36,7 +37,7 @@ def write_counting_card(
         "finished": True,
         "weights": COUNTED,
         "parameters": sum(fitted.sizes) + sum(fitted.sizes[:-1]),  # a probability each, and a weight as a context
-        "orders": fitted.sizes,
+        "orders": without_padding(fitted.sizes),
         "discounts": [list(of) for of in fitted.discounts],
         "fell_back": fitted.fell_back,
         "vocabulary": manifest["vocabulary"],
@@ -96,6 +97,7 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any], measured: Te
             "## Counted",
             f"{train['lines']:,} lines of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens, "
             f"{metrics['unknown_tokens']:,} of them unknown. Of the text, {lines}; {blank}; {unknown}.",
+            *([f"Mind that {UNNORMALISED}."] if model.smoothing == "stupid-backoff" else []),
             "",
             "| order | n-grams | discounts (seen once, twice, more often) |",
             "|---|---|---|",
@@ -112,7 +114,8 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any], measured: Te
             "## Use",
             "```",
             f"anaphora evaluate {folder} --text test.txt",
-            f"anaphora generate {folder}",
+            f"anaphora generate {folder} --samples 3",
+            f'anaphora why {folder} "a beginning"',
             "```",
             "It takes and returns raw text, one line at a time.",
             "",

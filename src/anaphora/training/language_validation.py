@@ -16,8 +16,9 @@ from anaphora.decoding.generation import generate
 from anaphora.decoding.language import score_ids
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.evaluation.language import bits_per_byte, perplexity
+from anaphora.text.labels import VALID_CLASSES
 from anaphora.text.language_batches import LineBatches
-from anaphora.text.language_corpus import VALID_CLASSES, PreparedText
+from anaphora.text.language_corpus import PreparedText
 from anaphora.text.tokenizer import BOS, EOS, UNK, Tokenizer
 from anaphora.training.language_objective import ClassificationObjective, MaskedObjective
 from anaphora.training.recipes import RunConfig
@@ -25,6 +26,8 @@ from anaphora.training.validation import Validation
 
 SIDE_BY_SIDE = 32
 """Parts of a stream that are read at once while the model is learning; the final measure reads it as one."""
+READ_AT_ONCE = 1 << 20
+"""Tokens of the validation text."""
 SAID = 30
 """Tokens of a line made up for the eye."""
 SEED = 7
@@ -48,7 +51,7 @@ class TextValidator:
 
     def __init__(self, text: PreparedText, tokenizer: Tokenizer, config: RunConfig, device: torch.device) -> None:
         self.tokenizer, self.config, self.device = tokenizer, config, device
-        self.ids = text.valid_ids()
+        self.ids = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in text.valid_parts(READ_AT_ONCE))])
         self.size = int(text.manifest["valid"]["bytes"])
         self.ends = np.flatnonzero(self.ids == EOS) + 1
         self.classes = text.classes(VALID_CLASSES)

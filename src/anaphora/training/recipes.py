@@ -107,8 +107,21 @@ COUNTED: dict[str, tuple[str, ...]] = {
     "data": ("text", "valid_text", "boundaries", "blank_lines", "hold_out", "tokenizer_lines", "seed"),
     "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
     "training": ("max_memory",),
+    "decoding": (
+        "temperature",
+        "top_k",
+        "top_p",
+        "seed",
+        "unknown",
+        "min_length",
+        "no_repeat_ngram",
+        "length_penalty",
+    ),
 }
-"""Settings that mean something for models that are counted: nothing is learned, so there are no steps and no rates."""
+"""Settings that mean something for models that are counted: nothing is learned, so there are no steps and no rates; how
+many texts are drawn, how long, or by which beam, is said when they are asked for."""
+FOR_SMOOTHING = {"k": "add-k", "backoff": "stupid-backoff"}
+"""Settings of an n-gram model that mean something for one smoothing."""
 PENALTIES = ("activation_penalty", "temporal_penalty")
 TEXT = {
     "data": ("text", "valid_text", "labels", "valid_labels", "boundaries", "blank_lines"),
@@ -125,6 +138,8 @@ PAIRED = {
 
 def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifier: bool = False) -> dict[str, Any]:
     """The settings of a section that mean something for a kind of model."""
+    if kind == "ngram" and section == "model":
+        return {key: value for key, value in settings.items() if key not in _of_other_smoothings(settings)}
     if kind in COUNTED_MODELS:
         return {key: value for key, value in settings.items() if key in COUNTED.get(section, settings)}
     if kind not in NEURAL_MODELS:
@@ -142,9 +157,20 @@ def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifi
     return {key: value for key, value in settings.items() if key not in without}
 
 
+def _of_other_smoothings(model: Mapping[str, Any]) -> list[str]:
+    """Settings of an n-gram model that its smoothing does not use."""
+    smoothing = model.get("smoothing", "kneser-ney")
+    return [key for key, used_by in FOR_SMOOTHING.items() if key in model and smoothing != used_by]
+
+
 def refuse_meaningless(kind: str, said: Document, *, classifier: bool = False) -> None:
     """A setting that would change nothing is named, not ignored."""
     what = f"a classifier of kind {kind}" if classifier else f"a model of kind {kind}"
+    if kind == "ngram" and (unused := _of_other_smoothings(said.get("model", {}))):
+        only = FOR_SMOOTHING[unused[0]]
+        raise UserError(
+            f"model.{unused[0]} means nothing without model.smoothing={only}", cure="leave it out, or choose that"
+        )
     for section, settings in said.items():
         for key in settings.keys() - meaningful(kind, section, settings, classifier=classifier).keys():
             known = [f"{section}.{name}" for name in COUNTED.get(section, ())]

@@ -41,7 +41,7 @@ def working_in(folder: Path, reporter: RunReporter, *, smaller: str) -> Iterator
             sweep(folder)
             if lock.abandoned is not None:
                 killed = lock.abandoned["process"]
-                reporter.message(f"the last process here ({killed}) was killed; going on from what it saved")
+                reporter.message(f"the last process here ({killed}) was killed; what it saved is still there")
             yield
     except UserError:
         if fresh:

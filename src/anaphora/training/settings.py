@@ -96,8 +96,8 @@ class TrainingConfig:
     log_every: int = 50
     """Updates between two lines of the log."""
     max_memory: str | None = None
-    """Memory that a counting run may take, "500MB" or "2GB"; what does not fit is counted on disk (nothing: all that is
-    needed)."""
+    """Memory that a counting run may take, "500MB", "2GB" or "2GiB"; what does not fit is counted on disk (nothing: all
+    that is needed)."""
 
     def __post_init__(self) -> None:
         least = {"batch_tokens": 1, "accumulate": 1, "warmup_steps": 0, "checkpoint_every": 1, "keep": 1, "average": 1}
@@ -132,10 +132,10 @@ class TrainingConfig:
         """`max_memory` in bytes."""
         if self.max_memory is None:
             return None
-        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT])?i?B?", self.max_memory.strip(), re.IGNORECASE)
+        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([kMGT])(i)?)?B?", self.max_memory.strip(), re.IGNORECASE)
         if found is None or not float(found[1]):
             raise ValueError(f"max_memory is {self.max_memory!r}; write 500MB or 2GB, say")
-        return int(float(found[1]) * 1000 ** " kmgt".index((found[2] or " ").lower()))
+        return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index((found[2] or " ").lower()))
 
 
 LIMITS = ("max_steps", "epochs", "max_tokens", "max_minutes", "patience")

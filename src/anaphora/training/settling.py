@@ -13,7 +13,7 @@ from typing import Any
 from anaphora.config import differences, merge
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_config, write_text
-from anaphora.models import build
+from anaphora.models import LANGUAGE_MODELS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.batches import GROWTH
@@ -33,6 +33,10 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     if Checkpoints(folder, keep=1, every=1).newest() is not None:
         saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
     elif (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
+        if (folder / CONFIG).exists():
+            kind = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).model.kind
+            if kind in LANGUAGE_MODELS:
+                raise UserError(f"holds a model of kind {kind}", file=folder, cure="choose another folder")
         raise UserError(
             "holds a trained model but no checkpoint to continue from",
             file=folder,

@@ -20,10 +20,11 @@ from anaphora.kernels.arpa import parse_number
 from anaphora.models.ngram import arpa
 from anaphora.models.ngram.arpa import arpa_words, read_arpa, write_arpa
 from anaphora.models.ngram.model import NgramModel
-from anaphora.text.tokenizer import EOS, SPECIALS, UNK
+from anaphora.text.tokenizer import BLANKS, EOS, SPECIALS, UNK, Tokenizer
 from ngram_texts import fitted, sentences
 
 VOCABULARY = 12
+WHITE = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace())
 WORDS = [*SPECIALS, *(f"w{id}" for id in range(4, VOCABULARY))]
 
 LITTLE = r"""
@@ -172,6 +173,26 @@ def test_no_unknown_word_is_added_with_a_note(tmp_path: Path) -> None:
     assert "-100.0000022\t<unk>\n" in path.read_text()  # as near as 32 bits come to it
 
 
+def test_unknown_in_capitals(tmp_path: Path) -> None:
+    """As some toolkits have it: in the 1-grams, and in longer ones."""
+    text = LITTLE.replace("a </s>", "a <unk>").replace("<s> a b", "<s> a <unk>")
+    plain, capitals = read_arpa(written(tmp_path, text)), read_arpa(written(tmp_path, text.replace("<unk>", "<UNK>")))
+    assert capitals.words == plain.words
+    assert capitals.notes == []
+    assert all(np.array_equal(a, b) for a, b in zip(capitals.model.trie, plain.model.trie))
+    both = read_arpa(written(tmp_path, LITTLE.replace("\tb\t", "\t<UNK>\t").replace(" b\n", " <UNK>\n")))
+    assert both.words[UNK:] == ["<unk>", "a", "<UNK>"]  # where both are there, it is a word
+
+
+def test_more_than_can_be_numbered(tmp_path: Path) -> None:
+    path = written(tmp_path, LITTLE.replace("ngram 3=1", "ngram 3=2147483640"))
+    with path.open("r+b") as file:
+        file.truncate(1 << 36)  # a file with room for them, of which the disk has next to nothing
+    with pytest.raises(UserError, match="2,147,483,648 n-grams are more than can be numbered") as error:
+        read_arpa(path)
+    assert error.value.file == str(path)
+
+
 WRONG = {
     "no ARPA file": (LITTLE.replace("\\data\\", "data"), 1, "no ARPA file: there is no line"),
     "too many said": (LITTLE.replace("ngram 2=3", "ngram 2=4"), 18, "says ngram 2=4, but there are 3 2-grams"),
@@ -201,6 +222,7 @@ WRONG = {
     "no context": (LITTLE.replace("<s> a b", "b a b"), 20, "first 2 words of this 3-gram are no 2-gram"),
     "no suffix": (LITTLE.replace("<s> a b", "<s> a <unk>"), 20, "last 2 words of this 3-gram are no 2-gram"),
     "twice": (LITTLE.replace("a </s>", "a b"), 17, "this 2-gram stands twice"),
+    "a blank in a word": (LITTLE.replace("\tb\t", "\tb\vc\t"), 12, r"the word 'b\\x0bc' has '\\x0b' in it"),
     "a word twice": (LITTLE.replace("\tb\t", "\ta\t"), 12, "the word 'a' stands twice"),
     "above one": (LITTLE.replace("-0.2\ta b", "0.2\ta b"), 16, "log P is 0.2, which makes a probability above 1"),
     "a word above one": (LITTLE.replace("-0.69897", "0.69897"), 12, "log P is 0.69897, which makes"),
@@ -285,7 +307,28 @@ class TestWords:
         ]
         assert renamed == {" <unk>": "<<unk>>", " ": "▁", "\t": "<▁>", " <<unk>>": "<<<unk>>>", " the the": "the▁the"}
 
-    @pytest.mark.parametrize(("word", "why"), [("w4", "stands twice"), ("", "is empty"), ("a b", "has a blank")])
+    @given(tokens=st.lists(st.text(WHITE + "a<", max_size=3), max_size=6, unique=True))
+    def test_any_white_space_goes_there_and_back(
+        self, tmp_path_factory: pytest.TempPathFactory, tokens: list[str]
+    ) -> None:
+        """ASCII's parts words and is renamed; all other white space of Unicode is a letter like any."""
+        names, renamed = arpa_words([*SPECIALS, *tokens])
+        for token, name in zip(tokens, names[len(SPECIALS) :]):
+            assert name == token or token in renamed or f" {name}" == token
+            assert not set(name) & set(BLANKS)
+        path = tmp_path_factory.mktemp("white") / "model.arpa"
+        ids = [*range(4, len(names))]
+        model = fitted([ids, ids[::-1]], len(names), order=2)
+        write_arpa(path, model, names)
+        back = read_arpa(path)
+        assert back.words == names
+        assert scores(back.model, [ids]) == pytest.approx(scores(model, [ids]), abs=2e-6)
+        cut = Tokenizer.of_words(back.words[len(SPECIALS) :], unknown="<unk>")
+        assert cut.encode(" ".join(names[len(SPECIALS) :])) == ids
+
+    @pytest.mark.parametrize(
+        ("word", "why"), [("w4", "stands twice"), ("", "is empty"), ("a b", "has a blank"), ("a\fb", "has a blank")]
+    )
     def test_others_are_refused(self, word: str, why: str, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=why):
             write_arpa(tmp_path / "x.arpa", fitted([[4]], VOCABULARY, order=2), [*WORDS[:-1], word])

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anaphora.decoding.generation import generate
+from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError
 from anaphora.kernels.ngrams import NOWHERE, walk
 from anaphora.models.contracts import DecoderState
+from anaphora.models.ngram.limited import LimitedModel
 from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.threads import CORES
 from anaphora.text.tokenizer import BOS, EOS
+from deadly import in_a_child
 from ngram_texts import fitted, sentences
 
 VOCABULARY = 12
@@ -111,12 +119,31 @@ class TestContract:
         alone, _ = model.step(tokens, model.start(5))
         monkeypatch.setattr("anaphora.models.ngram.model.SHARED", 1)
         assert torch.equal(model.step(tokens, model.start(5))[0], alone)
+        threads = threading.active_count()
+        for cores in (2, 3, 8):
+            monkeypatch.setattr("anaphora.models.ngram.model.CORES", cores)
+            assert torch.equal(model.step(tokens, model.start(5))[0], alone)
+        assert threading.active_count() - threads < CORES  # the same ones at every step
 
 
 def test_a_token_that_does_not_exist_is_refused() -> None:
     model = fitted([[4, 5]], 6, order=2)
     with pytest.raises(UserError, match="there is no token 6: the model has 6"):
         model.score_flat(np.array([4, 6]), np.array([0, 2]))
+    lengths = torch.tensor([2])
+    for id in (-1, 6, 10**6, 2**32 + 4):  # the last one has a neighbour in the vocabulary once it is cut to 32 bits
+        row = torch.tensor([[4, id]])
+        for ask in (
+            lambda row=row: model.score_flat(row[0].numpy(), np.array([0, 2])),
+            lambda row=row: model.score_rows([row[0].numpy()]),
+            lambda row=row: model.score(row, lengths),
+            lambda row=row: model.read(row, lengths),
+            lambda row=row: model.step(row[0], model.start(2)),
+            lambda row=row: LimitedModel(model.config, model.trie, 1).score_flat(row[0].numpy(), np.array([0, 2])),
+            lambda row=row: generate(model, row.tolist(), DecodingConfig(sample=True), tokens=3),
+        ):
+            with pytest.raises(UserError, match=f"there is no token {id}: the model has 6"):
+                ask()
 
 
 @pytest.mark.parametrize("order", [1, 2, 4])
@@ -149,3 +176,17 @@ def test_sizes_and_the_beginning() -> None:
 def test_settings_that_cannot_be(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NgramConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_a_child_has_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fitted([[4, 5]], 6, order=2)
+    monkeypatch.setattr("anaphora.models.ngram.model.SHARED", 1)
+    monkeypatch.setattr("anaphora.models.ngram.model.CORES", 2)
+    tokens = torch.tensor([4, 5, 4])
+    said, _ = model.step(tokens, model.start(3))
+
+    def work() -> None:
+        signal.alarm(20)  # threads that are not there would be waited for without end
+        assert torch.equal(model.step(tokens, model.start(3))[0], said)
+
+    assert in_a_child(work) == 0

@@ -35,18 +35,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.folder import UNFINISHED, is_device, sync
+from anaphora.folder import UNFINISHED, is_device, sweep_beside, sync
 from anaphora.kernels import arpa as kernel
 from anaphora.kernels.ngrams import F32, NOWHERE, U32, Trie
 from anaphora.models.ngram.model import NgramConfig, NgramModel, skip_what_nothing_follows
 from anaphora.text.formats import opened, reading
-from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
+from anaphora.text.tokenizer import BLANKS, BOS, EOS, PAD, SPECIALS, UNK
+from anaphora.text.vocabulary_file import BEGIN, END, UNKNOWN
 
-NAMES = {BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
-BLANKS = re.compile(r"[\x00\t\n\r ]")
+NAMES = {BOS: BEGIN, EOS: END, UNK: UNKNOWN}
+PARTING = re.compile(f"[\0{BLANKS}]")
+"""What no word of a file may have in it: other toolkits take it for the end of the word."""
 BLOCK = 1 << 24
 LOG_UNK = -100.0
 """log₁₀ P of ⟨unk⟩ in a model that came without: what KenLM takes."""
+MOST = (1 << 31) - 1
+"""N-grams of a file, numbered in 31 bits."""
 ROUNDED = 1e-5
 """How far above 0 a logarithm may lie by rounding."""
 MADE = "make the file again, or copy it again"
@@ -62,7 +66,7 @@ def arpa_words(tokens: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     taken = set(names)
     for token in tokens[len(names) :]:
         plain = token[1:] if token.startswith(" ") else token
-        name = BLANKS.sub("▁", plain) or "▁"
+        name = PARTING.sub("▁", plain) or "▁"
         while name in taken:
             name = f"<{name}>"
         if name != plain:
@@ -87,6 +91,7 @@ def write_arpa(path: str | os.PathLike[str], model: NgramModel, words: Sequence[
     names = _checked(words, model.vocabulary)
     trie = model.trie
     limits = [0, *trie.limits.tolist()]
+    counts = sizes_in_file(model)
     inner = len(trie.first) - 1
     parent = np.empty(limits[-1], np.uint32)
     if inner:
@@ -98,7 +103,6 @@ def write_arpa(path: str | os.PathLike[str], model: NgramModel, words: Sequence[
     longest = max(map(len, spelled))
     out = np.empty(max(BLOCK, 2 * (model.order * (longest + 1) + 64)), np.uint8)
     with _whole(path) as put:
-        counts = [int((trie.word[a:b] != PAD).sum()) for a, b in pairwise(limits)]
         put(b"\\data\\\n" + b"".join(b"ngram %d=%d\n" % pair for pair in enumerate(counts, start=1)))
         for order in range(1, model.order + 1):
             put(b"\n\\%d-grams:\n" % order)
@@ -112,6 +116,12 @@ def write_arpa(path: str | os.PathLike[str], model: NgramModel, words: Sequence[
         put(b"\n\\end\\\n")
 
 
+def sizes_in_file(model: NgramModel) -> list[int]:
+    """How many n-grams of each order a file has of a model: padding, which nobody says, is none."""
+    limits = [0, *model.trie.limits.tolist()]
+    return [int((model.trie.word[begin:end] != PAD).sum()) for begin, end in pairwise(limits)]
+
+
 def _checked(words: Sequence[str], vocabulary: int) -> list[str]:
     if len(words) != vocabulary:
         raise UserError(f"the model has {vocabulary} words, but {len(words)} names are given")
@@ -119,7 +129,7 @@ def _checked(words: Sequence[str], vocabulary: int) -> list[str]:
     names[PAD] = ""  # nobody says it
     seen: set[str] = set()
     for word in names[1:]:
-        if not word or BLANKS.search(word) or word in seen:
+        if not word or PARTING.search(word) or word in seen:
             why = "stands twice" if word in seen else "is empty" if not word else "has a blank in it"
             raise UserError(f"the word {word!r} {why}, which no ARPA file can hold", cure="rename it (arpa_words)")
         seen.add(word)
@@ -133,6 +143,8 @@ def _whole(path: Path) -> Iterator[Callable[[bytes | memoryview], Any]]:
         device = is_device(path)
         path = path.resolve() if path.is_symlink() and not device else path
         target = path if device else path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+        if not device:
+            sweep_beside(path)
         try:
             with target.open("wb") as file:
                 with contextlib.ExitStack() as stack:
@@ -173,6 +185,8 @@ def read_arpa(path: str | os.PathLike[str]) -> Arpa:
     """Read a model, plain or packed (.gz, .xz, .zst); what is wrong with the file is said with its line."""
     path = Path(path)
     with reading(path), opened(path) as stream:
+        if hasattr(stream, "peek") and stream.peek(2)[:2] == b"\x1f\x8b":
+            raise UserError("is packed by gzip, and its name does not say so", file=path, cure="name it .arpa.gz")
         return _Reader(path, stream).read()
 
 
@@ -188,6 +202,7 @@ class _Reader:
         self.number = 0  # of the lines before it
         self.unended = False  # whether the last line of the file, now in the block, lacks its line end
         self.notes: list[str] = []
+        self.unknown = UNKNOWN  # as this file spells it
         # the trie, as far as it has been read
         self.limits: list[int] = []
         self.word = self.first = self.link = np.zeros(0, np.uint32)
@@ -234,7 +249,7 @@ class _Reader:
     def read(self) -> Arpa:
         sizes = self.header()
         words = self.single_words(sizes[0])
-        table = _hashed(words)
+        table = _hashed([*words[:UNK], self.unknown, *words[UNK + 1 :]])
         for order, size in enumerate(sizes[1:], start=2):
             self.add(order, *self.longer(order, size, table))
         if (line := self.section("without its \\end\\")) != b"\\end\\":
@@ -301,6 +316,8 @@ class _Reader:
             self.refuse("the header gives no numbers of n-grams: a line `ngram 1=1000` is missing")
         if len(sizes) > 20:
             self.refuse(f"the model has order {len(sizes)}; at most 20 can be read")
+        if sum(sizes) + sum(sizes[:-1]) > MOST:  # a context that nothing follows takes a number more (see `add`)
+            self.refuse(f"{sum(sizes):,} n-grams are more than can be numbered", cure="prune the model")
         self.begins(1, line)
         return sizes
 
@@ -344,9 +361,11 @@ class _Reader:
                 self.refuse(f"log P is {numbers[0]:g}, which makes a probability above 1")
             found[fields[1]] = numbers
             try:
-                fields[1].decode()
+                blank = PARTING.search(fields[1].decode())
             except UnicodeDecodeError:
                 self.refuse(f"the word {_show(fields[1])} is not UTF-8", cure="convert the file to UTF-8")
+            if blank:
+                self.refuse(f"the word {_show(fields[1])} has {blank[0]!r} in it, which parts words", cure="rename it")
         for id, name in ((BOS, "<s>"), (EOS, "</s>")):
             if name.encode() not in found:
                 what = "begins" if id == BOS else "ends"
@@ -355,6 +374,7 @@ class _Reader:
         if b"<unk>" not in found:
             if b"<UNK>" in found:
                 found[b"<unk>"] = found.pop(b"<UNK>")
+                self.unknown = "<UNK>"
             else:
                 found[b"<unk>"] = LOG_UNK, 0.0
                 self.notes.append(f"there is no <unk>: it was added, with log10 P = {LOG_UNK:g}")

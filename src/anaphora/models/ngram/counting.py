@@ -30,6 +30,7 @@ from anaphora.models.ngram.file import read_checksum, read_trie
 from anaphora.models.ngram.model import NgramConfig, NgramModel
 from anaphora.models.ngram.smoothing import Grams
 from anaphora.models.ngram.spill import HeldWork, Say, Work, count_spilled, digest
+from anaphora.models.ngram.threads import CORES
 from anaphora.text.tokenizer import BOS, EOS
 from anaphora.text.word_ids import WordIds
 
@@ -43,7 +44,7 @@ SPARE = 0.7
 """Part of the memory left that arrays may take: the rest is what the allocator keeps between them."""
 
 
-def count(tokens: U32, words: int, order: int, *, threads: int = 2) -> list[Grams]:
+def count(tokens: U32, words: int, order: int, *, threads: int = CORES) -> list[Grams]:
     """All n-grams up to `order` of sentences that stand one after the other, each ⟨s⟩ w₁ … ⟨/s⟩, in memory."""
     nothing = np.zeros(0, np.uint32)
     counts = np.bincount(tokens, minlength=words).astype(np.uint32)

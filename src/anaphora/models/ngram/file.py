@@ -1,4 +1,5 @@
-"""A trie on disk: one safetensors file that is opened in no time, because nothing of it is read before it is needed.
+"""A trie on disk: one safetensors file, mapped, of which only what is asked for is read; but for the checksum, which
+reads all of it once, unless the one who opens it does without (`verify=False`).
 
 The file holds the arrays of a `Trie` (kernels/ngrams.py) as they are used. `read_trie` maps it into memory: processes
 that use the same model share its pages, and a model larger than memory can be asked. Other tools read it like any

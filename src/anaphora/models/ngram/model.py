@@ -13,16 +13,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise, starmap
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.kernels.ngrams import F32, NOWHERE, U32, Rule, Trie, advance, take_rows, walk_rows
-from anaphora.models.ngram.smoothing import Estimate, Grams, Smoothing, estimate, kept, log, predictable
+from anaphora.kernels.ngrams import F32, NOWHERE, U32, Rule, Trie, Whole, advance, take_rows, walk, walk_rows
+from anaphora.models.ngram.smoothing import (
+    Estimate,
+    Grams,
+    Smoothing,
+    estimate,
+    kept,
+    log,
+    predictable,
+    pruning_thresholds,
+)
+from anaphora.models.ngram.threads import CORES, pool
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:  # imported where it is used: counting within a memory limit has no 200 MB for it
@@ -31,7 +41,7 @@ if TYPE_CHECKING:  # imported where it is used: counting within a memory limit h
     from anaphora.models.contracts import DecoderState, LanguageModel
 
 SHARED = 1 << 18
-"""Numbers that a step must have to say before two threads are quicker than one."""
+"""Numbers that a step must have to say before two threads are quicker than one; four want twice as many."""
 
 
 @dataclass(kw_only=True)
@@ -56,10 +66,16 @@ class NgramConfig:
             raise ValueError(f"order is {self.order}; more than 20 words are no n-gram model any more")
         if any(threshold < 0 for threshold in self.prune):
             raise ValueError(f"prune is {self.prune}; counts are never negative")
+        pruning_thresholds(self.order, self.prune)
         if not self.k > 0:
             raise ValueError(f"k is {self.k}; it must be above 0 (maximum-likelihood adds nothing)")
         if not 0 < self.backoff <= 1:
             raise ValueError(f"backoff is {self.backoff}; make it above 0 and at most 1")
+
+
+def without_padding(sizes: Sequence[int]) -> list[int]:
+    """How many n-grams of each order a text can have: of the single words all but one."""
+    return [sizes[0] - 1, *sizes[1:]]
 
 
 class NgramModel:
@@ -103,6 +119,10 @@ class NgramModel:
         """How many n-grams there are of each order."""
         return np.diff(self.trie.limits, prepend=0).tolist()
 
+    def ngrams(self) -> list[int]:
+        """The same as people and ARPA files count them: padding, which nobody says, is none."""
+        return without_padding(self.sizes())
+
     # -- the contract --------------------------------------------------------------------------------------------------
 
     def score(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -113,7 +133,7 @@ class NgramModel:
         starts = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(inside.sum(1), out=starts[1:])
         out = np.zeros(inside.shape, np.float32)
-        out[inside] = self.score_flat(ids.cpu().numpy()[inside].astype(np.uint32), starts)
+        out[inside] = self.score_flat(ids.cpu().numpy()[inside], starts)
         return torch.from_numpy(out).to(ids.device)
 
     def start(self, rows: int, max_length: int = 0) -> DecoderState:
@@ -134,21 +154,19 @@ class NgramModel:
         state, which stays on the CPU: the trie is there."""
         import torch
 
-        ids = tokens.cpu().numpy()
+        ids = self._checked(tokens.cpu().numpy())
         context, length = state.past["context"].numpy(), state.past["length"].numpy()
         out = np.empty((len(ids), self.vocabulary), np.float32)
-        half = len(ids) // 2 if out.size >= SHARED else 0
+        parts = max(1, min(CORES, len(ids), 2 * out.size // SHARED))
 
         def work(rows: slice) -> None:
             advance(ids[rows], context[rows], length[rows], self.trie, self.rule, out[rows])
 
-        if half:
-            with ThreadPoolExecutor(1) as other:
-                behind = other.submit(work, slice(half, None))
-                work(slice(half))
-                behind.result()
-        else:
+        if parts == 1:
             work(slice(None))
+        else:
+            edges = (len(ids) * part // parts for part in range(parts + 1))
+            list(pool().map(work, starmap(slice, pairwise(edges))))
         state.past["position"] += 1
         state.bound += 1
         return torch.from_numpy(out).to(tokens.device), state
@@ -160,7 +178,7 @@ class NgramModel:
         inside = np.arange(ids.shape[1]) < lengths.numpy()[:, None]  # (B, T)
         starts = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(inside.sum(1), out=starts[1:])
-        tokens = ids.numpy()[inside].astype(np.uint32)
+        tokens = self._checked(ids.numpy()[inside]).astype(np.uint32)
         context, length = state.past["context"].numpy(), state.past["length"].numpy()
         take_rows(tokens, starts, context, length, self.trie, self.rule)
         state.past["position"] += lengths
@@ -192,28 +210,26 @@ class NgramModel:
 
     # -- many rows at once ---------------------------------------------------------------------------------------------
 
-    def score_rows(self, rows: Sequence[U32], *, threads: int = 2) -> tuple[list[F32], list[NDArray[np.uint8]]]:
+    def score_rows(self, rows: Sequence[U32], *, threads: int = CORES) -> tuple[list[F32], list[NDArray[np.uint8]]]:
         """log P of each token of each row, and the order of the n-gram that gave it (0: none did)."""
         if not rows:
             return [], []
         starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=starts[1:])
-        tokens = np.concatenate([np.asarray(row, np.uint32) for row in rows])
+        tokens = np.concatenate([np.asarray(row) for row in rows])
         scores, orders = self.score_flat_orders(tokens, starts, threads=threads)
         cuts = starts[1:-1]
         return np.split(scores, cuts), np.split(orders, cuts)
 
-    def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64], *, threads: int = 2) -> F32:
+    def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64], *, threads: int = CORES) -> F32:
         """log P of each token of rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]."""
         return self.score_flat_orders(tokens, starts, threads=threads)[0]
 
     def score_flat_orders(
-        self, tokens: NDArray[Any], starts: NDArray[np.int64], *, threads: int = 2
+        self, tokens: NDArray[Any], starts: NDArray[np.int64], *, threads: int = CORES
     ) -> tuple[F32, NDArray[np.uint8]]:
         """The same, and the order of the n-gram that gave each (0: none did)."""
-        tokens = np.ascontiguousarray(tokens, np.uint32)
-        if len(tokens) and int(tokens.max()) >= self.vocabulary:
-            raise UserError(f"there is no token {int(tokens.max())}: the model has {self.vocabulary}")
+        tokens = np.ascontiguousarray(self._checked(tokens), np.uint32)
         scores, orders = np.empty(len(tokens), np.float32), np.empty(len(tokens), np.uint8)
         begin = self._begin()
         parts = max(1, min(threads, len(starts) - 1, len(tokens) // 2048))
@@ -226,9 +242,30 @@ class NgramModel:
         if parts == 1:
             work(0)
         else:
-            with ThreadPoolExecutor(parts) as pool:
-                list(pool.map(work, range(parts)))
+            list(pool().map(work, range(parts)))
         return scores, orders
+
+    def score_on(
+        self, tokens: NDArray[Any], state: tuple[Whole, Whole] | None = None
+    ) -> tuple[F32, tuple[Whole, Whole]]:
+        """log P of the next tokens of a text that is read in parts, and the state behind them: what the next part is
+        to be given. None: the text begins."""
+        tokens = np.ascontiguousarray(self._checked(tokens), np.uint32)
+        scores, orders = np.empty(len(tokens), np.float32), np.empty(len(tokens), np.uint8)
+        return scores, self._walk(tokens, self._begin() if state is None else state, scores, orders)
+
+    def _walk(
+        self, tokens: U32, state: tuple[Whole, Whole], scores: F32, orders: NDArray[np.uint8]
+    ) -> tuple[Whole, Whole]:
+        return walk(tokens, *state, self.trie, self.rule, scores, orders)
+
+    def _checked(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Ids as they came, before any cast: compiled code looks wherever a number leads it."""
+        if ids.size:
+            for id in (int(ids.min()), int(ids.max())):
+                if not 0 <= id < self.vocabulary:
+                    raise UserError(f"there is no token {id}: the model has {self.vocabulary}")
+        return ids
 
     def _begin(self) -> tuple[int, int]:
         """The state after ⟨s⟩: context and length, as one step from nothing would make them."""

@@ -63,8 +63,34 @@ class Level:
         }
 
 
+class NextWord:
+    """What is said of every word that could come next, however its probability is explained."""
+
+    token: int
+    log_probability: float
+    scored: float
+
+    @property
+    def probability(self) -> float:
+        return math.exp(self.log_probability)
+
+    @property
+    def total(self) -> float:
+        raise NotImplementedError
+
+    def said(self, name: Name) -> dict[str, Any]:
+        return {
+            "token": name(self.token),
+            "id": self.token,
+            "log_probability": finite(self.log_probability),
+            "probability": self.probability,
+            "model_log_probability": finite(self.scored),
+            "sum_of_parts": self.total,
+        }
+
+
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(NextWord):
     """A word that could come next, and how its probability came about."""
 
     token: int
@@ -78,22 +104,13 @@ class Candidate:
     """log P as the model itself gives it when it reads a text: what the path has to lead to."""
 
     @property
-    def probability(self) -> float:
-        return math.exp(self.log_probability)
-
-    @property
     def total(self) -> float:
         """What the parts add up to."""
         return math.fsum(level.part for level in self.levels)
 
     def document(self, name: Name) -> dict[str, Any]:
         return {
-            "token": name(self.token),
-            "id": self.token,
-            "log_probability": finite(self.log_probability),
-            "probability": self.probability,
-            "model_log_probability": finite(self.scored),
-            "sum_of_parts": self.total,
+            **self.said(name),
             "order": self.order,
             "levels": [level.document(name) for level in self.levels],
         }
