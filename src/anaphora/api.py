@@ -21,6 +21,7 @@ from anaphora.training.request import Outcome, Request, check_files, choose_reci
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from anaphora.comparing.comparison import Comparison
     from anaphora.text.checking.check import Part
     from anaphora.text.checking.findings import Report
     from anaphora.text_model import TextModel
@@ -76,12 +77,12 @@ def train(
         if f"{side}source" in named and f"{side}target" not in named:
             named[f"{side}target"] = same_table(named[f"{side}source"])
     own = {**own, "data": {**own.get("data", {}), **named}}
-    recipe = recipe or choose_recipe(own["data"])
+    start = None if start_from is None else Path(start_from)
     request = Request(
         run=Path(run),
         own=own,
-        recipe=recipe,
-        start_from=None if start_from is None else Path(start_from),
+        recipe=recipe or choose_recipe(own["data"], start),
+        start_from=start,
         device=device,
         force=force,
     )
@@ -148,6 +149,44 @@ def check(
     if write_clean is not None:
         report.cleaned = write_clean_corpus(found, files, Path(write_clean))
     return report
+
+
+def compare(
+    out: Path_,
+    *,
+    text: Files,
+    valid_text: Files = (),
+    test_text: Files = (),
+    recipes: str | Sequence[str] | None = None,
+    budget: str | None = None,
+    jobs: int = 1,
+    settings: Mapping[str, Any] | Iterable[str] = (),
+    device: str = "auto",
+    estimate: bool = True,
+    force: bool = False,
+    console: Console | None = None,
+    command: str = "",
+) -> Comparison:
+    """Train many recipes on the same text into the folder `out`, or go on with that: one report, with `rows`.
+
+    recipes: "bigram, lstm, wide=lstm:model.dim=256"; nothing is all rungs of the ladder. budget: for each row,
+    "tokens=2e6", "flops=1e13" or "minutes=5". jobs: rows at the same time. settings: of all rows. estimate: try some
+    updates of each row first, to tell the time. force: begin rows anew whose text or settings are other ones than
+    before. A row that fails is reported (`state`, `error`) and leaves the others alone. See docs/compare.md.
+    """
+    from anaphora.comparing.budget import Budget
+    from anaphora.comparing.comparison import compare as run
+    from anaphora.comparing.language import LanguageTask
+    from anaphora.comparing.rows import read_entries
+
+    spending = None if budget is None else Budget.read(budget)
+    words = LanguageTask.usual if recipes is None else recipes
+    entries = read_entries([words] if isinstance(words, str) else words, LanguageTask.short_forms)
+    files = {"valid_text": file_names(valid_text), "test_text": file_names(test_text)}
+    task = LanguageTask(file_names(text), **files, settings=_settings(settings), device=device)
+    task.check_settings(entries)
+    how = {"jobs": jobs, "estimate": estimate, "force": force, "console": console, "command": command}
+    return run(task, Path(out), entries, budget=spending, **how)  # type: ignore[arg-type]
 
 
 def average(run: Path_, last: int | None = None, *, device: str = "auto") -> dict[str, Any]:

@@ -42,9 +42,12 @@ from anaphora.decoding.language import (
     sums,
 )
 from anaphora.decoding.settings import DecodingConfig, saying
+from anaphora.decoding.spelling import Prompt
 from anaphora.errors import UserError
 from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, check_new_file, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, read_language_model
+from anaphora.models.abilities import Ability, require
+from anaphora.models.shape import normalised, shape
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
 from anaphora.text.vocabulary_file import UNKNOWN
 from anaphora.text.word_tokenizer import open_tokenizer
@@ -52,9 +55,9 @@ from anaphora.training.recipes import RunConfig
 
 if TYPE_CHECKING:
     from anaphora.decoding.classifying import Classified
+    from anaphora.decoding.drafts import Draft
     from anaphora.decoding.filling import Filled
     from anaphora.decoding.generation import Generation, GenerationStream
-    from anaphora.decoding.speculative import ModelDraft, PromptDraft
     from anaphora.decoding.vectors import Pool, WordVectors
     from anaphora.inspect.why import WhyText
     from anaphora.models.contracts import LanguageModel
@@ -63,13 +66,6 @@ if TYPE_CHECKING:
 ARPA = (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.zst")
 """How the names of files end that may stand in the place of a model folder."""
 NEW_TOKENS = 100
-ABILITIES = {
-    "score": ("causal", "masked"),
-    "generate": ("steppable",),
-    "fill": ("masked",),
-    "classify": ("classifies",),
-}
-"""What a model must declare, one of these, to be asked for it."""
 LONGEST_NAME = 4096
 """Characters of a path."""
 Progress = Callable[[int], None]
@@ -136,24 +132,10 @@ class TextModel:
     def kind(self) -> str:
         return "ngram" if self.config is None else self.config.model.kind
 
-    def _needs(self, ability: str) -> Any:
+    def _needs(self, ability: Ability) -> Any:
         """The model, which must be able to do this."""
-        if ability == "encode":
-            able = hasattr(self.model, "hidden")
-        else:
-            able = any(one in self.model.capabilities for one in ABILITIES[ability])
-        if not able:
-            raise UserError(f"{self._what()} does not {_DOES[ability]}", file=self.folder, cure=_USE[ability])
+        require(self.model, ability, kind=self.kind, folder=self.folder)
         return self.model
-
-    def _what(self) -> str:
-        if "classifies" in self.model.capabilities:
-            return f"a classifier ({self.kind})"
-        if "masked" in self.model.capabilities:
-            return f"a masked language model ({self.kind})"
-        if hasattr(self.model, "hidden"):
-            return f"a language model that reads from left to right ({self.kind})"
-        return f"a counting model ({self.kind})"
 
     @cached_property
     def encode(self) -> Encoder:
@@ -285,32 +267,20 @@ class TextModel:
         draft: another model over the same vocabulary (an n-gram), or "prompt", that guesses draft_tokens ahead, so that
         this one need only check: quicker, one text at a time, and the distribution stays what it is.
         """
-        from anaphora.decoding.generation import generate, listening, room, spoken
-        from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation, generate_speculatively
+        from anaphora.decoding.continuing import continue_texts, guessing
 
         model, config = self._needs("generate"), self._saying(greedy, beam, decoding)
-        blank = decoding.get("min_length") is not None
-        asked = [self._plain(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
-        ids = [self._prompt(prompt) for prompt in asked]
-        limits = [room(model, len(own), tokens) for own in ids]
-        how: dict[str, Any] = {"tokens": tokens, "samples": samples, "blank": blank, "progress": progress}
-        how["listeners"] = listening(asked, ids, config.stop, self.tokenizer)
-        told: list[list[Speculation]] = []
-        if draft is None:
-            _no_draft(draft_tokens)
-            found = generate(model, ids, config, **how)
-        else:
-            ahead = DRAFT_TOKENS if draft_tokens is None else draft_tokens
-            drafting = self._drafting(draft, config)
-            found, told = generate_speculatively(model, drafting, ids, config, draft_tokens=ahead, **how)
-        texts = [
-            [spoken(prompt, own, said, self.tokenizer, stops=config.stop, limit=limit) for said in hypotheses]
-            for prompt, own, hypotheses, limit in zip(asked, ids, found, limits)
-        ]
-        for generations, spoken_so in zip(texts, told):
-            for generation, speculation in zip(generations, spoken_so):
-                generation.speculation = speculation
-        return texts
+        return continue_texts(
+            model,
+            self.tokenizer,
+            [self._prompt(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)],
+            config,
+            tokens=tokens,
+            samples=samples,
+            blank=decoding.get("min_length") is not None,
+            ahead=guessing(self._drafting(draft, config), draft_tokens),
+            progress=progress,
+        )
 
     def stream(
         self,
@@ -327,36 +297,30 @@ class TextModel:
         nothing that follows can change it. Together they are the continuation that `generate` gives with the same
         settings; `.generation` is the rest of it, once the stream has come to its end. place: the prompt's among
         several that `generate` is asked for, each of which has its own noise."""
-        from anaphora.decoding.generation import MOST_SAMPLES, GenerationStream, fewest, generate_aloud, room
-        from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation, speculate
+        from anaphora.decoding.continuing import continue_aloud, guessing
 
         model, config = self._needs("generate"), self._saying(greedy, None, decoding)
-        prompt = self._plain(prompt)
-        ids, told = self._prompt(prompt), None
-        least = fewest(config, ids, blank=decoding.get("min_length") is not None)
-        config = dataclasses.replace(config, min_length=least)
-        limit = room(model, len(ids), tokens)
-        if draft is None:
-            _no_draft(draft_tokens)
-            said = generate_aloud(model, ids, config, tokens=tokens, place=place)
-        else:
-            told = Speculation()
-            drafting = self._drafting(draft, config)
-            how = {
-                "sentence_id": place * MOST_SAMPLES,
-                "draft_tokens": DRAFT_TOKENS if draft_tokens is None else draft_tokens,
-            }
-            said = speculate(model, drafting, ids, config, tokens=tokens, told=told, **how)
-        return GenerationStream(said, prompt, ids, self.tokenizer, config.stop, limit, told)
+        return continue_aloud(
+            model,
+            self.tokenizer,
+            self._prompt(prompt),
+            config,
+            tokens=tokens,
+            blank=decoding.get("min_length") is not None,
+            ahead=guessing(self._drafting(draft, config), draft_tokens),
+            place=place,
+        )
 
     def _saying(self, greedy: bool, beam: int | None, decoding: dict[str, Any]) -> DecodingConfig:
         """Settings for going on with a text, those checked that were given; `tokens` is the limit."""
         config = self.decoding(**saying(greedy, beam, decoding))
         return dataclasses.replace(config, max_length=None)
 
-    def _drafting(self, draft: TextModel | Literal["prompt"], config: DecodingConfig) -> ModelDraft | PromptDraft:
-        from anaphora.decoding.speculative import ModelDraft, PromptDraft
+    def _drafting(self, draft: TextModel | Literal["prompt"] | None, config: DecodingConfig) -> Draft | None:
+        from anaphora.decoding.drafts import PromptDraft, draft_of
 
+        if draft is None:
+            return None
         if draft == "prompt":
             return PromptDraft()
         if not isinstance(draft, TextModel):
@@ -365,17 +329,22 @@ class TextModel:
             raise UserError(
                 "the draft has another vocabulary than the model",
                 file=draft.folder,
-                cure="train it on the same text with the same settings of section tokenizer",
+                cure=f"train it on the same text with {' '.join(self.tokenizer_settings())}".rstrip(),
             )
-        return ModelDraft(draft._needs("generate"), config)
+        return draft_of(draft._needs("generate"), config)
 
-    def _plain(self, prompt: str) -> str:
-        """A prompt is one line; before a model that reads on across line ends, it may be several."""
-        return plain(prompt) if self.boundaries == "lines" else "\n".join(map(plain, prompt.split("\n")))
+    def tokenizer_settings(self) -> list[str]:
+        """How the vocabulary was made, in the words of `anaphora train`: for a draft, which must have the same."""
+        own = {} if self.config is None else self.config.document()["tokenizer"]
+        return [
+            f"tokenizer.{key}={value}" for key, value in own.items() if key != "dropout" and value not in (None, "")
+        ]
 
-    def _prompt(self, text: str) -> list[int]:
-        """A prompt's ids: its last line has not ended."""
-        return self.encode(text.split("\n"))[0].tolist()[:-1]
+    def _prompt(self, text: str) -> Prompt:
+        """A prompt is one line, before a model that reads on across line ends several; its last has not ended."""
+
+        text = plain(text) if self.boundaries == "lines" else "\n".join(map(plain, text.split("\n")))
+        return Prompt(text, self.encode(text.split("\n"))[0].tolist()[:-1])
 
     # -- filling in, vectors, labels -----------------------------------------------------------------------------------
 
@@ -417,12 +386,12 @@ class TextModel:
         from anaphora.inspect.why import explain_text
 
         parts = [] if self.config is None else getattr(self.config.model, "parts", [])
-        prefix = self._plain(prefix)
+        text, ids = self._prompt(prefix)
         return explain_text(
             self.model,
             self.tokenizer,
-            prefix,
-            ids=self._prompt(prefix),
+            text,
+            ids=ids,
             top=top,
             words=words,
             discounts=_discounts(self.folder),
@@ -443,12 +412,12 @@ class TextModel:
             "device": str(self.model.device),
             "boundaries": self.boundaries,
             "blank_lines": self.blank_lines,
-            "normalised": _normalised(self.model),
+            "normalised": normalised(self.model),
             "capabilities": sorted(self.model.capabilities),
             "flops_per_token": self.model.flops(1, 1.0),
             "cache_bytes_per_token": self.model.cache_bytes_per_token(),
             "bytes_on_disk": sum(file.stat().st_size for file in self._files()),
-            **_shape(self.model),
+            **shape(self.model),
             "notes": self.notes,
             "settings": None if self.config is None else self.config.document(),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},
@@ -482,27 +451,6 @@ class TextModel:
         return renamed
 
 
-_DOES = {
-    "score": "give a text a probability",
-    "generate": "go on with a text",
-    "fill": "fill in blanks",
-    "classify": "put texts into classes",
-    "encode": "have vectors of text",
-}
-_USE = {
-    "score": "give a language model; this one is for `anaphora classify`",
-    "generate": "give a language model that reads from left to right; for blanks there is `anaphora fill`",
-    "fill": "give a masked one (--recipe transformer-encoder); to go on with a text there is `anaphora generate`",
-    "classify": "give a model that was trained with --labels",
-    "encode": "give a neural model (--recipe transformer-encoder, lstm, …)",
-}
-
-
-def _no_draft(draft_tokens: int | None) -> None:
-    if draft_tokens is not None:
-        raise UserError("draft_tokens is about a draft, and there is none", cure="leave it out, or name a draft")
-
-
 def _lines(lines: str | Iterable[str]) -> Iterable[str]:
     """One line, or many: a string is not a list of letters, and the name of a file is not its text."""
     if isinstance(lines, bytes | PathLike):
@@ -516,35 +464,6 @@ def _lines(lines: str | Iterable[str]) -> Iterable[str]:
                 cure=f"give open({lines!r}, encoding='utf-8'), or [{lines!r}] if these very words are meant",
             )
     return [lines]
-
-
-def _normalised(model: LanguageModel) -> bool | None:
-    """Whether probabilities sum to one; nothing, where numbers were taken from a file as they are."""
-    if "normalised" in model.capabilities:
-        return True
-    parts = [_normalised(part) for part in getattr(model, "parts", ())]
-    given = getattr(getattr(model, "config", None), "smoothing", None) == "given"
-    return None if given or (parts and False not in parts) else False
-
-
-def _shape(model: LanguageModel) -> dict[str, Any]:
-    """What there is to say of a kind of model."""
-    from anaphora.models.mixture import Mixture
-    from anaphora.models.ngram.model import NgramModel
-
-    if isinstance(model, NgramModel):
-        settings = {"k": model.config.k} if model.config.smoothing == "add-k" else {}
-        settings |= {"backoff": model.config.backoff} if model.config.smoothing == "stupid-backoff" else {}
-        shape = {"order": model.order, "ngrams": model.ngrams(), "smoothing": model.config.smoothing}
-        return {**shape, "prune": list(model.config.prune), **settings}
-    if hasattr(model, "hidden"):
-        config = getattr(model, "config", None)
-        kept = ("dim", "layers", "heads", "hidden", "feed_forward", "window", "width", "positions", "labels")
-        return {name: value for name in kept if (value := getattr(config, name, None)) not in (None, [])}
-    if isinstance(model, Mixture):
-        parts = zip(model.names, model.weights, model.parts)
-        return {"parts": [{"name": name, "weight": weight, **_shape(part)} for name, weight, part in parts]}
-    return {}
 
 
 def _discounts(folder: Path) -> list[list[float]]:

@@ -74,7 +74,7 @@ def test_both_ways_with_packing_is_torchs_own(kind: Cell, share: float) -> None:
     torch.manual_seed(5)
     with torch.no_grad():
         for layer, cell in enumerate(encoder.cells):
-            for name, weight in zip(cell._flat_weights_names, encoder._weights(cell)):  # type: ignore[arg-type]
+            for name, weight in zip(cell._flat_weights_names, encoder._weights(cell, torch.float32)):  # type: ignore[arg-type]
                 getattr(theirs, name.replace("_l0", f"_l{layer}")).copy_(weight)
     packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
     expected = pad_packed_sequence(theirs(packed)[0], batch_first=True)[0]
@@ -133,8 +133,29 @@ def test_nothing_is_said_of_weights_in_pieces() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         encoder(torch.randn(2, 3, 4)).sum().backward()
-    flat = encoder._weights(encoder.cell)
+    flat = encoder._weights(encoder.cell, torch.float32)
     assert len({w.untyped_storage().data_ptr() for w in flat}) == 1
     places = [w.storage_offset() for w in flat]
     assert places == sorted(places)
     assert places[-1] + flat[-1].numel() == flat[0].untyped_storage().nbytes() // 4
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_on_a_cpu_kernels_stay_in_float32_under_autocast(kind: Cell) -> None:
+    """Values, states and gradients: gradients fade from place to place, and must not become zero on their way."""
+    torch.manual_seed(3)
+    encoder = RecurrentEncoder(8, cell=kind, layers=2, weight_dropout=0.3).train()
+    x = torch.randn(2, 12, 8, requires_grad=True)
+    found = []
+    for autocast in (False, True):
+        torch.manual_seed(7)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            y, past = encoder.read(x, encoder.start(2, 0, x))
+            z = encoder.eval().step(x[:, 0], encoder.start(2, 0, x))
+        encoder.train()
+        (gradient,) = torch.autograd.grad((y[:, -1] * 1e-9).sum(), x)
+        found.append((y, z, gradient, *(past[name] for name in sorted(past))))
+    for plain, cast in zip(*found):
+        assert plain.dtype == cast.dtype
+        assert torch.equal(plain, cast)
+    assert (found[0][2] != 0).all()

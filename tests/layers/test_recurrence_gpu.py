@@ -39,3 +39,20 @@ def test_dropped_weights_lie_in_one_piece(kind: Cell, autocast: bool) -> None:
             y.float().sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in encoder.parameters())
     assert all(tensor.dtype == torch.float32 for name, tensor in past.items() if name != "position")
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+def test_gradients_fade_and_stay(kind: Cell) -> None:
+    """In float16 a gradient of this size, a mean over many words, would be zero."""
+    torch.manual_seed(3)
+    encoder = RecurrentEncoder(64, cell=kind).cuda().train()
+    x = torch.randn(4, 32, 64, device="cuda", requires_grad=True)
+    found = []
+    for autocast in (False, True):
+        with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+            y = encoder(x)
+        assert y.dtype == (torch.bfloat16 if autocast else torch.float32)
+        found.append(torch.autograd.grad((y[:, -1] * 1e-9).float().sum(), x)[0])
+    exact, cast = found
+    assert (cast[:, -1] != 0).all()
+    assert (cast - exact).norm() < 0.05 * exact.norm()

@@ -16,6 +16,7 @@ from anaphora.cli import (
     average,
     check,
     classify,
+    compare,
     convert,
     demo,
     encode,
@@ -47,6 +48,7 @@ app.command(rich_help_panel=DEMO)(demo.demo)
 app.command(rich_help_panel=LEARN)(check.check)
 app.command(rich_help_panel=LEARN)(train.train)
 app.command(rich_help_panel=LEARN)(average.average)
+app.command(rich_help_panel=LEARN)(compare.compare)
 app.command(rich_help_panel=LEARN)(mix.mix)
 app.command(rich_help_panel=USE)(translate.translate)
 app.command(rich_help_panel=USE)(generate.generate)

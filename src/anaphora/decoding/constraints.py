@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from anaphora.decoding.sampling import shares
+from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
 
@@ -72,3 +74,32 @@ def force(scores: Tensor, log_probabilities: Tensor, forced: Tensor) -> None:
     truth = log_probabilities.gather(1, token).float().clamp(min=IMPOSSIBLE)
     keep = torch.where(rows[:, None], truth, scores.gather(1, token))
     scores.masked_fill_(rows[:, None], FORBIDDEN).scatter_(1, token, keep)
+
+
+class Constraints:
+    """What may be said at some places in a row, and how much repetitions weigh: the search's rules, for one row."""
+
+    def __init__(self, config: DecodingConfig, prompt: Sequence[int], device: torch.device | str) -> None:
+        self.config, self.prompt = config, list(prompt)
+        self.forbidden = forbidden_tokens(unknown=config.unknown, device=torch.device(device))
+
+    def __call__(self, log_probabilities: Tensor, said: Sequence[int], draft: Sequence[int]) -> Tensor:
+        """Place j of log P (k + 1, V) stands after what was said and draft[:j] -> scores, -inf where forbidden."""
+        c, scores = self.config, log_probabilities.index_fill(1, self.forbidden, FORBIDDEN)
+        if len(said) < c.min_length:
+            scores[: c.min_length - len(said), EOS] = FORBIDDEN
+        if not c.no_repeat_ngram and c.repetition_penalty == 1.0:
+            return scores
+        before = torch.tensor([*self.prompt, *said, *draft], dtype=torch.long, device=scores.device)
+        first = len(self.prompt) + len(said)
+        for place in range(len(scores)):
+            row, text = scores[place : place + 1], before[None, : first + place]
+            if c.no_repeat_ngram:
+                block_repeats(row, text[:, len(self.prompt) :], c.no_repeat_ngram)
+            if c.repetition_penalty != 1.0:
+                penalise_repeats(row, text, penalty=c.repetition_penalty)
+        return scores
+
+    def shares(self, scores: Tensor) -> Tensor:
+        c = self.config
+        return shares(scores, temperature=c.temperature, top_k=c.top_k, top_p=c.top_p, min_p=c.min_p)

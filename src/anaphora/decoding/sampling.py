@@ -64,11 +64,12 @@ def draw(
 
 
 def pick(p: Tensor, u: Tensor) -> Tensor:
-    """One place a row, by its share: p (R, V), of any sum, and u (R,) uniform -> (R,)."""
+    """Places of each row, by their shares: p (R, V), of any sum, and u (R,) or (R, n), uniform -> as u."""
     cumulative = p.cumsum(dim=1)
-    place = torch.searchsorted(cumulative, u[:, None] * cumulative[:, -1:], right=True)  # (R, 1)
+    wanted = u.view(len(p), -1) * cumulative[:, -1:]  # (R, n)
+    place = torch.searchsorted(cumulative, wanted, right=True)
     # u * total may round up to total, or a dead row be all NaN: then the most probable token, never one past the end.
-    return torch.where(place < p.shape[1], place, p.argmax(dim=1, keepdim=True))[:, 0]
+    return torch.where(place < p.shape[1], place, p.argmax(dim=1, keepdim=True)).view(u.shape)
 
 
 def shares(

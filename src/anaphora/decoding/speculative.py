@@ -1,8 +1,8 @@
 """Speculative generation: something cheap guesses several tokens ahead, the model checks them all in one pass.
 
 A large model reads many tokens in about the time of one: what costs is to fetch its weights, or to launch its kernels.
-So a *draft* proposes k tokens, the model reads them in parallel (`extend`), and as many as it agrees with are kept;
-then comes one token of the model's own. Every pass gives at least one token and at most k + 1.
+So a *draft* (drafts.py) proposes k tokens, the model reads them in parallel (`extend`), and as many as it agrees with
+are kept; then comes one token of the model's own. Every pass gives at least one token and at most k + 1.
 
 What is said is not changed by it. Drawn at random, a proposed token x that the draft gave the probability q(x) and the
 model gives p(x) is kept with probability min(1, p(x) / q(x)); at the first that is not, a token is drawn from what the
@@ -11,8 +11,11 @@ draft had too little of, max(0, p - q), scaled to one. Then P(x) = min(p, q) + (
 al. 2023; Chen et al. 2023). Without drawing, a proposed token is kept if it is the likeliest. How good the draft is
 decides how fast it goes, never what is said.
 
-Two drafts: any language model over the same vocabulary, meant for n-grams, which answer in microseconds; and the text
-itself (prompt lookup): where its last words stood before, they may be followed by the same again.
+To draw from max(0, p - q) nobody need know all of q: draw x from p and keep it with probability
+max(0, 1 - q(x) / p(x)), else draw again. A few draws are made at once, with the judgement, so that the host waits for
+the device once a pass.
+
+How many tokens are proposed follows from how many were kept so far: as many as give the most tokens for their cost.
 
 Each output goes by itself, batch 1, where speculation pays: in a batch the weights are shared by its rows already.
 """
@@ -22,31 +25,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from anaphora.decoding.constraints import FORBIDDEN, block_repeats, forbidden_tokens, penalise_repeats
+from anaphora.decoding.constraints import FORBIDDEN, Constraints
+from anaphora.decoding.drafts import Draft
 from anaphora.decoding.generation import MOST_SAMPLES, check_limits, fewest, room
-from anaphora.decoding.sampling import noise_keys, pick, scramble, shares, uniform
+from anaphora.decoding.sampling import noise_keys, pick, scramble, uniform
 from anaphora.decoding.search import Hypothesis, evaluating
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
 from anaphora.errors import UserError
-from anaphora.models.contracts import DecoderState, LanguageModel, rewound
+from anaphora.models.contracts import LanguageModel
 from anaphora.text.tokenizer import BOS, EOS
 
-DRAFT_TOKENS = 4
-"""Proposed at once, at the most: more are seldom all right, and each must be read."""
+DRAFT_TOKENS = 8
+"""Proposed at once, at the most."""
 MOST_DRAFT_TOKENS = 64
-ENOUGH = 0.02
-"""How likely a draft must find its guesses, the likeliest ones together, to add another."""
-LONGEST_MATCH, SHORTEST_MATCH = 4, 2
-"""Words that must have stood together before, for a text to be its own draft."""
-ACCEPT, CORRECT = 0x5EED_AC, 0x5EED_C0
-"""What parts the noise that judges proposals from that which makes them."""
+READING = {"cpu": (4, 0.2), "cuda": (1, 0.03)}
+"""What a pass costs more for each so many tokens that it reads, as a share of a pass over one: on a CPU, products read
+rows by fours; on a GPU, a few rows are nearly free. By kind of device; another one is taken to be like a GPU."""
+TRIES = 6
+"""Draws from the model that are made at once, to find one that the draft had too little of."""
 
 
 @dataclass
@@ -57,6 +60,8 @@ class Speculation:
     """Times that the model was asked."""
     proposed: int = 0
     accepted: int = 0
+    rejected: int = 0
+    """Passes in which one was not kept; what was proposed behind it was not looked at."""
     tokens: int = 0
     """Said in the end, those of the model's own included."""
 
@@ -78,172 +83,20 @@ class Speculation:
         self.passes += other.passes
         self.proposed += other.proposed
         self.accepted += other.accepted
+        self.rejected += other.rejected
         self.tokens += other.tokens
 
     def document(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        counts = {"passes": self.passes, "proposed": self.proposed, "accepted": self.accepted, "tokens": self.tokens}
+        counts = {"passes": self.passes, "proposed": self.proposed, "accepted": self.accepted}
+        counts |= {"rejected": self.rejected, "tokens": self.tokens}
         rates = {"acceptance_rate": self.acceptance_rate, "mean_accepted": self.mean_accepted}
         return {**counts, **rates, "tokens_per_pass": self.tokens_per_pass}
 
 
-class Draft(Protocol):
-    """Whoever proposes. It sees each text from its beginning, ⟨s⟩, and keeps what it needs of it."""
-
-    def propose(self, text: Sequence[int], count: int, u: Sequence[float]) -> tuple[list[int], Tensor | None]:
-        """Up to `count` tokens that may follow, drawn with the uniform numbers u (count,); and the probabilities that
-        each was drawn by (k, V), or None where there was no choice. A text only grows, but for a new one."""
-        ...
-
-
-class Constraints:
-    """What may be said at some places in a row, and how much repetitions weigh: the search's rules, for one row."""
-
-    def __init__(self, config: DecodingConfig, prompt: Sequence[int], device: torch.device | str) -> None:
-        self.config, self.prompt = config, list(prompt)
-        self.forbidden = forbidden_tokens(unknown=config.unknown, device=torch.device(device))
-
-    def __call__(self, log_probabilities: Tensor, said: Sequence[int], draft: Sequence[int]) -> Tensor:
-        """Place j of log P (k + 1, V) stands after what was said and draft[:j] -> scores, -inf where forbidden."""
-        c, scores = self.config, log_probabilities.index_fill(1, self.forbidden, FORBIDDEN)
-        if len(said) < c.min_length:
-            scores[: c.min_length - len(said), EOS] = FORBIDDEN
-        if not c.no_repeat_ngram and c.repetition_penalty == 1.0:
-            return scores
-        before = torch.tensor([*self.prompt, *said, *draft], dtype=torch.long, device=scores.device)
-        first = len(self.prompt) + len(said)
-        for place in range(len(scores)):
-            row, text = scores[place : place + 1], before[None, : first + place]
-            if c.no_repeat_ngram:
-                block_repeats(row, text[:, len(self.prompt) :], c.no_repeat_ngram)
-            if c.repetition_penalty != 1.0:
-                penalise_repeats(row, text, penalty=c.repetition_penalty)
-        return scores
-
-    def shares(self, scores: Tensor) -> Tensor:
-        c = self.config
-        return shares(scores, temperature=c.temperature, top_k=c.top_k, top_p=c.top_p, min_p=c.min_p)
-
-
-class ModelDraft:
-    """Another language model proposes what it would say itself, by the same settings."""
-
-    def __init__(self, model: LanguageModel, config: DecodingConfig, *, enough: float = ENOUGH) -> None:
-        """enough: it proposes for as long as its likeliest tokens, all of them together, are at least so likely."""
-        self.model, self.config, self.enough = model, config, enough
-        c = config
-        bent = c.top_k or c.top_p < 1.0 or c.min_p or c.no_repeat_ngram or c.repetition_penalty != 1.0
-        self.plain = not bent and torch.device(model.device).type == "cpu"
-        self.text: list[int] = []  # what its state has taken
-        self.state: DecoderState | None = None
-        self.rules: Constraints | None = None
-        self.prompt = self.sure = 0  # tokens of the prompt; of the text, as far as it was not proposed here
-
-    def begin(self, prompt: Sequence[int], limit: int) -> None:
-        """Read a prompt, from ⟨s⟩ on, but for its last token; `limit` new ones may follow."""
-        ids = torch.tensor([list(prompt)], device=self.model.device)
-        lengths = torch.tensor([len(prompt) - 1], device=self.model.device)
-        self.state = self.model.read(ids[:, :-1], lengths, len(prompt) + limit)
-        self.text, self.prompt, self.sure = list(prompt[:-1]), len(prompt), len(prompt) - 1
-        self.rules = Constraints(self.config, prompt, self.model.device)
-
-    def propose(self, text: Sequence[int], count: int, u: Sequence[float]) -> tuple[list[int], Tensor | None]:
-        assert self.state is not None and self.rules is not None
-        self._return_to(text)
-        for token in text[len(self.text) : -1]:
-            self._take(token, keep=False)
-        tokens: list[int] = []
-        drawn: list[Tensor] = []
-        last, said = text[-1], list(text[self.prompt :])
-        sure = 1.0
-        for place in range(count):
-            log_probabilities = self._take(last, keep=place > 0)
-            if self.plain:
-                last, q, best = self._quickly(log_probabilities, len(said) + len(tokens), u[place : place + 1])
-            else:
-                scores = self.rules(log_probabilities, [*said, *tokens], ())
-                q = self.rules.shares(scores)
-                picked = pick(q, torch.tensor(u[place : place + 1], device=q.device)) if u else scores.argmax(dim=1)
-                last, best = int(picked), float(q.max())
-            sure *= best
-            if not sure >= self.enough:  # not worth a guess; NaN: nothing may follow, as far as the draft knows
-                break
-            tokens.append(last)
-            drawn.append(q)
-            if last == EOS:
-                break
-        return tokens, torch.cat(drawn) if drawn and self.config.sample else None
-
-    def _quickly(self, log_probabilities: Tensor, said: int, u: Sequence[float]) -> tuple[int, Tensor, float]:
-        """The token drawn (or, without u, the likeliest), the probabilities it was drawn by (1, V), and the largest of
-        them: where nothing but the temperature bends them, a few passes over one array on the CPU."""
-        assert self.rules is not None
-        weight = np.exp(log_probabilities[0].numpy() / np.float32(self.config.temperature if u else 1.0))
-        weight[self.rules.forbidden.numpy()] = 0.0
-        if said < self.config.min_length:
-            weight[EOS] = 0.0
-        total = float(weight.sum())
-        last = best = int(weight.argmax())
-        if not total > 0:
-            return last, log_probabilities, math.nan
-        if u:
-            cumulative = weight.cumsum()
-            place = int(cumulative.searchsorted(np.float32(u[0]) * cumulative[-1], side="right"))
-            last = place if place < len(weight) else best
-        weight /= np.float32(total)
-        return last, torch.from_numpy(weight)[None], float(weight[best])
-
-    def _take(self, token: int, *, keep: bool) -> Tensor:
-        """One token more, log P of what follows (1, V). Kept: it can be taken back."""
-        state = self.state
-        assert state is not None
-        if keep:
-            state.trail.append({name: t.clone() for name, t in state.past.items() if name not in state.growing})
-        else:
-            state.trail = []
-        log_probabilities, self.state = self.model.step(torch.tensor([token], device=self.model.device), state)
-        self.text.append(token)
-        return log_probabilities
-
-    def _return_to(self, text: Sequence[int]) -> None:
-        """Take back what was proposed and not kept."""
-        assert self.state is not None
-        same = self.sure
-        while same < min(len(self.text), len(text) - 1) and self.text[same] == text[same]:
-            same += 1
-        if back := len(self.text) - same:
-            rewound(self.state, torch.tensor([back], device=self.model.device))
-            del self.text[same:]
-        self.sure = len(text)
-
-
-class PromptDraft:
-    """The text proposes what followed the last time when its last words stood together (prompt lookup, Saxena 2023)."""
-
-    def __init__(self) -> None:
-        self.text: list[int] = []
-        self.after: dict[tuple[int, ...], int] = {}
-
-    def begin(self, prompt: Sequence[int], limit: int) -> None:
-        self.text, self.after = [], {}
-
-    def propose(self, text: Sequence[int], count: int, u: Sequence[float]) -> tuple[list[int], Tensor | None]:
-        for place in range(len(self.text), len(text)):  # what now has something after it can be found
-            for size in range(SHORTEST_MATCH, LONGEST_MATCH + 1):
-                if place >= size:
-                    self.after[tuple(text[place - size : place])] = place
-        self.text = list(text)
-        for size in range(LONGEST_MATCH, SHORTEST_MATCH - 1, -1):
-            follows = self.after.get(tuple(text[-size:])) if len(text) >= size else None
-            if follows is not None:
-                found = list(text[follows : follows + count])
-                return found[: found.index(EOS) + 1] if EOS in found else found, None
-        return [], None
-
-
 def speculate(
     model: LanguageModel,
-    draft: ModelDraft | PromptDraft,
+    draft: Draft,
     prompt: Sequence[int],
     config: DecodingConfig,
     *,
@@ -270,7 +123,7 @@ def speculate(
 @torch.no_grad()
 def _speculate(
     model: LanguageModel,
-    draft: ModelDraft | PromptDraft,
+    draft: Draft,
     text: list[int],
     config: DecodingConfig,
     limit: int,
@@ -278,87 +131,121 @@ def _speculate(
     sentence_id: int,
     told: Speculation,
 ) -> Iterator[tuple[int, float]]:
-    device, first = model.device, len(text)
+    device, first = torch.device(model.device), len(text)
     rules = Constraints(config, text, device)
-    noise = _noise(config.seed, sentence_id, limit).to(device) if config.sample else torch.zeros(3, 0, device=device)
-    u_draft = noise[0].tolist()  # none where nothing is drawn
+    noise = _noise(config.seed, sentence_id, limit) if config.sample else torch.zeros(3 + 2 * TRIES, 0)
+    u_draft, u_left = noise[0].tolist(), noise[2 + TRIES :].T.tolist()  # none where nothing is drawn
+    noise = noise[1 : 2 + TRIES].to(device)
+    block, cost = READING.get(device.type, READING["cuda"])
     with evaluating(model):
         lengths = torch.tensor([first - 1], device=device)
         state = model.read(torch.tensor([text[:-1]], dtype=torch.long, device=device), lengths, first + limit)
         draft.begin(text, limit)
         while (at := len(text) - first) < limit:
-            proposed, q = draft.propose(text, min(draft_tokens, limit - at - 1), u_draft[at:])
+            ahead = min(worthwhile(told, draft_tokens, block, cost), limit - at - 1)
+            proposed, chances, chance = draft.propose(text, ahead, u_draft[at : at + ahead])
+            k = len(proposed)
             row = torch.tensor([[text[-1], *proposed]], device=device)  # (1, k + 1)
             log_p, state = model.extend(row, state)
             log_p = log_p[0]  # (k + 1, V)
             scores = rules(log_p, text[first:], proposed)
-            judged = noise[:, at : at + len(proposed) + 1]
-            kept, token = _judge(scores, row[0, 1:], None if q is None else q.to(device), judged, rules)
-            said = torch.cat([row[0, 1:], token[None]])  # the model's own stands in the place of what is not kept
-            said[kept] = token
-            best = scores[kept].amax()
-            gains = log_p.gather(1, said[:, None])[:, 0]
-            # the host waits once; float32 holds the number of any token
-            summary = torch.cat([torch.stack([kept.float(), token.float(), best]), gains]).tolist()
-            count, new, alive = int(summary[0]), int(summary[1]), summary[2]
+            kept, drawn, p = _judge(scores, row[0, 1:], chances, noise[:, at : at + k + 1], rules)
+            # the host waits once, and until then asks for nothing; float32 holds the number of any token
+            gains = log_p[:-1].gather(1, row[0, 1:, None])[:, 0]  # (k,) of what was proposed
+            there = log_p.index_select(0, kept)[0]  # (V,)
+            own = torch.stack([drawn.float(), there.gather(0, drawn), p.gather(0, drawn)])  # (3, tries)
+            alive_there = scores.index_select(0, kept).amax()[None]
+            summary = torch.cat([kept.float(), alive_there, gains, own.flatten()]).tolist()
+            count, alive = int(summary[0]), summary[1]
             if math.isnan(alive):
                 what = "the model's log-probabilities are not numbers (NaN): its weights are damaged"
                 raise UserError(what, cure="take an earlier checkpoint, or train it again")
-            state = model.rewind(state, torch.tensor([len(proposed) - count], device=device))
-            told.passes += 1
-            told.proposed += len(proposed)
-            told.accepted += count
+            said = list(zip(proposed, summary[2 : 2 + k]))[:count]
+            if alive > FORBIDDEN:  # else no token has any probability here
+                tries = np.array(summary[2 + k :]).reshape(3, -1)
+                place = 0
+                if config.sample and count < k:  # the first that the draft had too little of
+                    q = chance(count, tries[0].astype(np.int64))
+                    left = np.flatnonzero(np.array(u_left[at + count][:TRIES]) * tries[2] >= q)
+                    place = int(left[0]) if len(left) else -1
+                if place >= 0:
+                    said.append((int(tries[0, place]), float(tries[1, place])))
+                else:
+                    token = _what_is_left(p, chance, count, u_left[at + count][TRIES])
+                    said.append((token, float(log_p[count, token])))
+            state = model.rewind(state, torch.tensor([k - count], device=device))
             state.bound = len(text) + count  # known here; `extend` could only count upwards
-            more = [*proposed[:count], new] if alive > FORBIDDEN else proposed[:count]
-            for place, one in enumerate(more):
-                text.append(one)
+            told.passes += 1
+            told.proposed += k
+            told.accepted += count
+            told.rejected += count < k
+            for token, gain in said:
+                text.append(token)
                 told.tokens += 1
-                yield one, summary[3 + place]
-                if one == EOS:
+                yield token, gain
+                if token == EOS:
                     return
-            if not alive > FORBIDDEN:  # no token has any probability here
+            if not alive > FORBIDDEN:
                 return
 
 
-def _judge(
-    scores: Tensor, proposed: Tensor, q: Tensor | None, noise: Tensor, rules: Constraints
-) -> tuple[Tensor, Tensor]:
-    """How many of the proposed tokens (k,) are kept, and the token after them, both still on the device.
+def worthwhile(told: Speculation, most: int, block: int, cost: float) -> int:
+    """How many tokens to propose: a pass that reads k of them gives 1 + a + … + a^k, where each is kept with
+    probability a, and takes as much more time as READING says. What was kept so far tells a; in the beginning, as if it
+    were one half."""
+    rate = (told.accepted + 2.0) / (told.accepted + told.rejected + 4.0)
+    best, given, found = 0.0, 1.0, 1
+    for k in range(1, most + 1):
+        given += rate**k
+        worth = given / (1.0 + cost * math.ceil((k + 1) / block))
+        if worth > best:
+            best, found = worth, k
+    return found
 
-    scores (k + 1, V) are the model's, q (k, V) the draft's probabilities, None where it had no choice; noise is
-    (3, k + 1).
+
+def _judge(
+    scores: Tensor, proposed: Tensor, chances: Sequence[float], noise: Tensor, rules: Constraints
+) -> tuple[Tensor, Tensor, Tensor]:
+    """How many of the proposed tokens (k,) are kept (1,), tokens that the model drew for the place after them (n,), and
+    the probabilities that it drew them by (V,): all still on the device.
+
+    scores (k + 1, V) are the model's, chances (k,) what each was proposed with; noise is (1 + TRIES, k + 1).
     """
     k = len(proposed)
     if not rules.config.sample:
         best = scores.argmax(dim=1)  # (k + 1,)
-        kept = (best[:k] == proposed).long().cumprod(0).sum()
-        return kept, best[kept]
+        kept = (best[:k] == proposed).long().cumprod(0).sum(0, keepdim=True)
+        return kept, best.index_select(0, kept), scores.index_select(0, kept)[0]
     p = rules.shares(scores)  # (k + 1, V)
-    places = torch.arange(k, device=scores.device)
-    chance = torch.ones_like(noise[1, :k]) if q is None else q[places, proposed]
-    kept = (noise[1, :k] * chance < p[places, proposed]).long().cumprod(0).sum()
-    if q is None:
-        q = torch.zeros_like(p[:k]).scatter_(1, proposed[:, None], 1.0)
-    q = torch.cat([q, torch.zeros_like(p[:1])])  # after the last one nothing was proposed: p itself is left
-    left = (p[kept] - q[kept]).clamp(min=0.0)
-    left = torch.where(left.sum() > 0, left, p[kept])  # only rounding can reject where q is p
-    return kept, pick(left[None], noise[2, kept][None])[0]
+    q = torch.tensor(chances, device=p.device)
+    kept = (noise[0, :k] * q < p[:k].gather(1, proposed[:, None])[:, 0]).long().cumprod(0).sum(0, keepdim=True)
+    here = p.index_select(0, kept)  # (1, V)
+    return kept, pick(here, noise[1:].index_select(1, kept).T)[0], here[0]
+
+
+def _what_is_left(p: Tensor, chance: Callable[[int, Any], Any], place: int, u: float) -> int:
+    """A token drawn from max(0, p - q), all of it."""
+    q = torch.from_numpy(chance(place, np.arange(len(p)))).to(p.device)
+    left = (p - q).clamp(min=0.0)
+    left = torch.where(left.sum() > 0, left, p)  # only rounding can reject where q is p
+    return int(pick(left[None], torch.tensor([u], device=p.device)))
 
 
 def _noise(seed: int, sentence_id: int, limit: int) -> Tensor:
-    """For each place uniform numbers to propose by, to judge by and to correct by: (3, limit).
+    """For each place uniform numbers: one to propose by, one to judge by, TRIES to draw anew by and as many to judge
+    those by, and one more where none of them will do: (3 + 2 * TRIES, limit).
 
     A place is judged once for good (what stands after a rejected token is proposed anew, and was never looked at), so
-    one number of each for a place is enough.
+    one set of them for a place is enough.
     """
     key = noise_keys(seed, torch.tensor([sentence_id]), 1)[0]  # (1,)
-    keys = torch.cat([scramble(key + 1), scramble(key + ACCEPT), scramble(key + CORRECT)])  # (3,)
+    keys = scramble(key + 1 + torch.arange(3 + 2 * TRIES))
     return uniform(keys[:, None], torch.arange(limit))
 
 
 def generate_speculatively(
     model: LanguageModel,
-    draft: ModelDraft | PromptDraft,
+    draft: Draft,
     prompts: Sequence[Sequence[int]],
     config: DecodingConfig,
     *,

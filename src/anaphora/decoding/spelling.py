@@ -12,8 +12,17 @@ from __future__ import annotations
 import codecs
 import copy
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from anaphora.text.tokenizer import BYTE_TOKENS, SPECIALS, UNK, Tokenizer
+
+
+class Prompt(NamedTuple):
+    """What is gone on with."""
+
+    text: str
+    ids: list[int]
+    """Without ⟨s⟩, and its last line has not ended."""
 
 
 def continuation(tokenizer: Tokenizer, prompt: str, prompt_ids: Sequence[int], tokens: Sequence[int]) -> str:

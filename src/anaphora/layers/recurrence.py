@@ -8,6 +8,11 @@ A layer runs through a whole text in one call of PyTorch's fused kernels (cuDNN 
 the state that it had come to. *Weight dropout* (Merity et al. 2018) drops numbers of U, the same ones at all places: a
 recurrent layer can then be regularised without touching its state. The kernels know nothing of it; they are handed a
 copy of the weights in which those numbers are zero.
+
+Under autocast cuDNN's kernels are run in the type that was asked for, bfloat16. Left to itself autocast would take
+float16, whatever it was asked for, and a gradient that is the mean over thousands of words is smaller than any number
+that float16 holds to its full precision; fading from place to place, it would soon be zero. On a CPU they stay in
+float32.
 """
 
 from __future__ import annotations
@@ -126,35 +131,39 @@ class RecurrentEncoder(Encoder):
         self, cell: nn.RNNBase, x: Tensor, packed: PackedSequence | None, state: tuple[Tensor, ...] | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """One layer: the fused kernel with its weights, some of them dropped in training."""
-        x = x.to(cell.weight_ih_l0.dtype)  # type: ignore[arg-type]
+        dtype = _kernel_type(cell.weight_ih_l0)  # type: ignore[arg-type]
+        x = x.to(dtype)
         both = cell.bidirectional
         if state is None:
             rows = len(x) if packed is None else int(packed.batch_sizes[0])
             zeros = x.new_zeros(2 if both else 1, rows, cell.hidden_size)
             state = (zeros, zeros) if self.kind == "lstm" else (zeros,)
+        state = tuple(one.to(dtype) for one in state)
         given = state if self.kind == "lstm" else state[0]
         names = {"rnn": "rnn_tanh", "rnn-relu": "rnn_relu", "gru": "gru", "lstm": "lstm"}
         kernel = getattr(KERNELS, names[self.kind])
-        weights = self._weights(cell)
-        if packed is None:  # with biases, one layer, no dropout inside, rows first
-            y, *end = kernel(x, given, weights, True, 1, 0.0, self.training, both, True)
-        else:
-            y, *end = kernel(x, packed.batch_sizes, given, weights, True, 1, 0.0, self.training, both)
+        weights = self._weights(cell, dtype)
+        with torch.autocast(x.device.type, enabled=False):
+            if packed is None:  # with biases, one layer, no dropout inside, rows first
+                y, *end = kernel(x, given, weights, True, 1, 0.0, self.training, both, True)
+            else:
+                y, *end = kernel(x, packed.batch_sizes, given, weights, True, 1, 0.0, self.training, both)
         return y, tuple(end)
 
-    def _weights(self, cell: nn.RNNBase) -> list[Tensor]:
+    def _weights(self, cell: nn.RNNBase, dtype: torch.dtype) -> list[Tensor]:
         """W, U and the biases of one layer, as the kernels want them; in training, numbers of U dropped.
 
         The copies lie in one piece of memory, matrices first and biases after them, which is how cuDNN wants them: else
         it would copy them once more at every call, and say so.
         """
         weights = cast(list[Tensor], cell._flat_weights)
-        if not (self.training and self.weight_dropout):
+        share = self.weight_dropout if self.training else 0.0
+        if not share and dtype == weights[0].dtype:
             return weights
         names: list[str] = cell._flat_weights_names
-        dropped = [F.dropout(w, self.weight_dropout) if "weight_hh" in n else w for n, w in zip(names, weights)]
+        dropped = [F.dropout(w, share) if share and "weight_hh" in n else w for n, w in zip(names, weights)]
         order = sorted(range(len(names)), key=lambda place: "bias" in names[place])  # a stable sort
-        flat = torch.cat([dropped[place].flatten() for place in order])
+        flat = torch.cat([dropped[place].flatten() for place in order]).to(dtype)
         pieces = flat.split([weights[place].numel() for place in order])
         found = {place: piece.view_as(weights[place]) for place, piece in zip(order, pieces)}
         return [found[place] for place in range(len(names))]
@@ -196,10 +205,8 @@ class RecurrentEncoder(Encoder):
             weights = cast(list[Tensor], cell._flat_weights)
             state = [past[name] for name in self._names(number)]
             x = x.to(weights[0].dtype)
-            if self.kind == "lstm":
-                ends = kernel(x, state, *weights)
-            else:
-                ends = (kernel(x, state[0], *weights),)
+            with torch.autocast(x.device.type, enabled=False):
+                ends = kernel(x, state, *weights) if self.kind == "lstm" else (kernel(x, state[0], *weights),)
             for old, new in zip(state, ends):
                 old.copy_(new)
             x = ends[0]
@@ -208,6 +215,13 @@ class RecurrentEncoder(Encoder):
 
     def flops(self, length: float) -> float:
         return 2.0 * sum(w.numel() for name, w in self.named_parameters() if "weight" in name)
+
+
+def _kernel_type(weight: Tensor) -> torch.dtype:
+    """In which type a layer is computed."""
+    if weight.is_cuda and torch.is_autocast_enabled("cuda"):
+        return torch.get_autocast_dtype("cuda")
+    return weight.dtype
 
 
 def _packed(x: Tensor, lengths: Tensor) -> PackedSequence:

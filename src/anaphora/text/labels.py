@@ -37,33 +37,34 @@ def label_prints(data: DataConfig) -> dict[str, str]:
 def write_classes(folder: Path, data: DataConfig, held_out: NDArray[np.int64], keep: Keep) -> list[str]:
     """Write the class of each line, and tell their names. held_out: places, among the lines kept, of those that are not
     learned from."""
-    labels = [label for line, label in _labelled(data.text, data.labels) if keep(line)]
+    labels = list(_labelled(data.text, data.labels, keep))
     aside = set(held_out.tolist())
-    train = [label for place, label in enumerate(labels) if place not in aside]
+    train = [label for place, (_, label) in enumerate(labels) if place not in aside]
     names = sorted(set(train))
     if len(names) < 2:
         raise UserError(f"there is only one label, {names[0]!r}", file=data.labels[0], cure="labels tell lines apart")
     numbers = {name: number for number, name in enumerate(names)}
     (folder / TRAIN_CLASSES).write_bytes(np.array([numbers[label] for label in train], np.uint32).data)
     if data.valid_labels:
-        valid = [label for line, label in _labelled(data.valid_text, data.valid_labels) if keep(line)]
+        valid, cure = list(_labelled(data.valid_text, data.valid_labels, keep)), "every class needs some there too"
     else:
         valid = [labels[place] for place in held_out.tolist()]
-    for number, label in enumerate(valid, start=1):
+        cure = "this line is held out: give the class more lines, or set another data.seed"
+    for line, label in valid:
         if label not in numbers:
             raise UserError(
                 f"the label {label!r} is not among those to learn from ({', '.join(names[:10])})",
                 file=(data.valid_labels or data.labels)[0],
-                line=number if data.valid_labels else None,
-                cure="every class needs examples to learn from",
+                line=line,
+                cure=cure,
             )
     if valid:
-        (folder / VALID_CLASSES).write_bytes(np.array([numbers[label] for label in valid], np.uint32).data)
+        (folder / VALID_CLASSES).write_bytes(np.array([numbers[label] for _, label in valid], np.uint32).data)
     return names
 
 
-def _labelled(files: list[str], labels: list[str]) -> Iterator[tuple[bytes, str]]:
-    """Every line with its label."""
+def _labelled(files: list[str], labels: list[str], keep: Keep) -> Iterator[tuple[int, str]]:
+    """The number, from 1 on, and the label of every line that is kept."""
     names = read_column(labels, "labels", Counter())
     texts = (line for block in read_blocks(files, "text", Counter()) for line in block.split(b"\n")[:-1])
     for number, (line, name) in enumerate(zip_longest(texts, names), start=1):
@@ -75,7 +76,8 @@ def _labelled(files: list[str], labels: list[str]) -> Iterator[tuple[bytes, str]
                 file=labels[0],
                 cure="give one label for each line of the text, blank ones too",
             )
-        name = name.strip()
-        if not name:
+        if not keep(line):  # whatever its label is
+            continue
+        if not name.strip():
             raise UserError("has no label", file=labels[0], line=number, cure="give every line one")
-        yield line, name
+        yield number, name.strip()

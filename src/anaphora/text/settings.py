@@ -58,8 +58,8 @@ class DataConfig:
             raise ValueError("labels belong to text, line for line, and valid_labels to valid_text")
         if bool(self.valid_labels) != bool(self.labels and self.valid_text):
             raise ValueError("labels and valid_labels go together; give both, or hold lines out for validation")
-        if self.labels and (self.boundaries != "lines" or self.blank_lines == "drop"):
-            raise ValueError("labels are of single lines; leave boundaries at lines and blank_lines at keep")
+        if self.labels and self.boundaries != "lines":
+            raise ValueError("labels are of single lines; leave boundaries at lines")
 
     def sides(self) -> Sides:
         named = (("source", self.source), ("target", self.target), ("text", self.text))

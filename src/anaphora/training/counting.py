@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.config import differences
 from anaphora.decoding.language import Ids, TextEvaluation, evaluate_ids
+from anaphora.device import peak_resident
 from anaphora.errors import UserError
 from anaphora.folder import (
     CHECKPOINTS,
@@ -38,7 +39,6 @@ from anaphora.models.ngram.counting import (
     compile_elsewhere,
     fit,
     give_back_what_is_freed,
-    peak_resident,
 )
 from anaphora.models.ngram.file import read_trie
 from anaphora.models.ngram.limited import LimitedModel

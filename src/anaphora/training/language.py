@@ -16,10 +16,10 @@ import torch
 from torch import nn
 
 from anaphora.config import merge
-from anaphora.device import choose_device, describe_device, peak_flops
+from anaphora.device import choose_device, describe_device, peak_flops, peak_memory
 from anaphora.errors import UserError
 from anaphora.evaluation.language import note_on_unknown
-from anaphora.folder import weights_file
+from anaphora.folder import read_metrics, weights_file
 from anaphora.models import build_language_model
 from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.batches import EpochBatches
@@ -145,7 +145,7 @@ class LanguageRun(LearningRun):
 
     def measure(self, autocast: AbstractContextManager[None]) -> dict[str, Any]:
         assert self.validator is not None
-        scores = self.validator(self.model, autocast=autocast, thorough=True).scores
+        scores = self.validator(self.model, thorough=True).scores  # in float32, as `anaphora evaluate` measures
         say = self.reporter.message
         stride = f", windows of {scores['context']} moved by {scores['stride']}" if "stride" in scores else ""
         over = f" over {scores['tokens']:,} tokens" if "tokens" in scores else ""
@@ -155,6 +155,7 @@ class LanguageRun(LearningRun):
         return scores
 
     def card(self, progress: Progress, weights: str, scores: dict[str, Any], *, finished: bool) -> None:
+        before = read_metrics(self.folder).get("cost") or {}  # of an earlier session, perhaps
         write_language_card(
             self.folder,
             self.config,
@@ -164,6 +165,7 @@ class LanguageRun(LearningRun):
             scores=scores,
             parameters=self.model.parameter_count(),
             device=describe_device(self.device),
+            peak_memory=max(peak_memory(self.device), int(before.get("peak_memory", 0))),
             finished=finished,
         )
 

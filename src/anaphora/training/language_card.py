@@ -23,6 +23,7 @@ def write_language_card(
     scores: dict[str, Any],
     parameters: int,
     device: str,
+    peak_memory: int,
     finished: bool,
 ) -> None:
     """Called whenever other weights become the folder's model; `weights` says which ones they are."""
@@ -43,6 +44,7 @@ def write_language_card(
         "seconds": round(progress.seconds, 1),
         "flops": progress.flops,
         "device": device,
+        "peak_memory": peak_memory,
     }
     write_json(
         folder / METRICS,

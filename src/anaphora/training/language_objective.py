@@ -171,7 +171,7 @@ class MaskedObjective(Independent):
         return cross_entropy(logits[None], batch.labels[None], smoothing=self.smoothing, ignore=PAD)
 
     def flops(self, model: Any, batch: MaskedTensors) -> float:
-        return float(model.flops(batch.read, batch.read / max(1, batch.rows)))
+        return float(model.flops(batch.read, batch.read / max(1, batch.rows), len(batch.places)))
 
 
 @dataclass

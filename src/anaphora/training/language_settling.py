@@ -58,7 +58,7 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
         )
     said = base.get("training", {}), base.get("model", {})
     check_learning(*said, boundaries=asked.data.boundaries, labelled=labelled)  # before anything is written
-    found = _by_size(asked, base, saved, reporter)
+    found = by_size(asked, saved, reporter)
     asked = RunConfig.read(merge(base, found))
     if saved is not None:  # before the text is touched
         refuse(folder, differences(text_settings(saved), text_settings(asked.document())), force=request.force)
@@ -71,6 +71,7 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
         on_change="raise" if saved is not None and not request.force else "rebuild",
         progress=reporter.stage,
     )
+    _check_row(asked, request.own, prepared.manifest["train"]["tokens"])
     start = None if request.start_from is None else str(request.start_from)
     labels: Document = {"model": {"labels": prepared.class_names}} if labelled else {}
     run = {"recipe": request.recipe, "start_from": start}
@@ -94,6 +95,15 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
     return config, prepared
 
 
+def planned_settings(request: Request, prepared: PreparedText) -> RunConfig:
+    """The settings that a new run over this text would have; nothing is written, and nothing but a recipe is read."""
+    recipe = load_recipe(request.recipe)
+    kind = merge(recipe, request.own).get("model", {}).get("kind", "")
+    sized = _sized(kind, prepared, recipe, request.own, labelled=False, gently=False)
+    document = merge(text_defaults(kind, labelled=False), sized, recipe, request.own)
+    return RunConfig.read({**document, "run": {"recipe": request.recipe}})
+
+
 def _origin(request: Request) -> dict[str, Any]:
     """The settings of the model that a run is to start from, which must be there and of a kind that learns."""
     assert request.start_from is not None
@@ -111,7 +121,7 @@ def _origin(request: Request) -> dict[str, Any]:
     return config.document()
 
 
-def _by_size(asked: RunConfig, base: Document, saved: Mapping[str, Any] | None, reporter: RunReporter) -> Document:
+def by_size(asked: RunConfig, saved: Mapping[str, Any] | None, reporter: RunReporter) -> Document:
     """What follows from the number of lines and bytes, where nobody has said it."""
     data, tokenizer = asked.data, asked.tokenizer
     hold_out = data.hold_out is None and not data.valid_text
@@ -164,6 +174,17 @@ def _sized(
     if stride is not None and "context" not in said:
         training["context"] = max(training.get("context", 0), int(stride))
     return sized
+
+
+def _check_row(asked: RunConfig, own: Document, tokens: int) -> None:
+    """A row of a stream that somebody wants longer than the stream is a mistake; a default only fits itself to it."""
+    context = own.get("training", {}).get("context")
+    if asked.data.boundaries == "stream" and context is not None and int(context) > tokens:
+        raise UserError(
+            f"training.context={context}, but the whole text has {tokens:,} tokens",
+            file=asked.data.text[0],
+            cure="make it smaller, or leave it out",
+        )
 
 
 def _longest(document: Document) -> int | None:

@@ -32,15 +32,22 @@ def build_optimiser(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     return kind(groups, lr=config.learning_rate, betas=betas, eps=config.epsilon, fused=fused)
 
 
+WARM = 0.1
+"""Share of a run's time after which its warm-up is over."""
+
+
 def learning_rate(step: int, config: TrainingConfig, total: int | None, elapsed: float = 0.0) -> float:
     """The rate of update `step` (1, 2, …): a linear warm-up, then the schedule.
 
     Cosine and linear fall towards the end of the run: `total` updates, or, of a run with a time limit, the `elapsed`
-    share of that time, whichever is nearer.
+    share of that time, whichever is nearer. Nor do they warm up for longer than a part of the time: on a slow machine
+    the updates of a warm-up may take longer than the run may last.
     """
     peak, warmup = config.learning_rate, config.warmup_steps
     if step <= warmup:
-        return peak * step / warmup
+        warm = max(step / warmup, elapsed / WARM if config.schedule in ("cosine", "linear") else 0.0)
+        if warm < 1 or step == warmup:
+            return peak * min(1.0, warm)
     if config.schedule == "constant":
         return peak
     if config.schedule == "inverse-sqrt":

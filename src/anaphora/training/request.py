@@ -9,6 +9,7 @@ from typing import Any
 
 from anaphora.config import merge
 from anaphora.errors import UserError
+from anaphora.folder import read_config
 from anaphora.models import LANGUAGE_MODELS, NEURAL_MODELS
 from anaphora.training.recipes import Document, RunConfig, load_recipe, refuse_meaningless
 
@@ -55,11 +56,15 @@ PAIRS = ("source", "target", "valid_source", "valid_target")
 """Settings of section `data` that name the files of a translator."""
 
 
-def choose_recipe(data: Mapping[str, Any]) -> str:
+def choose_recipe(data: Mapping[str, Any], start_from: Path | None = None) -> str:
     """The recipe of those who name none: plain text is counted, labels are learned by a Transformer that reads both
-    ways, pairs by one that translates."""
+    ways, pairs by one that translates; whoever starts from a language model stays with its kind."""
     if not data.get("text") or any(data.get(name) for name in PAIRS):
         return "transformer"
+    if start_from is not None:
+        kind = (read_config(start_from).get("model") or {}).get("kind")
+        if kind in NEURAL_MODELS:
+            return str(kind)
     return "transformer-encoder" if data.get("labels") else "ngram"
 
 
@@ -73,6 +78,11 @@ def check_files(request: Request) -> str:
         raise UserError(
             "both text and pairs are given: one model learns from one of them",
             cure="give --text for a language model, or --source and --target for a translator",
+        )
+    if pairs and (data.get("labels") or data.get("valid_labels")):
+        raise UserError(
+            "labels tell the lines of one text apart, and a translator learns from pairs",
+            cure="leave out --labels, or give --text FILE instead of --source and --target",
         )
     config = RunConfig.read(settings)
     kind = config.model.kind

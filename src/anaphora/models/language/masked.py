@@ -109,11 +109,12 @@ class MaskedLanguageModel(Reader):
 
     # -- costs ---------------------------------------------------------------------------------------------------------
 
-    def flops(self, tokens: int, length: float) -> float:
-        """Floating-point operations of one forward pass over that many tokens in rows of that mean length, each of them
-        guessed; in training only the hidden ones are."""
+    def flops(self, tokens: int, length: float, guessed: int | None = None) -> float:
+        """Floating-point operations of one forward pass over that many tokens in rows of that mean length, so many of
+        them `guessed`, all unless given: in training only the hidden ones are."""
         transform = 2.0 * self.config.dim**2 if isinstance(self.transform, nn.Sequential) else 0.0
-        return tokens * (self.reading_flops(length) + transform + self.vocabulary_head.flops())
+        asked = tokens if guessed is None else guessed
+        return tokens * self.reading_flops(length) + asked * (transform + self.vocabulary_head.flops())
 
     def cache_bytes_per_token(self) -> int:
         return 0  # it reads whole texts

@@ -37,6 +37,8 @@ class NeuralLanguageModel(Reader, LanguageModel):
     """Embedding, causal encoder, head; it answers the LanguageModel contract."""
 
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
+        if config.both_ways:  # settings do not know it yet: labels are found in the text
+            raise ValueError("both_ways shows a language model the words it is to guess; leave it to classifiers")
         super().__init__(config, vocabulary)
         attends = {"attends"} if isinstance(self.encoder, TransformerEncoder) else set()
         self.capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant", *attends})

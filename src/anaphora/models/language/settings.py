@@ -53,7 +53,7 @@ class LanguageConfig:
     pool: Pool = "mean"
     """What a class is chosen from: the mean or maximum of all vectors, the first or the last."""
     both_ways: bool = False
-    """Whether a classifier's encoder reads from both sides; a language model cannot."""
+    """Whether a classifier's encoder reads from both sides; a language model would see the words it is to guess."""
 
     def __post_init__(self) -> None:
         for name in ("dim", "layers"):
@@ -62,8 +62,6 @@ class LanguageConfig:
             share(name, getattr(self, name))
         if len(set(self.labels)) < len(self.labels) or len(self.labels) == 1:
             raise ValueError(f"labels must be two names or more, each once; they are {self.labels}")
-        if self.both_ways and not self.labels:
-            raise ValueError("both_ways shows a language model the words it is to guess; leave it to classifiers")
 
 
 @dataclass(kw_only=True)

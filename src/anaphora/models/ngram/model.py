@@ -89,6 +89,7 @@ class NgramModel:
     def __init__(self, config: NgramConfig, trie: Trie) -> None:
         self.config = config
         self.trie = trie
+        self._powers: tuple[float, NDArray[np.float64], NDArray[np.float64]] | None = None
         words = int(predictable(self.vocabulary).sum())
         if config.smoothing == "stupid-backoff":
             self.rule = Rule(False, np.float32(math.log(config.backoff)), np.float32(-math.inf))
@@ -207,6 +208,20 @@ class NgramModel:
 
     def cache_bytes_per_token(self) -> int:
         return 0
+
+    # -- drawing ahead -------------------------------------------------------------------------------------------------
+
+    def backs_off(self) -> bool:
+        """Whether a word that was not seen after a context has what it has after a shorter one, times a weight, and
+        nothing else: what kernels/ngram_draws.py can draw from."""
+        return not self.rule.exact and self.rule.level == 0
+
+    def short_powers(self, power: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """P^power of every n-gram of one word or two, and the sums over those of one; kept until another is asked."""
+        if self._powers is None or self._powers[0] != power:
+            short = np.exp(self.trie.log_probability[: self.trie.limits[min(1, self.order - 1)]] * np.float64(power))
+            self._powers = power, short, np.cumsum(short[: self.vocabulary])
+        return self._powers[1:]
 
     # -- many rows at once ---------------------------------------------------------------------------------------------
 
