@@ -1,7 +1,7 @@
 """*Bank* in context: at which layer do vectors know a word's sense? CoarseWSD-20, ten words (docs/lectures/10-bank.md).
 
     python benchmarks/bank.py --data shared/data/wsd [--more wiki-en.txt.xz --megabytes 20] [--picture bank.png]
-        [--words bank crane] [--steps 600] [--device cuda] [--work DIR] [KEY=VALUE …]
+        [--words bank crane] [--steps 300] [--device cuda] [--work DIR] [KEY=VALUE …]
 
 An LSTM and a masked Transformer encoder learn the sentences to learn from (of all words, without their senses) and as
 much of other text as --megabytes says, lower-cased and with punctuation apart like them, by `anaphora.train`. Then each
@@ -38,9 +38,10 @@ SETTINGS: dict[str, Any] = {
     "data.hold_out": 200,
     "tokenizer.kind": "word",
     "tokenizer.split": "whitespace",
+    "tokenizer.fallback": "unk",
     "tokenizer.minimum_count": 10,
-    "model.dim": 96,
-    "model.layers": 3,
+    "model.dim": 64,
+    "model.layers": 2,
     "model.dropout": 0.1,
     "training.batch_tokens": 2048,
     "training.learning_rate": 2e-3,
@@ -49,7 +50,7 @@ SETTINGS: dict[str, Any] = {
 """What both readers share; the rest is what their recipes have for so much text."""
 OWN: dict[str, dict[str, Any]] = {
     "lstm": {},
-    "transformer-encoder": {"model.heads": 4, "model.feed_forward": 384},
+    "transformer-encoder": {"model.heads": 4, "model.feed_forward": 256},
 }
 
 
@@ -59,7 +60,7 @@ def main() -> None:
     parser.add_argument("--words", nargs="*", help="only these; all that are there unless given")
     parser.add_argument("--more", type=Path, help="other text to learn from, one paragraph a line")
     parser.add_argument("--megabytes", type=float, default=20.0, help="how much of it")
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--work", type=Path, help="where the models are kept; nowhere unless given")
@@ -181,22 +182,25 @@ def draw(found: Found, blind: dict[str, SenseAccuracy], picture: Path) -> None:
     figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.2), dpi=150, layout="constrained", sharey=True)
     for panel, (title, words) in zip(panels, (("bank", ["bank"]), (f"all {len(blind)} words, mean", list(blind)))):
         words = [word for word in words if word in blind]
-        for reader, own in found.items():
-            layers = range(len(next(iter(own.values()))))
-            values = [100 * statistics.mean(own[word][layer].macro for word in words) for layer in layers]
+        layers = range(len(next(iter(next(iter(found.values())).values()))))
+        rows = {
+            reader: [100 * statistics.mean(own[word][layer].macro for word in words) for layer in layers]
+            for reader, own in found.items()
+        }
+        for reader, values in rows.items():
             panel.plot(layers, values, color=colours[reader], linewidth=2.2, marker="o", markersize=6, label=reader)
-            for layer, value in zip(layers, values):
-                above = reader != "lstm"
-                if layer:
-                    panel.annotate(
-                        f"{value:.0f}", (layer, value), (0, 8 if above else -8), textcoords="offset points",
-                        color=colours[reader], ha="center", va="bottom" if above else "top", fontsize=10,
-                    )  # fmt: skip
+            for layer in layers[1:]:
+                above = values[layer] == max(row[layer] for row in rows.values())
+                panel.annotate(
+                    f"{values[layer]:.0f}", (layer, values[layer]), (0, 8 if above else -8),
+                    textcoords="offset points", color=colours[reader], ha="center",
+                    va="bottom" if above else "top", fontsize=10,
+                )  # fmt: skip
         level = 100 * statistics.mean(blind[word].macro for word in words)
         panel.axhline(level, color="#9a9a9a", linewidth=1.1, linestyle=(0, (4, 3)))
         panel.annotate(
-            f"{level:.0f}  always the commonest sense", (layers[-1], level), (0, -5),
-            textcoords="offset points", ha="right", va="top", fontsize=9.5, color="#6f6f6f",
+            f"{level:.0f}  always the commonest sense", (0, level), (0, -22),
+            textcoords="offset points", ha="left", va="top", fontsize=9.5, color="#6f6f6f",
         )  # fmt: skip
         panel.set_title(title, loc="left", color=ink, fontsize=12.5, pad=10)
         panel.set_xticks(list(layers), ["0\ntable", *(str(layer) for layer in layers[1:])])

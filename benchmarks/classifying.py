@@ -33,7 +33,7 @@ LETTERS: dict[str, Any] = {"tokenizer.kind": "word", "training.max_steps": 200, 
 LETTERS |= {"model.dim": 32, "model.pool": "last", "training.batch_tokens": 1024, "training.samples": 0}
 """For texts of letters, small models, whose last vector answers."""
 SENTENCES: dict[str, Any] = {"tokenizer.kind": "word", "tokenizer.split": "whitespace", "training.samples": 0}
-SENTENCES |= {"tokenizer.minimum_count": 2, "model.both_ways": True}
+SENTENCES |= {"tokenizer.fallback": "unk", "tokenizer.minimum_count": 2, "model.both_ways": True}
 """Every reader sees both sides of each word; the mean of all vectors answers."""
 
 

@@ -60,7 +60,7 @@ def prepared(work: Path, asked: argparse.Namespace) -> tuple[Path, Path]:
             continue
         own = ["--recipe", "transformer-decoder", *asked.set, "--device", asked.device]
         if name == "draft":  # over the model's vocabulary
-            cutting = opened(made["model"]).tokenizer_settings()
+            cutting = opened(made["model"]).vocabulary_settings()
             own = ["--recipe", "ngram", "model.order=4", "data.boundaries=stream", *cutting]
         files = ["--text", *asked.text, *(["--valid-text", asked.valid_text] if asked.valid_text else [])]
         command = [sys.executable, "-m", "anaphora", "train", str(folder), *files, *own]

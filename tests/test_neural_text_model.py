@@ -156,6 +156,39 @@ def test_a_draft_changes_nothing_but_the_speed(model: TextModel, draft: str, fol
     assert [one.text for (one,) in stopped] == [one.text for (one,) in without]
 
 
+@pytest.mark.parametrize("draft", ["ngram", "prompt", "lstm"])
+def test_a_drafted_stream_stops_where_the_text_does(draft: str, folders: dict[str, Path]) -> None:
+    """Drawn, with a draft: stop strings end both, and nothing of them is shown."""
+    model = loaded(folders["transformer-decoder"])
+    guess: Any = "prompt" if draft == "prompt" else loaded(folders[draft])
+    how: dict[str, Any] = {
+        "tokens": 25,
+        "draft": guess,
+        "stop": ["dog", "at"],
+        "min_p": 0.02,
+        "repetition_penalty": 1.1,
+    }
+    stops = []
+    for seed in range(8):
+        (said,) = model.generate("the cat", seed=seed, **how)[0]
+        stream = model.stream("the cat", seed=seed, **how)
+        assert "".join(stream) == said.continuation
+        assert stream.generation.token_ids == said.token_ids
+        assert "dog" not in said.continuation and "at" not in said.continuation
+        stops.append(said.stop)
+    assert {"dog", "at"} & {*stops}
+
+
+def test_a_vocabulary_can_be_asked_for_again(folders: dict[str, Path]) -> None:
+    """What a draft must be trained with, and what the refusal of another one tells."""
+    model = loaded(folders["transformer-decoder"])
+    asked = model.vocabulary_settings()
+    assert "tokenizer.kind=word" in asked
+    assert not [one for one in asked if one.endswith(("=None", "="))]
+    with pytest.raises(UserError, match=r"tokenizer\.kind=word"):
+        model.generate("the", draft=loaded(folders["bytes ngram"]))
+
+
 def test_a_draft_of_other_words_is_refused(folders: dict[str, Path]) -> None:
     model = loaded(folders["transformer-decoder"])
     with pytest.raises(UserError, match="another vocabulary"):

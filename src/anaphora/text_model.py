@@ -48,6 +48,7 @@ from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, check_new_file, read_c
 from anaphora.models import LANGUAGE_MODELS, read_language_model
 from anaphora.models.abilities import Ability, require
 from anaphora.models.shape import normalised, shape
+from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
 from anaphora.text.vocabulary_file import UNKNOWN
 from anaphora.text.word_tokenizer import open_tokenizer
@@ -149,8 +150,8 @@ class TextModel:
         unless given."""
         learned = None if self.config is None else self.config.windows()
         if learned is not None:
-            context = context or learned[0]
-            stride = stride or min(learned[1], context)
+            context = learned[0] if context is None else context
+            stride = min(learned[1], context) if stride is None else stride
         return {"context": context, "stride": stride}
 
     def score(
@@ -264,8 +265,8 @@ class TextModel:
         An empty prompt is the beginning of a line, and what follows it is no blank line, unless min_length=0 says that
         it may be.
 
-        draft: another model over the same vocabulary (an n-gram), or "prompt", that guesses draft_tokens ahead, so that
-        this one need only check: quicker, one text at a time, and the distribution stays what it is.
+        draft: another model over the same vocabulary (an n-gram), or "prompt", that guesses up to draft_tokens ahead,
+        so that this one need only check: quicker, one text at a time, and the distribution stays what it is.
         """
         from anaphora.decoding.continuing import continue_texts, guessing
 
@@ -329,16 +330,21 @@ class TextModel:
             raise UserError(
                 "the draft has another vocabulary than the model",
                 file=draft.folder,
-                cure=f"train it on the same text with {' '.join(self.tokenizer_settings())}".rstrip(),
+                cure=f"train it on the same text with {' '.join(self.vocabulary_settings())}".rstrip(),
             )
         return draft_of(draft._needs("generate"), config)
 
-    def tokenizer_settings(self) -> list[str]:
-        """How the vocabulary was made, in the words of `anaphora train`: for a draft, which must have the same."""
-        own = {} if self.config is None else self.config.document()["tokenizer"]
-        return [
-            f"tokenizer.{key}={value}" for key, value in own.items() if key != "dropout" and value not in (None, "")
-        ]
+    def vocabulary_settings(self) -> list[str]:
+        """How the vocabulary was made, in the words of `anaphora train`: a draft must have the same one, and so be
+        trained on the same lines."""
+        if self.config is None:
+            return []
+        document = self.config.document()
+        of_lines = {"hold_out", "seed", "tokenizer_lines"} if document["data"]["hold_out"] else {"tokenizer_lines"}
+        own = {f"tokenizer.{key}": value for key, value in document["tokenizer"].items() if key != "dropout"}
+        own |= {f"data.{key}": value for key, value in document["data"].items() if key in of_lines}
+        usual = {"tokenizer.minimum_count": 1, "data.tokenizer_lines": DataConfig().tokenizer_lines, "data.seed": 1}
+        return [f"{key}={value}" for key, value in own.items() if value not in (None, "", usual.get(key))]
 
     def _prompt(self, text: str) -> Prompt:
         """A prompt is one line, before a model that reads on across line ends several; its last has not ended."""

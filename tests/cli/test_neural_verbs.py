@@ -187,11 +187,17 @@ def test_fill_refuses(folders: dict[str, Path], tmp_path: Path, say: Any) -> Non
         ((folders["masked"], "a ___", "--file", "x"), "given twice"),
         ((folders["masked"], "a ___", "--top", "0"), "candidates are asked for"),
         ((folders["masked"], "--file", tmp_path / "long"), "long, line 2"),
+        ((folders["masked"], "the " * 40 + "___"), "the text has"),
+        ((folders["masked"], "a ___", "the " * 40 + "___"), "text 2 has"),
     ]:
         answer = say("fill", *words)
         assert answer.code == 2, words
         assert said in answer.err.replace(":2:", ", line 2"), answer.err
         assert len(answer.err.strip().splitlines()) == 1
+    (tmp_path / "empty").write_text("")
+    answer = say("fill", folders["masked"], "--file", tmp_path / "empty")
+    assert (answer.code, answer.out) == (0, "")
+    assert "there is nothing to fill in" in answer.err
 
 
 # encode -------------------------------------------------------------------------------------------------------------

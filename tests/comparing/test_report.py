@@ -92,6 +92,7 @@ def test_the_run_list_fits_a_terminal_too() -> None:
 
 def test_the_picture_is_a_png_of_what_is_finished_or_nothing() -> None:
     rows = [row("bigram", flops=0.0), row(), row("gru", state="failed")]
+    assert draw([row(bits_per_byte=float("inf"))], COLUMNS[0], lower_is_better=True) is None
     drawn = draw(rows, COLUMNS[0], lower_is_better=True)
     assert drawn is not None and drawn.startswith(b"\x89PNG")
     assert draw(rows[1:2], COLUMNS[0], lower_is_better=True) is not None

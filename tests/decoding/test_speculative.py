@@ -228,12 +228,12 @@ def test_an_ngram_draws_as_its_probabilities_say(text: list[int], temperature: f
     assert proposed.chance(1, words) == pytest.approx(same.chance(0, words), abs=1e-6)
 
 
-@pytest.mark.parametrize("penalty", [1.0, 1.2])
+@pytest.mark.parametrize("bent", [{}, {"repetition_penalty": 1.2, "min_p": 0.1}], ids=["plain", "bent"])
 @pytest.mark.parametrize("draft", ["4-gram", "no smoothing", "with a cache", "prompt"])
-def test_texts_are_drawn_as_often_as_without_a_draft(draft: str, penalty: float) -> None:
+def test_texts_are_drawn_as_often_as_without_a_draft(draft: str, bent: dict[str, Any]) -> None:
     """Pairs of new tokens against the exact distribution, and acceptance neither never nor always."""
     model, prompt, samples = Recurrent(VOCABULARY), [4, 5, 6, 7, 4, 5], 800
-    config = DecodingConfig(sample=True, min_length=2, temperature=0.8, repetition_penalty=penalty)
+    config = DecodingConfig(sample=True, min_length=2, temperature=0.8, **bent)
     (found,), each = generate_speculatively(
         model, drafts(config)[draft], [prompt], config, tokens=3, samples=samples, draft_tokens=2
     )
@@ -261,7 +261,7 @@ def pair_probability(model: Any, prompt: list[int], pair: tuple[int, int], confi
         scores[0, [PAD, BOS, UNK, EOS]] = -torch.inf
         repeated = [one for one in {*text} if one > EOS and one != UNK]
         scores[0, repeated] *= config.repetition_penalty
-        total *= float(shares(scores, temperature=config.temperature)[0, token])
+        total *= float(shares(scores, temperature=config.temperature, min_p=config.min_p)[0, token])
         said.append(token)
     return total
 

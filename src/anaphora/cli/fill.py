@@ -46,11 +46,16 @@ def fill(
     notes: Counter[str] = Counter()
     lines = list(read_text([file], notes)) if file is not None else list(text or [])
     warn_of_notes(out, notes)
+    if not lines:
+        out.say(f"warning: {file} is empty: there is nothing to fill in")
     try:
         found = loaded.fill(lines, top=top, unknown=unknown)
     except UserError as error:
         where = file if error.line is not None and error.file is None else error.file
-        raise UserError(error.what, file=where, line=error.line if where else None, cure=error.cure) from None
+        told = error.what
+        if where is None and error.line is not None:  # a line of the command line
+            told = f"text {error.line} {told}" if len(lines) > 1 else f"the text {told}"
+        raise UserError(told, file=where, line=error.line if where else None, cure=error.cure) from None
     for number, line in enumerate(found, start=1):
         if best:
             out.result(line.best)

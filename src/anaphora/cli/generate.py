@@ -41,7 +41,7 @@ def generate(
         str | None,
         typer.Option(metavar="MODEL|prompt", help="Who guesses ahead: an n-gram's folder, or the text itself."),
     ] = None,
-    draft_tokens: Annotated[int | None, typer.Option(help="Tokens that a draft guesses at once.")] = None,
+    draft_tokens: Annotated[int | None, typer.Option(help="Tokens that a draft guesses at once, at most.")] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Also min_length, no_repeat_ngram, length_penalty."),
@@ -153,12 +153,13 @@ def _say_speculation(out: Output, said: list[Generation]) -> dict[str, Any]:
     told = Speculation()
     for one in said:
         told.add(one.speculation or Speculation())
-    if told.passes:
-        share = f"{told.acceptance_rate:.0%}" if told.proposed else "none"
+    if told.proposed:
         out.say(
-            f"draft: {share} of {told.proposed:,} guessed tokens kept, {told.mean_accepted:.2f} in a pass; "
+            f"draft: {told.acceptance_rate:.0%} of {told.proposed:,} guessed tokens kept; "
             f"{told.tokens_per_pass:.2f} tokens a pass"
         )
+    elif told.passes:
+        out.say("draft: nothing was guessed; one token a pass")
     return told.document()
 
 

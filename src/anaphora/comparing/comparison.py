@@ -12,6 +12,7 @@ OUT/logs/NAME.log   what each row said on its way
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -187,10 +188,8 @@ class _Comparison:
                 plan.seconds = 0.0
             elif estimate and plan.seconds is None:
                 plan.seconds = self.task.try_out(entry, plan)
-            left = 1.0
-            if row["state"] == "begun" and plan.steps:
-                left = 1 - min(1.0, _steps_done(self.run(entry.name)) / plan.steps)
-                plan.seconds = None if plan.seconds is None else plan.seconds * left
+            if row["state"] == "begun" and plan.steps and plan.seconds is not None:
+                plan.seconds *= 1 - min(1.0, _steps_done(self.run(entry.name)) / plan.steps)
             states.append({"finished": "finished", "begun": "goes on"}.get(row["state"], ""))
         for line in run_list([entry.name for entry in self.entries], self.plans, states):
             self.reporter.message(line)
@@ -227,11 +226,10 @@ class _Comparison:
         def ended(job: Job, code: int) -> None:
             row = by_name[job.name]
             row.setdefault("shared", False)
-            row["state"] = "finished" if code == 0 and self.task.finished(job.run) else "failed"
-            if code == 0:
-                row |= self.values(job.run)
+            if code == 0 and self.task.finished(job.run):
+                row |= {"state": "finished", **self.values(job.run)}
             else:
-                row |= {"error": job.why(code), "exit_code": 2 if code == 2 else 1}
+                row |= {"state": "failed", "error": job.why(code), "exit_code": 2 if code == 2 else 1}
             board.end(job, row, self.task.columns[0])
             self.save()
 
@@ -279,7 +277,9 @@ class _Comparison:
         }
 
     def save(self) -> None:
-        write_json(self.out / REPORT, self.document())
+        document = self.document()
+        document["rows"] = [{key: _finite(value) for key, value in row.items()} for row in document["rows"]]
+        write_json(self.out / REPORT, document)
 
     def report(self) -> Comparison:
         columns = [*self.task.columns, *COSTS]
@@ -300,6 +300,11 @@ class _Comparison:
 def _stamp(folder: Path) -> int | None:
     """Changes when a folder is made anew."""
     return folder.stat().st_ino if folder.exists() else None
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no infinity, which a model without smoothing may come to: it becomes null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _steps_done(run: Path) -> int:

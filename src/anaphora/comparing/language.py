@@ -22,7 +22,7 @@ from anaphora.comparing.rows import Entry
 from anaphora.comparing.task import Column, Plan, Task
 from anaphora.config import build, merge
 from anaphora.errors import UserError
-from anaphora.evaluation.language import note_on_unknown
+from anaphora.evaluation.language import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, publish, read_metrics
 from anaphora.models import COUNTED_MODELS, settings_class
 from anaphora.text.language_corpus import MANIFEST, PreparedText, check_text, fingerprint, prepare_text
@@ -274,6 +274,7 @@ class LanguageTask(Task):
             "counted": counted,
             "unknown_tokens": validation.get("unknown_tokens", 0),
             "valid_tokens": validation["tokens"],
+            "normalised": UNNORMALISED not in (validation.get("note") or ""),
         }
 
     # -- afterwards ----------------------------------------------------------------------------------------------------
@@ -310,6 +311,8 @@ class LanguageTask(Task):
         over_all = done[0].get("test_tokens", done[0].get("valid_tokens", 0)) if done else 0
         if odd := note_on_unknown(unknown, over_all):
             notes.append(odd)
+        if odd_ones := [row["name"] for row in done if not row.get("normalised", True)]:
+            notes.append(f"{', '.join(odd_ones)} cannot be compared: {UNNORMALISED}")
         if any(row.get("counted") for row in done):
             notes.append("n-grams are counted: they read the text once, and no floating-point operations are told")
         return notes

@@ -25,7 +25,7 @@ LEADER = {"arrowstyle": "-", "color": PALE, "lw": 0.6, "shrinkA": 0, "shrinkB": 
 
 def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better: bool) -> bytes | None:
     """The picture as PNG; nothing where there is nothing to be seen yet."""
-    done = [row for row in rows if row["state"] == "finished" and row.get(quality.key) is not None]
+    done = [row for row in rows if row["state"] == "finished" and math.isfinite(row.get(quality.key) or math.nan)]
     counted = [row for row in done if not row.get("flops")]
     learned = [row for row in done if row.get("flops")]
     if not done:

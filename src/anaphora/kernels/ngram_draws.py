@@ -70,7 +70,7 @@ def draw_ahead(
     state, length = walk(text, state, length, trie, rule, scores, orders)
     listed, values = np.empty(words, np.int64), np.empty(words, np.float64)
     stamp = stamps[0]  # of padding, which is no word: what was used last
-    likeliest = 0
+    likeliest: Whole = np.int64(0)
     for word in range(1, words):
         if len(u) == 0 and few[word] > few[likeliest] and not _forbidden(word, never, end):
             likeliest = word
@@ -79,7 +79,8 @@ def draw_ahead(
         size = 0
         total = lost = 0.0
         paid = 0.0
-        best, best_value = -1, -1.0
+        best: Whole = np.int64(-1)
+        best_value = -1.0
         barred = end if place < waits else -1
         context = state
         while context != np.int64(NOWHERE):  # the list: what is known of the longest context first

@@ -27,8 +27,8 @@ from anaphora.models.language.reader import DEVIATION, Reader
 from anaphora.models.language.settings import LanguageConfig, TransformerLanguageConfig
 from anaphora.text.tokenizer import BOS
 
-NUMBERS = 1 << 24
-"""Logits that `score` forms at once, 64 MB in float32: tokens times vocabulary."""
+NUMBERS = 1 << 22
+"""Logits that `score` forms at once, 16 MB in float32: tokens times vocabulary. More of them leave the cache."""
 PIECE = 16_384
 """Tokens that `score` reads at once where an encoder can go on from where it stopped."""
 
