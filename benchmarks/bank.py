@@ -198,10 +198,8 @@ def draw(found: Found, blind: dict[str, SenseAccuracy], picture: Path) -> None:
                 )  # fmt: skip
         level = 100 * statistics.mean(blind[word].macro for word in words)
         panel.axhline(level, color="#9a9a9a", linewidth=1.1, linestyle=(0, (4, 3)))
-        panel.annotate(
-            f"{level:.0f}  always the commonest sense", (0, level), (0, -22),
-            textcoords="offset points", ha="left", va="top", fontsize=9.5, color="#6f6f6f",
-        )  # fmt: skip
+        panel.text(0.04, 0.03, f"dashed: always the commonest sense, {level:.0f}", transform=panel.transAxes,
+                   fontsize=9.5, color="#6f6f6f")  # fmt: skip
         panel.set_title(title, loc="left", color=ink, fontsize=12.5, pad=10)
         panel.set_xticks(list(layers), ["0\ntable", *(str(layer) for layer in layers[1:])])
         panel.set_xlabel("layer", color=ink, fontsize=10.5)

@@ -1,6 +1,6 @@
 """Every encoder as a classifier: As and Bs, their order, and the senses of words (docs/classifying.md).
 
-    python benchmarks/classifying.py [--data shared/data/wsd --words bank club] [--seed 1] [--epochs 10] [--work DIR]
+    python benchmarks/classifying.py [--data shared/data/wsd --words bank club] [--seed 1] [--epochs N] [--work DIR]
 
 any-b     all As → A, any B → B, of texts of 1 to 8 letters: which letters there are is enough
 first     as many As as Bs, in any order → the letter that came first: here only order tells
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of CoarseWSD-20: WORD.train.tsv.gz, WORD.test.tsv.gz")
     parser.add_argument("--words", nargs="*", default=["bank", "club"])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=float, default=10.0, help="of the words; letters have 200 updates")
+    parser.add_argument("--epochs", type=float, help="for sentences; as the recipe has it unless given")
     parser.add_argument("--kinds", nargs="*", default=list(NEURAL_MODELS))
     parser.add_argument("--work", type=Path, help="where texts and models are kept; nowhere unless given")
     given = parser.parse_args()
@@ -100,7 +100,7 @@ def main() -> None:
     }
     for word in given.words if given.data else ():
         parts = (senses(given.data, word, "train"), senses(given.data, word, "test"))
-        tasks[word] = (*parts, {**SENTENCES, "training.epochs": given.epochs})
+        tasks[word] = (*parts, {**SENTENCES, **({"training.epochs": given.epochs} if given.epochs else {})})
     found: dict[str, dict[str, dict[str, float]]] = {}
     with tempfile.TemporaryDirectory(prefix="anaphora-") as name:
         for task, (train, test, settings) in tasks.items():

@@ -147,10 +147,15 @@ def draw(runs: list[dict[str, Any]], picture: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.transforms import ScaledTranslation
 
     ink = "#222222"
     figure, panels = plt.subplots(1, 3, figsize=(12.6, 4.9), dpi=150, layout="constrained")
-    titles = ("Names answered, %", "‖d log P(answer) / d name‖, before training", "after training (margin)")
+    titles = (
+        "Names answered, % (equal lines drawn apart)",
+        "‖d log P(answer) / d name‖, before training",
+        "after training (margin)",
+    )
     learned = sorted({run["distance"] for run in runs})
     for panel, title in zip(panels, titles):
         panel.set_title(title, loc="left", color=ink, fontsize=12, pad=10)
@@ -162,13 +167,14 @@ def draw(runs: list[dict[str, Any]], picture: Path) -> None:
     for rung, (colour, line, name) in LOOKS.items():
         look = {"color": colour, "linestyle": line, "linewidth": 2.1, "marker": "o", "markersize": 4.5, "label": name}
         answers = [statistics.median(percent(runs, rung, n)) for n in learned]
-        panels[0].plot(learned, answers, **look)
+        apart = ScaledTranslation(0, (list(LOOKS).index(rung) - 3) * 2.6 / 72, figure.dpi_scale_trans)
+        panels[0].plot(learned, answers, **look, transform=panels[0].transData + apart)  # equal ones side by side
         for panel, key in zip(panels[1:], ("before", "after")):
             seen = {n: value for n, value in curve(runs, rung, key).items() if value > 0}
             panel.plot(list(seen), list(seen.values()), **look)
     panels[0].axhline(12.5, color="#9a9a9a", linewidth=1, linestyle=(0, (4, 3)))
     panels[0].annotate("guessing", (learned[0], 12.5), (2, -4), textcoords="offset points", va="top", fontsize=9.5)
-    panels[0].set_ylim(0, 104)
+    panels[0].set(ylim=(0, 108), xlim=(0.92 * learned[0], 1.08 * learned[-1]))
     for panel in panels[1:]:
         panel.set_yscale("log")
     for panel in (panels[0], panels[2]):

@@ -74,7 +74,7 @@ def test_everyone_who_reads_all_knows_which_came_first(kind: str, tmp_path: Path
 
 @pytest.mark.slow
 def test_senses_of_club(tmp_path: Path) -> None:
-    """Three senses; always the commonest is right in fewer than half of the sentences."""
+    """Three senses; the commonest is right about half of the sentences."""
     if not WSD.is_dir():
         pytest.skip(f"CoarseWSD-20 is not in {WSD} (set ANAPHORA_DATA to the folder that holds wsd/)")
     train, test = (classifying.senses(WSD, "club", part) for part in ("train", "test"))

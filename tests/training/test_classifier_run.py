@@ -30,6 +30,17 @@ def test_a_classifier_of_every_kind(kind: str, labelled: dict[str, Path], tmp_pa
     assert "- as\n" in config and "- bs\n" in config
 
 
+def test_a_classifier_may_read_both_ways(labelled: dict[str, Path], tmp_path: Path) -> None:
+    """Its cells read from both sides, each half as wide; a language model's may not."""
+    from anaphora.models.weights import read_weights
+
+    chosen = {**of_kind("gru"), "model.both_ways": True, "data.hold_out": 50}
+    chosen.pop("training.context")
+    outcome = anaphora.train(tmp_path / "run", **labelled, recipe="gru", settings=chosen, device="cpu")
+    assert outcome.validation["texts"] == 50
+    assert any(name.endswith("_reverse") for name in read_weights(tmp_path / "run/model.safetensors"))
+
+
 def test_a_classifier_starts_from_a_language_model(labelled: dict[str, Path], tmp_path: Path) -> None:
     from anaphora.models.weights import read_weights
 

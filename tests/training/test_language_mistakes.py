@@ -36,6 +36,7 @@ def test_a_vocabulary_larger_than_the_text(plain_text: dict[str, Path], tmp_path
         ("lstm", {"data.max_length": 20}, "data.max_length means nothing"),
         ("lstm", {"tokenizer.dropout": 0.1}, "tokenizer.dropout means nothing"),
         ("lstm", {"model.pool": "last"}, "model.pool means nothing"),
+        ("lstm", {"model.both_ways": True}, "model.both_ways means nothing"),
         ("lstm", {"model.heads": 2}, "unknown setting model.heads"),
         ("transformer-encoder", {"training.activation_penalty": 1}, "training.activation_penalty means nothing"),
         ("transformer-encoder", {"training.stride": 1}, "training.stride means nothing"),

@@ -71,6 +71,7 @@ def draw_ahead(
     listed, values = np.empty(words, np.int64), np.empty(words, np.float64)
     stamp = stamps[0]  # of padding, which is no word: what was used last
     likeliest: Whole = np.int64(0)
+    word: Whole = np.int64(0)
     for word in range(1, words):
         if len(u) == 0 and few[word] > few[likeliest] and not _forbidden(word, never, end):
             likeliest = word
@@ -82,7 +83,7 @@ def draw_ahead(
         best: Whole = np.int64(-1)
         best_value = -1.0
         barred = end if place < waits else -1
-        context = state
+        context: Whole = state
         while context != np.int64(NOWHERE):  # the list: what is known of the longest context first
             scale = math.exp(paid * power)
             for gram in range(trie.first[context], trie.first[context + 1]):

@@ -79,7 +79,7 @@ BASIS: dict[str, Any] = {"schedule": "cosine", "label_smoothing": 0.0, "beta2": 
 
 def _small(kind: str, tokens: int) -> Document:
     """Two cores, about a minute for a megabyte."""
-    often = 5.0 if kind in RECURRENT else 3.0
+    often = 5.0 if kind in RECURRENT else 4.0 if kind == "transformer-decoder" else 3.0
     epochs = round(min(60.0, often * max(1.0, math.sqrt(400_000 / max(tokens, 1)))), 1)
     training: dict[str, Any] = {**BASIS, "epochs": epochs, "batch_tokens": 1024, "context": 64}
     model: dict[str, Any] = {"dim": 128, "dropout": 0.1}
@@ -98,6 +98,8 @@ def _small(kind: str, tokens: int) -> Document:
     else:
         model |= {"layers": 2, "heads": 4, "feed_forward": 384}
         training |= {"learning_rate": 3e-3, "context": 128, "batch_tokens": 2048, "beta2": 0.98}
+        if kind == "transformer-decoder":  # more updates, and smaller ones: docs/lab-notes.md
+            training |= {"learning_rate": 2e-3, "batch_tokens": 1024}
     return {"model": model, "training": training}
 
 

@@ -270,7 +270,6 @@ def test_the_settings_need_no_torch() -> None:
         ({"kind": "conv", "width": 0}, "width is 0"),
         ({"kind": "conv", "width": 2, "labels": ["a", "b"], "both_ways": True}, r"width \(2\) must be odd"),
         ({"kind": "gru", "dim": 7, "labels": ["a", "b"], "both_ways": True}, "make them even"),
-        ({"kind": "gru", "both_ways": True}, "shows a language model the words it is to guess"),
         ({"kind": "gru", "labels": ["a", "a"]}, "two names or more, each once"),
         ({"kind": "transformer-decoder", "dim": 30, "heads": 4}, r"dim \(30\) must be a multiple of heads \(4\)"),
         ({"kind": "transformer-decoder", "dim": 12, "heads": 4}, "rotary positions need an even dim / heads"),
@@ -286,6 +285,11 @@ def test_mistakes_in_settings_are_one_line(changes: dict[str, Any], message: str
     with pytest.raises(UserError, match=message) as caught:
         model_settings(changes)
     assert "\n" not in str(caught.value)
+
+
+def test_a_language_model_cannot_read_both_ways() -> None:
+    with pytest.raises(UserError, match="shows a language model the words it is to guess"):
+        rung("gru", both_ways=True)()
 
 
 def test_a_mask_outside_the_vocabulary_is_named() -> None:
