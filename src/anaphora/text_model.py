@@ -326,13 +326,14 @@ class TextModel:
             return PromptDraft()
         if not isinstance(draft, TextModel):
             raise UserError(f"{draft!r} is no draft", cure='give a loaded model, or "prompt"')
+        draft._needs("generate")
         if draft.tokenizer.vocabulary_fingerprint() != self.tokenizer.vocabulary_fingerprint():
             raise UserError(
                 "the draft has another vocabulary than the model",
                 file=draft.folder,
                 cure=f"train it on the same text with {' '.join(self.vocabulary_settings())}".rstrip(),
             )
-        return draft_of(draft._needs("generate"), config)
+        return draft_of(draft.model, config)
 
     def vocabulary_settings(self) -> list[str]:
         """How the vocabulary was made, in the words of `anaphora train`: a draft must have the same one, and so be
@@ -342,6 +343,8 @@ class TextModel:
         document = self.config.document()
         of_lines = {"hold_out", "seed", "tokenizer_lines"} if document["data"]["hold_out"] else {"tokenizer_lines"}
         own = {f"tokenizer.{key}": value for key, value in document["tokenizer"].items() if key != "dropout"}
+        if own.get("tokenizer.vocabulary") is not None:  # a text may have had fewer than it was given room for
+            own["tokenizer.vocabulary"] = min(own["tokenizer.vocabulary"], self.tokenizer.vocabulary_size)
         own |= {f"data.{key}": value for key, value in document["data"].items() if key in of_lines}
         usual = {"tokenizer.minimum_count": 1, "data.tokenizer_lines": DataConfig().tokenizer_lines, "data.seed": 1}
         return [f"{key}={value}" for key, value in own.items() if value not in (None, "", usual.get(key))]

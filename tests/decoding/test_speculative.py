@@ -159,8 +159,8 @@ def chi_square(counts: torch.Tensor, p: torch.Tensor) -> float:
 class Fixed(Recurrent):
     """Says the same whatever came before: what comes out can be counted against its probabilities."""
 
-    def __init__(self, scores: torch.Tensor) -> None:
-        super().__init__(len(scores))
+    def __init__(self, scores: torch.Tensor, max_length: int | None = None) -> None:
+        super().__init__(len(scores), max_length=max_length)
         self.scores = scores.log_softmax(0)
 
     def step(self, tokens: torch.Tensor, state: DecoderState) -> tuple[torch.Tensor, DecoderState]:
@@ -292,6 +292,28 @@ def test_no_more_is_said_than_there_is_room_for(draft: str) -> None:
             assert len(said) == min(tokens, 8)
 
 
+def test_where_there_is_less_room_than_must_be_said_the_last_token_may_be_the_end() -> None:
+    """As without a draft."""
+    scores = torch.zeros(VOCABULARY)
+    scores[EOS] = 5.0
+    model, config = Fixed(scores, max_length=6), DecodingConfig(beam=1, min_length=20)
+    plain = generate(model, [[4, 5]], config, tokens=30)
+    found, _ = generate_speculatively(model, PromptDraft(), [[4, 5]], config, tokens=30)
+    assert found[0][0].finished
+    assert found[0][0].tokens == plain[0][0].tokens
+
+
+def test_a_draft_may_be_asked_for_nothing_in_between() -> None:
+    config = DecodingConfig(beam=1)
+    draft, other = (ModelDraft(Recurrent(VOCABULARY), config) for _ in range(2))
+    text = [BOS, 4, 5]
+    for one in (draft, other):
+        one.begin(text, 20)
+    assert draft.propose(text, 0, []).tokens == []
+    text = [*text, 6, 7]
+    assert draft.propose(text, 4, []).tokens == other.propose(text, 4, []).tokens
+
+
 def test_a_text_that_cannot_go_on_ends() -> None:
     model = fitted([[4, 5]], VOCABULARY, order=3, smoothing="maximum-likelihood")
     for config in (DecodingConfig(beam=1), DecodingConfig(sample=True)):
@@ -311,6 +333,8 @@ def test_mistakes_are_named() -> None:
         speculate(model, PromptDraft(), [4] * 5, greedy)
     with pytest.raises(UserError, match="one likeliest"):
         generate_speculatively(model, PromptDraft(), [[4]], greedy, samples=2)
+    with pytest.raises(UserError, match="0 samples are asked for"):
+        generate_speculatively(model, PromptDraft(), [[4]], greedy, samples=0)
     broken = Recurrent(VOCABULARY)
     broken.head.weight.data.fill_(torch.nan)
     with pytest.raises(UserError, match="NaN"):

@@ -46,11 +46,13 @@ def whole_epoch(model: Any, objective: LanguageObjective, batches: Any) -> tuple
     return total, [p.grad.clone() for p in model.parameters() if p.grad is not None], tokens
 
 
+@pytest.mark.parametrize("penalty", [0.0, 2.0])
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_packed_documents_are_separate_ones(kind: str) -> None:
+def test_packed_documents_are_separate_ones(kind: str, penalty: float) -> None:
     model, ids = model_of(kind), framed()
-    apart = whole_epoch(model, LanguageObjective(), LineBatches(ids, 64))
-    packed = whole_epoch(model, LanguageObjective(), PackedBatches(ids, 60, 20))
+    objective = LanguageObjective(activation_penalty=penalty, temporal_penalty=penalty)
+    apart = whole_epoch(model, objective, LineBatches(ids, 64))
+    packed = whole_epoch(model, objective, PackedBatches(ids, 60, 20))
     assert packed[0] == pytest.approx(apart[0], rel=1e-5)
     assert packed[2] == apart[2]
     for a, b in zip(apart[1], packed[1]):
@@ -117,6 +119,25 @@ def test_penalties(kind: str) -> None:
     for name, weight in (("activation", 2.0), ("temporal", 3.0)):
         objective = LanguageObjective(**{f"{name}_penalty": weight})
         assert objective(model, on_device).item() - without == pytest.approx(weight * expected[name], rel=1e-4)
+
+
+def test_the_activation_penalty_is_on_what_dropout_left_the_temporal_one_on_what_was_there_before() -> None:
+    """AR and TAR as published (Merity et al. 2018)."""
+    model, batch = model_of("lstm", output_dropout=0.5).train(), LineBatches(framed(), 500).largest()
+
+    def told(**penalties: float) -> float:
+        torch.manual_seed(3)  # the same dropout every time
+        return LanguageObjective(**penalties)(model, on_device).item()
+
+    on_device = LanguageObjective().send(batch, CPU)
+    torch.manual_seed(3)
+    x, raw = (tensor.detach() for tensor in model.encode(on_device.ids)[:2])
+    assert ((x == 0) & (raw != 0)).any()
+    real = (on_device.labels != PAD).float()
+    activation = float((x.pow(2).mean(-1) * real).sum())
+    temporal = float(((raw[:, 1:] - raw[:, :-1]).pow(2).mean(-1) * real[:, 1:]).sum())
+    assert told(activation_penalty=2.0) - told() == pytest.approx(2 * activation, rel=1e-4)
+    assert told(temporal_penalty=3.0) - told() == pytest.approx(3 * temporal, rel=1e-4)
 
 
 def test_label_smoothing_is_that_of_torch() -> None:

@@ -56,6 +56,8 @@ def test_a_run_that_is_short_of_time_warms_up_for_a_tenth_of_it() -> None:
         assert found[2:] == sorted(found[2:], reverse=True)
         assert found[-1] == pytest.approx(0.0, abs=1e-9)
         assert learning_rate(500, config, None, 0.01) == pytest.approx(0.4)  # a quick machine does not notice
+        late = [learning_rate(step, config, None, step / 2000) for step in range(900, 1100)]
+        assert late == sorted(late, reverse=True)  # nor is the end of the warm-up, long past, any more of a peak
 
 
 def test_constant_stays() -> None:

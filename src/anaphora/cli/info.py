@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from anaphora.cli.arguments import count
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -103,7 +104,7 @@ def _shape(shape: dict[str, Any], indent: str = "") -> list[tuple[str, str]]:
     """Orders and smoothing; of a mixture, those of each part."""
     rows = []
     if "dim" in shape:
-        parts = [f"{shape['dim']} wide", f"{shape['layers']} layers"]
+        parts = [f"{shape['dim']} wide", count(shape["layers"], "layer", "layers")]
         names = {"heads": "heads", "hidden": "hidden", "feed_forward": "feed-forward", "window": "words of window"}
         parts += [f"{shape[key]} {said}" for key, said in names.items() if key in shape]
         parts += [f"width {shape['width']}"] if "width" in shape else []
@@ -170,14 +171,11 @@ def _learned_text(metrics: dict[str, Any]) -> list[tuple[str, str]]:
         if "accuracy" in held_out:
             rows.append(("validation", f"accuracy {held_out['accuracy']:.4f}"))
         else:
+            # hidden tokens are measured by perplexity alone
+            bits = f", {held_out['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in held_out else ""
+            tokens = f"{held_out['tokens']:,} {'hidden ' if held_out.get('masked') else ''}tokens"
             window = f", window moved by {held_out['stride']:,}" if held_out.get("stride") else ""
-            rows.append(
-                (
-                    "validation",
-                    f"perplexity {held_out['perplexity']:.3f}, {held_out['bits_per_byte']:.4f} bits per byte over "
-                    f"{held_out['tokens']:,} tokens{window}",
-                )
-            )
+            rows.append(("validation", f"perplexity {held_out['perplexity']:.3f}{bits} over {tokens}{window}"))
     return rows
 
 

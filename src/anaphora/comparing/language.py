@@ -134,10 +134,11 @@ class LanguageTask(Task):
     # -- the text ------------------------------------------------------------------------------------------------------
 
     def prepare(self, folder: Path, *, force: bool, reporter: RunReporter) -> None:
-        from anaphora.training.language_settling import by_size
+        from anaphora.training.language_settling import by_size, sized_by_text
 
         asked = RunConfig.read({"model": {"kind": "ngram"}, **self.common})
-        self.common = merge(self.common, by_size(asked, None, reporter))
+        found = by_size(asked, None, reporter)
+        self.common = merge(self.common, found)
         data = build(DataConfig, self.common["data"], section="data")
         if not data.valid_text and not data.hold_out:
             raise UserError(
@@ -148,6 +149,7 @@ class LanguageTask(Task):
             folder,
             data,
             build(TokenizerConfig, self.common["tokenizer"], section="tokenizer"),
+            at_most=sized_by_text(found),
             on_change="rebuild" if force else "raise",
             progress=reporter.stage,
         )

@@ -166,7 +166,7 @@ class ModelDraft:
     def _return_to(self, text: Sequence[int]) -> None:
         """Take back what was proposed and not kept."""
         assert self.state is not None
-        same = self.sure
+        same = min(self.sure, len(self.text))  # a last word that nothing was asked after has not been taken
         while same < min(len(self.text), len(text) - 1) and self.text[same] == text[same]:
             same += 1
         if back := len(self.text) - same:

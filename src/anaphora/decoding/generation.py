@@ -134,8 +134,7 @@ def generate(
     progress: called with the number of samples, or of prompts, that have just been said.
     """
     check_limits(config, tokens)
-    if not 1 <= samples < MOST_SAMPLES:
-        raise UserError(f"{samples} samples are asked for", cure=f"ask for 1 to {MOST_SAMPLES - 1:,}")
+    check_samples(samples)
     if not config.sample and samples > config.beam:
         raise UserError(
             f"{samples} different texts are asked for, and a beam of {config.beam} finds {config.beam} at the most",
@@ -198,6 +197,12 @@ def check_limits(config: DecodingConfig, tokens: int) -> None:
             f"at least {config.min_length} tokens are asked for, and at most {tokens}, the end mark included",
             cure="allow more tokens, or a smaller min_length",
         )
+
+
+def check_samples(samples: int) -> None:
+    """Whether so many texts of each prompt can be asked for."""
+    if not 1 <= samples < MOST_SAMPLES:
+        raise UserError(f"{samples} samples are asked for", cure=f"ask for 1 to {MOST_SAMPLES - 1:,}")
 
 
 def listening(

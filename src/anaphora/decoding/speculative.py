@@ -33,7 +33,7 @@ from torch import Tensor
 
 from anaphora.decoding.constraints import FORBIDDEN, Constraints
 from anaphora.decoding.drafts import Draft
-from anaphora.decoding.generation import MOST_SAMPLES, check_limits, fewest, room
+from anaphora.decoding.generation import MOST_SAMPLES, check_limits, check_samples, fewest, room
 from anaphora.decoding.sampling import noise_keys, pick, scramble, uniform
 from anaphora.decoding.search import Hypothesis, evaluating
 from anaphora.decoding.settings import DecodingConfig
@@ -117,6 +117,7 @@ def speculate(
     if not config.sample and config.beam != 1:
         raise UserError("a draft helps to say one text, and a beam follows several", cure="leave out the one or other")
     limit = room(model, len(prompt), tokens)
+    config = replace(config, min_length=min(config.min_length, limit - 1))  # where there is less room than was asked
     return _speculate(model, draft, [BOS, *prompt], config, limit, draft_tokens, sentence_id, told or Speculation())
 
 
@@ -258,6 +259,7 @@ def generate_speculatively(
 ) -> tuple[list[list[Hypothesis]], list[list[Speculation]]]:
     """`generate` with a draft: the same texts where nothing is drawn, texts of the same distribution where they are;
     and how the draft did in each."""
+    check_samples(samples)
     if samples > 1 and not config.sample:
         raise UserError(f"{samples} texts are asked for, and there is one likeliest", cure="draw them, or ask for one")
     found: list[list[Hypothesis]] = []

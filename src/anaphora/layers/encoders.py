@@ -116,12 +116,7 @@ class ClassificationHead(nn.Module):
         if self.pool == "max":
             largest = x.masked_fill(~real_tokens(x, lengths), torch.finfo(x.dtype).min).amax(dim=1)
             return largest.masked_fill((lengths == 0)[:, None], 0.0)  # the largest of nothing, as the mean of nothing
-        return mean_of_real(x, lengths)
+        return cleared(x, lengths).sum(dim=1) / lengths.clamp(min=1)[:, None]  # zeros where there are none
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         return self.linear(self.dropout(self.pooled(x, lengths)))
-
-
-def mean_of_real(x: Tensor, lengths: Tensor) -> Tensor:
-    """The mean over each row's real tokens, zeros where there are none: (B, T, dim) -> (B, dim)."""
-    return cleared(x, lengths).sum(dim=1) / lengths.clamp(min=1)[:, None]

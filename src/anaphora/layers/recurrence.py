@@ -43,7 +43,8 @@ class RecurrentEncoder(Encoder):
 
     `hidden` is the width of every layer but the last, which is `dim` wide. Dropout stands between layers, `locked` the
     same at every place of a row. `initial="orthogonal"`: U begins as a rotation (each gate's), which neither shrinks
-    nor stretches a state.
+    nor stretches a state. `forget_bias` (LSTM): where the bias of the gate that keeps the memory begins; None leaves it
+    near 0, where half of the memory is lost with every word.
     """
 
     carries = True
@@ -60,6 +61,7 @@ class RecurrentEncoder(Encoder):
         locked: bool = False,
         weight_dropout: float = 0.0,
         initial: Initial = "uniform",
+        forget_bias: float | None = None,
     ) -> None:
         super().__init__()
         kinds: dict[str, Callable[..., nn.RNNBase]] = {
@@ -84,6 +86,12 @@ class RecurrentEncoder(Encoder):
                 if "weight_hh" in name:
                     for gate in weight.detach().split(weight.shape[1]):
                         nn.init.orthogonal_(gate)
+        if forget_bias is not None:
+            if cell != "lstm":
+                raise ValueError(f"a {cell} has no gate that forgets; forget_bias is the LSTM's")
+            for name, bias in self.named_parameters():
+                if "bias" in name:  # of input, forget, cell and output; two biases are added up
+                    bias.detach().chunk(4)[1].fill_(forget_bias if "bias_hh" in name else 0.0)
 
     @property
     def cell(self) -> nn.RNNBase:

@@ -131,7 +131,7 @@ def explain_next(
     if isinstance(model, Mixture):
         return _mixed(model, prefix, top=top, tokens=tokens, part_discounts=part_discounts)
     raise UserError(
-        f"a model of kind {type(model).__name__} cannot say where its probabilities come from",
+        "this model was not counted, and cannot say where its probabilities come from",
         cure="ask a model that was counted (kind ngram), or a mixture of such",
     )
 

@@ -113,10 +113,12 @@ def prepare_text(
     tokenizer: TokenizerConfig,
     *,
     keep: Tokenizer | None = None,
+    at_most: bool = False,
     on_change: Literal["raise", "rebuild"] = "raise",
     progress: Progress = lambda stage, done, total: None,
 ) -> PreparedText:
-    """Turn text into ids in `folder`, or find them there. keep: a tokeniser to use, instead of learning one."""
+    """Turn text into ids in `folder`, or find them there. keep: a tokeniser to use, instead of learning one. at_most:
+    nobody asked for that many subwords, so a text that has fewer (one that repeats itself, say) is no mistake."""
     check_text(data)
     manifest = read_manifest(folder)
     settings = text_settings(data, tokenizer)
@@ -134,7 +136,7 @@ def prepare_text(
         if on_change == "raise":
             raise CorpusChanged(changed, folder)
     with atomic_folder(folder) as temporary:
-        manifest = _Preparation(temporary, data, tokenizer, progress, keep).run(settings)
+        manifest = _Preparation(temporary, data, tokenizer, progress, keep, at_most).run(settings)
         write_json(temporary / MANIFEST, manifest)
     return PreparedText(folder, manifest, reused=False)
 
@@ -216,8 +218,10 @@ class _Preparation:
         tokenizer: TokenizerConfig,
         progress: Progress,
         keep: Tokenizer | None = None,
+        at_most: bool = False,
     ) -> None:
         self.folder, self.data, self.tokenizer, self.progress, self.keep = folder, data, tokenizer, progress, keep
+        self.at_most = at_most
         self.notes: Counter[str] = Counter()
         self.train, self.valid = Part(), Part()
         self.framed = data.boundaries != "stream"
@@ -378,7 +382,8 @@ class _Preparation:
         tokenizer = self.keep
         if tokenizer is None:
             tokenizer = Tokenizer.train(self.tokenizer, self._lessons(), pairs=self._count_lines())
-            self._refuse_too_many(tokenizer.vocabulary_size)
+            if not self.at_most:
+                self._refuse_too_many(tokenizer.vocabulary_size)
         tokenizer.save(self.folder / TOKENIZER)
 
         def encode(lines: bytes, framed: bool) -> U32:

@@ -21,7 +21,7 @@ from anaphora.errors import UserError
 from anaphora.evaluation.language import note_on_unknown
 from anaphora.folder import read_metrics, weights_file
 from anaphora.models import build_language_model
-from anaphora.models.weights import load_weights, read_weights
+from anaphora.models.weights import read_weights
 from anaphora.text.batches import EpochBatches
 from anaphora.text.formats import describe_notes
 from anaphora.text.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches, open_ids
@@ -100,8 +100,7 @@ class LanguageRun(LearningRun):
                 for name, tensor in shared.items():
                     own[name].copy_(tensor)
             return
-        file = weights_file(folder)
-        load_weights(self.model, read_weights(file), file=file)
+        super().begin_from(folder)
 
     def objective(self) -> Objective:
         config = self.config.training

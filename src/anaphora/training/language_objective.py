@@ -86,7 +86,10 @@ class LanguageObjective:
             loss = loss + self.activation_penalty * (x.float().pow(2).mean(dim=-1) * real).sum()
         if self.temporal_penalty:
             steps = (raw[:, 1:] - raw[:, :-1]).float().pow(2).mean(dim=-1)  # (B, T - 1)
-            loss = loss + self.temporal_penalty * (steps * real[:, 1:]).sum()
+            within = real[:, 1:]
+            if batch.documents is not None:  # from one document to the next is no step
+                within = within * (batch.documents[:, 1:] == batch.documents[:, :-1])
+            loss = loss + self.temporal_penalty * (steps * within).sum()
         return loss
 
     def flops(self, model: Any, batch: LanguageTensors) -> float:

@@ -56,7 +56,8 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
             "training.context means nothing where every line is a row of its own",
             cure="set data.boundaries=stream or packed, or leave it out",
         )
-    said = base.get("training", {}), base.get("model", {})
+    longest = {"max_length": getattr(asked.model, "max_length", None)}  # no size of text changes it
+    said = base.get("training", {}), {**base.get("model", {}), **longest}
     check_learning(*said, boundaries=asked.data.boundaries, labelled=labelled)  # before anything is written
     found = by_size(asked, saved, reporter)
     asked = RunConfig.read(merge(base, found))
@@ -68,6 +69,7 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
         asked.data,
         asked.tokenizer,
         keep=None if keeper is None else Tokenizer.load(keeper / TOKENIZER),
+        at_most=sized_by_text(found),
         on_change="raise" if saved is not None and not request.force else "rebuild",
         progress=reporter.stage,
     )
@@ -143,6 +145,11 @@ def by_size(asked: RunConfig, saved: Mapping[str, Any] | None, reporter: RunRepo
     if vocabulary:
         found["tokenizer"]["vocabulary"] = text_vocabulary(size_in_bytes)
     return found
+
+
+def sized_by_text(found: Document) -> bool:
+    """Whether `by_size` has chosen the vocabulary, and nobody has asked for one."""
+    return "vocabulary" in found.get("tokenizer", {})
 
 
 def _sized(

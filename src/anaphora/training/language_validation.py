@@ -19,7 +19,7 @@ from anaphora.evaluation.language import bits_per_byte, perplexity
 from anaphora.text.labels import VALID_CLASSES
 from anaphora.text.language_batches import LineBatches
 from anaphora.text.language_corpus import PreparedText
-from anaphora.text.tokenizer import BOS, EOS, UNK, Tokenizer
+from anaphora.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from anaphora.training.language_objective import ClassificationObjective, MaskedObjective
 from anaphora.training.recipes import RunConfig
 from anaphora.training.validation import Validation
@@ -124,7 +124,7 @@ class TextValidator:
         for batch in self._rows(model.max_length).fixed():
             on_device = objective.send(batch, self.device)
             total += objective(model, on_device).item()
-            tokens += int((on_device.labels != 0).sum())
+            tokens += int((on_device.labels != PAD).sum())
         loss = total / max(tokens, 1)
         return Validation({"loss": loss, "perplexity": perplexity(-total, tokens), "tokens": tokens, "masked": share})
 

@@ -46,8 +46,8 @@ def learning_rate(step: int, config: TrainingConfig, total: int | None, elapsed:
     peak, warmup = config.learning_rate, config.warmup_steps
     if step <= warmup:
         warm = max(step / warmup, elapsed / WARM if config.schedule in ("cosine", "linear") else 0.0)
-        if warm < 1 or step == warmup:
-            return peak * min(1.0, warm)
+        if warm < 1:
+            return peak * warm
     if config.schedule == "constant":
         return peak
     if config.schedule == "inverse-sqrt":

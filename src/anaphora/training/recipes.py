@@ -72,7 +72,7 @@ class RunConfig:
 
     def windows(self) -> tuple[int, int] | None:
         """How a stream is read by a model that carries nothing along: so many tokens at once, moved by so many
-        (decoding/windows.py). None: the text is not a stream, or is read as a whole."""
+        (decoding/language.py). None: the text is not a stream, or is read as a whole."""
         if self.data.boundaries != "stream" or self.model.kind not in WINDOWED:
             return None
         context = self.training.context

@@ -144,7 +144,10 @@ def _large(kind: str, tokens: int) -> Document:
     if kind in RECURRENT:
         model |= {"hidden": 1536 if kind != "rnn" else 1024, "layers": 2, "locked": True, "output_dropout": 0.1}
         model |= {"initial": "orthogonal"} if kind == "rnn" else {}
-        training |= {"learning_rate": 2e-3 if kind != "rnn" else 5e-4, "clip_norm": 0.25}
+        training |= {"learning_rate": 2e-3 if kind == "gru" else 5e-4, "clip_norm": 0.25}
+        if kind == "lstm":  # its memory has no bound: without the penalties it runs away (docs/lab-notes.md)
+            training |= {"learning_rate": 3e-3, "batch_tokens": 8192}
+            training |= {"activation_penalty": 2.0, "temporal_penalty": 1.0}
     elif kind in ("window", "dan"):
         model |= {"hidden": 2048, "layers": 2}
         model |= {"window": 8} if kind == "window" else {}

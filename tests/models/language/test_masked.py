@@ -47,11 +47,14 @@ def padded(texts: list[list[int]], width: int = 0, filler: int = PAD) -> tuple[T
 # Masked ---------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_declared(model: Any, classifier: Any) -> None:
+def test_what_masked_models_declare(model: Any) -> None:
     assert model.capabilities == {"masked", "normalised", "batch-invariant", "attends"}
+    assert not isinstance(model, LanguageModel)  # it has no probability of a text, and does not go on with one
+
+
+def test_what_classifiers_declare(classifier: Any) -> None:
     attends = {"attends"} if classifier.config.kind.startswith("transformer") else set()
     assert classifier.capabilities == {"classifies", "normalised", "batch-invariant", *attends}
-    assert not isinstance(model, LanguageModel)  # it has no probability of a text, and does not go on with one
     assert {make().config.kind for make in CLASSIFIERS.values()} == set(NEURAL_MODELS)
 
 

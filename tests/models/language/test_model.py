@@ -169,8 +169,6 @@ def test_every_layer_can_be_looked_at(name: str) -> None:
     close(every[0], model.embedded(ids))
     last = model.contextual(ids, lengths)
     close(every[-1], last)
-    means = model.sentence_vectors(ids, lengths)
-    close(means, torch.stack([last[0].mean(0), last[1, :4].mean(0)]))
     assert all(not torch.equal(a, b) for a, b in pairwise(every) if a.shape == b.shape)
 
 
@@ -333,3 +331,12 @@ def test_waves_and_distances_have_no_end() -> None:
         state = model.read(ids[:, :690], torch.tensor([690]), 700)
         said, _ = model.extend(ids[:, 690:], state)
         close(said, model(ids)[0][:, 690:].log_softmax(-1))
+        again = rung("transformer-decoder", positions=positions_kind, max_length=None)()  # that has seen nothing so long
+        documents = (torch.arange(700) >= 30).long()[None]
+        close(again(ids, documents=documents)[0][:, 30:], model(ids[:, 30:])[0])
+
+
+def test_a_rotation_begins_as_one() -> None:
+    model: Any = build_language_model(model_settings({"kind": "gru", "dim": 6, "initial": "orthogonal"}), VOCABULARY)
+    for gate in model.encoder.cell.weight_hh_l0.detach().split(6):
+        close(gate @ gate.T, torch.eye(6))

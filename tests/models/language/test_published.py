@@ -50,6 +50,35 @@ def test_the_recipes_have_the_published_shape(name: str, shape: dict[str, Any]) 
     assert settings(load_recipe(name)["model"]) == settings(shape)
 
 
+@torch.no_grad()
+def test_bert_in_small_by_hand() -> None:
+    """One block of one head, from its weights by their published names; `transformers` need not be there."""
+    model = shaken(ours(BERT, mask=MASK, layers=1, heads=1, pooler=False))
+    w = published_weights(model)
+    ids = torch.tensor([9, 4, MASK, 11])
+
+    def linear(x: Tensor, name: str) -> Tensor:
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def norm(x: Tensor, name: str) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-12).sqrt() * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    table, places, types = (w[f"bert.embeddings.{n}_embeddings.weight"] for n in ("word", "position", "token_type"))
+    x = norm(table[ids] + places[:4] + types[0], "bert.embeddings.LayerNorm")
+    block = "bert.encoder.layer.0"
+    query, key, value = (linear(x, f"{block}.attention.self.{n}") for n in ("query", "key", "value"))
+    looked = (query @ key.T / 32**0.5).softmax(-1) @ value
+    x = norm(x + linear(looked, f"{block}.attention.output.dense"), f"{block}.attention.output.LayerNorm")
+    inner = torch.nn.functional.gelu(linear(x, f"{block}.intermediate.dense"))
+    x = norm(x + linear(inner, f"{block}.output.dense"), f"{block}.output.LayerNorm")
+    x = torch.nn.functional.gelu(linear(x, "cls.predictions.transform.dense"))
+    x = norm(x, "cls.predictions.transform.LayerNorm")
+    torch.testing.assert_close(model(ids[None])[0], x @ table.T + w["cls.predictions.bias"], atol=1e-4, rtol=1e-4)
+    epsilons = {part.eps for part in model.modules() if isinstance(part, torch.nn.LayerNorm)}
+    assert epsilons == {1e-12}  # too small to show in the numbers
+
+
 def theirs_gpt2(**changes: Any) -> Any:
     transformers = pytest.importorskip("transformers")
     config = transformers.GPT2Config(
@@ -172,6 +201,8 @@ def test_mistakes_are_named() -> None:
         load_published(model, weights | {"transformer.wpe.weight": torch.ones(21, 32)})
     with pytest.raises(UserError, match="positions=rotary has no name in GPT-2"):
         published_weights(ours(GPT2, positions="rotary"))
+    with pytest.raises(UserError, match="GPT-2 attends to all places"):
+        published_weights(ours(GPT2, window=4))
     with pytest.raises(UserError, match="mask"):
         published_weights(ours(BERT))
     with pytest.raises(UserError, match="lstm with norm=None has no name"):

@@ -2,10 +2,10 @@
 
     ⟨s⟩ w₁ … ⟨mask⟩ … w_T ⟨/s⟩ → embedding → encoder → head → softmax at ⟨mask⟩
 
-It guesses hidden words (`fill`), gives each word a vector that knows its whole context (`hidden`), and each sentence
-one (`sentence_vectors`). It has no probability of a text; the sum of log P(w_t | the others), each word hidden in turn,
-is its *pseudo-likelihood* (Salazar et al. 2020), which compares texts under one model, but no model with one of another
-kind.
+It guesses hidden words (`fill`), and gives each word a vector that knows its whole context (`hidden`), of which those
+of sentences are made (decoding/vectors.py). It has no probability of a text; the sum of log P(w_t | the others), each
+word hidden in turn, is its *pseudo-likelihood* (Salazar et al. 2020), which compares texts under one model, but no
+model with one of another kind.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class MaskedLanguageModel(Reader):
     def pooled(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """tanh(W x₁ + b) of the first place: (B, T) -> (B, dim), of a model that has a pooler."""
         if self.pooler is None:
-            raise UserError("this model has no pooler", cure="take sentence_vectors, or train with model.pooler=true")
+            raise UserError("this model has no pooler", cure="take another vector of it, or train with model.pooler=true")
         return torch.tanh(self.pooler(self.contextual(ids, lengths)[:, 0]))
 
     # -- costs ---------------------------------------------------------------------------------------------------------

@@ -16,18 +16,13 @@ from torch import Tensor, nn
 from anaphora.errors import UserError
 from anaphora.layers.contracts import Encoder, Past, document_places, locked_dropout
 from anaphora.layers.embedding import Embedding
-from anaphora.layers.encoders import (
-    AveragingEncoder,
-    ConvolutionEncoder,
-    RecurrentEncoder,
-    WindowEncoder,
-    mean_of_real,
-)
+from anaphora.layers.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
 from anaphora.layers.transformer import TransformerEncoder
 from anaphora.models.language.settings import (
     AveragingConfig,
     ConvolutionConfig,
     LanguageConfig,
+    LstmConfig,
     RecurrentConfig,
     TransformerEncoderConfig,
     TransformerLanguageConfig,
@@ -110,7 +105,9 @@ class Reader(nn.Module):
         if documents is None:
             return self.encoder(self.embedded(ids), lengths, every=every)
         places = document_places(documents)
-        if self.max_length is not None and ids.shape[1] > self.max_length:  # the row may be longer, no document may
+        if self.max_length is None or ids.shape[1] <= self.max_length:
+            self.embedding.reserve(ids.shape[1])
+        else:  # the row may be longer, no document may
             self.embedding.reserve(int(places[documents >= 0].amax()) + 1)
             places = places.clamp(max=self.max_length - 1)  # of padding
         return self.encoder.packed(self.embedded(ids, places), documents)
@@ -121,10 +118,6 @@ class Reader(nn.Module):
         first = self.embedded(ids)
         self.encoder(first, lengths, every=every)
         return [first, *every]
-
-    def sentence_vectors(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """The mean of each row's last vectors: (B, T) -> (B, dim)."""
-        return mean_of_real(self.contextual(ids, lengths), lengths)
 
     def check_length(self, length: int) -> None:
         """A UserError where a row of so many tokens, ⟨s⟩ among them, is more than the model can read."""
@@ -182,6 +175,7 @@ def build_encoder(config: LanguageConfig, *, causal: bool) -> Encoder:
             locked=c.locked,
             weight_dropout=c.weight_dropout,
             initial=c.initial,
+            forget_bias=c.forget_bias if isinstance(c, LstmConfig) else None,
         )
     if isinstance(c, ConvolutionConfig):
         return ConvolutionEncoder(
