@@ -51,7 +51,7 @@ def one_run(job: Job) -> dict[str, Any]:
     own.mkdir(exist_ok=True)
     files = lecture.write_stories(own, job.distance, number=job.texts, seed=job.seed)
     settings = lecture.settings(job.rung, job.distance, steps=job.steps, seed=job.seed)
-    outcome = anaphora.train(own / "run", **files, recipe=job.rung, settings=settings, device="cpu")
+    outcome = anaphora.train(own / "run", **files, recipe=lecture.RUNGS[job.rung][0], settings=settings, device="cpu")
     loaded = anaphora.load(own / "run", "cpu")
     assert isinstance(loaded, TextModel)
     model: Any = loaded.model
@@ -102,7 +102,7 @@ def main() -> None:
     table = {rung: {n: percent(runs, rung, n) for n in distances} for rung in RUNGS}
     print(f"{'answers in percent':20}" + "".join(f"{n:>14}" for n in distances))
     for rung, row in table.items():
-        cells = (f"{statistics.median(own):.0f} ({min(own):.0f}-{max(own):.0f})" for own in row.values())
+        cells = (f"{statistics.mean(own):.0f} ({min(own):.0f}-{max(own):.0f})" for own in row.values())
         print(f"{rung:20}" + "".join(f"{cell:>14}" for cell in cells))
     for what, key in (("before", "before"), ("after", "after")):
         print(f"\ngradient {what} training, median")
@@ -136,6 +136,7 @@ LOOKS = {
     "rnn": ("#c0392b", "-", "plain recurrent"),
     "gru": ("#d97a4a", "-", "GRU"),
     "lstm": ("#7b3fa0", "-", "LSTM"),
+    "lstm-open": ("#7b3fa0", "--", "LSTM, gate held open"),
     "transformer-decoder": ("#1f5fa8", "-", "attention"),
 }
 """Colour, line and name of each rung."""
@@ -166,9 +167,13 @@ def draw(runs: list[dict[str, Any]], picture: Path) -> None:
         panel.set_xlabel("tokens from the name to the answer", color=ink, fontsize=10.5)
     for rung, (colour, line, name) in LOOKS.items():
         look = {"color": colour, "linestyle": line, "linewidth": 2.1, "marker": "o", "markersize": 4.5, "label": name}
-        answers = [statistics.median(percent(runs, rung, n)) for n in learned]
-        apart = ScaledTranslation(0, (list(LOOKS).index(rung) - 3) * 2.6 / 72, figure.dpi_scale_trans)
-        panels[0].plot(learned, answers, **look, transform=panels[0].transData + apart)  # equal ones side by side
+        answers = [percent(runs, rung, n) for n in learned]
+        apart = ScaledTranslation(0, (list(LOOKS).index(rung) - 3.5) * 2.6 / 72, figure.dpi_scale_trans)
+        place = panels[0].transData + apart  # equal ones side by side
+        panels[0].plot(learned, [statistics.mean(own) for own in answers], **look, transform=place)
+        panels[0].vlines(
+            learned, [min(own) for own in answers], [max(own) for own in answers], color=colour, lw=1, transform=place
+        )
         for panel, key in zip(panels[1:], ("before", "after")):
             seen = {n: value for n, value in curve(runs, rung, key).items() if value > 0}
             panel.plot(list(seen), list(seen.values()), **look)
@@ -184,7 +189,7 @@ def draw(runs: list[dict[str, Any]], picture: Path) -> None:
     for panel in panels:
         panel.minorticks_off()
     figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=7, frameon=False, fontsize=10.5
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=8, frameon=False, fontsize=10.5
     )
     figure.savefig(picture, metadata={"Software": None} if picture.suffix == ".png" else None)
 

@@ -93,16 +93,19 @@ def test_what_was_said_is_drawn_less_often(penalty, prompt):
         assert h.token_log_probabilities[1] == pytest.approx(float(own[h.tokens[1]]), abs=1e-5)
 
 
-def test_the_search_samples_from_the_model():
+@pytest.mark.parametrize("how", [{}, {"temperature": 0.6}, {"top_k": 3}, {"top_p": 0.6}, {"min_p": 0.3}])
+def test_the_search_samples_from_the_model(how):
     model = ToyTranslator(13, seed=4)
     source = [4, 5, EOS]
-    config = DecodingConfig(sample=True, n_best=4000, max_length=2)
+    config = DecodingConfig(sample=True, n_best=4000, max_length=2, **how)
     (found,) = search(model, *pad([source], "cpu"), config)
     assert len(found) == 4000
     first = model.next(source, [])
     first[[PAD, BOS, UNK]] = -torch.inf  # never said: the others share their probability
     counts = torch.bincount(torch.tensor([[*h.tokens, EOS][0] for h in found]), minlength=13).float()
-    assert chi_square(counts, first.softmax(0)) < CRITICAL
+    narrowed = reference(first.log_softmax(0), **{"temperature": 1.0, "top_k": 0, "top_p": 1.0, **how})
+    assert 1 < (narrowed > 0).sum() < (10 if how.keys() - {"temperature"} else 13)
+    assert chi_square(counts, narrowed) < CRITICAL
     for h in found[:50]:  # the price is the model's own, not that of the narrowed distribution
         assert h.token_log_probabilities[0] == pytest.approx(
             float(model.next(source, [])[[*h.tokens, EOS][0]]), abs=1e-5

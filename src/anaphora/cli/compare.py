@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from anaphora.cli.output import Device, Json, Output, Quiet, program
+from anaphora.cli.output import Device, Json, Output, Quiet, program, wrapped
 
 
 def compare(
@@ -88,7 +88,7 @@ def compare(
     for line in table(found.rows, found.columns, width):
         output.result(line)
     for note in found.notes:
-        output.result(f"- {note}")
+        output.result(wrapped(f"- {note}", width, indent="  "))
     failed = [row["name"] for row in found.rows if row["state"] == "failed"]
     if failed:
         output.say(f"failed: {', '.join(failed)}; their logs are in {out}/logs, and the same command tries them again")

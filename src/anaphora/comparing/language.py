@@ -38,6 +38,14 @@ TIMES = 3
 """How often; the middle one counts."""
 
 
+def _bits(value: float) -> str:
+    return f"{value:.3f}" if value < 1000 else f"{value:.2g}".replace("e+", "e")  # it has diverged
+
+
+def _perplexity(value: float) -> str:
+    return f"{value:,.2f}" if value < 1e6 else f"{value:.2g}".replace("e+", "e")
+
+
 class LanguageTask(Task):
     name = "language"
     usual = "unigram bigram ngram dan window rnn gru lstm conv transformer-decoder"
@@ -47,8 +55,8 @@ class LanguageTask(Task):
         "trigram": "ngram:model.order=3",
     }
     columns = (
-        Column("bits_per_byte", "bits/byte", "{:.3f}".format, "bits that a byte of the held-out text needs"),
-        Column("perplexity", "perplexity", "{:,.2f}".format, "of a token of that text"),
+        Column("bits_per_byte", "bits/byte", _bits, "bits that a byte of the held-out text needs"),
+        Column("perplexity", "perplexity", _perplexity, "of a token of that text"),
     )
     lower_is_better = True
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ LEADER = {"arrowstyle": "-", "color": PALE, "lw": 0.6, "shrinkA": 0, "shrinkB": 
 def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better: bool) -> bytes | None:
     """The picture as PNG; nothing where there is nothing to be seen yet."""
     done = [row for row in rows if row["state"] == "finished" and math.isfinite(row.get(quality.key) or math.nan)]
+    done, far = _near(done, quality.key) if lower_is_better else (done, [])
     counted = [row for row in done if not row.get("flops")]
     learned = [row for row in done if row.get("flops")]
     if not done:
@@ -73,6 +75,9 @@ def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better:
         axes[0][0].set_ylabel(f"{quality.head} ({better} is better)", color=INK)
         axes[0][0].yaxis.set_major_locator(MaxNLocator(8))
         axes[0][0].margins(y=0.12)
+        if far:
+            said = ", ".join(f"{row['name']} ({quality.form(row[quality.key])})" for row in far)
+            figure.suptitle(f"far above: {said}", x=0.99, ha="right", fontsize=9, color=INK)
         figure.canvas.draw()  # only now is it known where everything stands
         for axis, part in zip(axes[0], parts):
             dots = [(0.0 if part is counted else row["flops"], row[quality.key], row["name"]) for row in part]
@@ -82,6 +87,14 @@ def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better:
         return file.getvalue()
     finally:
         plt.close(figure)
+
+
+def _near(rows: list[Mapping[str, Any]], key: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Rows to draw, and those so far above the others that nothing else could be told apart: they have diverged."""
+    if not rows:
+        return rows, []
+    limit = 4 * statistics.median_low(row[key] for row in rows)
+    return [row for row in rows if row[key] <= limit], [row for row in rows if row[key] > limit]
 
 
 def label_dots(axis: Axes, dots: Sequence[tuple[float, float, str]]) -> dict[str, Bbox]:

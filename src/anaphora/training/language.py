@@ -173,7 +173,8 @@ class LanguageRun(LearningRun):
         train, valid, say = manifest["train"], manifest["valid"], self.reporter.message
         unknown = f" ({train['unknown_tokens']:,} unknown)" if train["unknown_tokens"] else ""
         measured = f", {valid['lines']:,} to validate on" if valid else ", none to validate on"
-        say(f"text: {train['lines']:,} lines, {train['tokens']:,} tokens{unknown} to learn from{measured}")
+        lines = f"{train['lines']:,} line{'s' * (train['lines'] != 1)}"
+        say(f"text: {lines}, {train['tokens']:,} tokens{unknown} to learn from{measured}")
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
         model, training = config.language, config.training

@@ -331,7 +331,9 @@ def test_waves_and_distances_have_no_end() -> None:
         state = model.read(ids[:, :690], torch.tensor([690]), 700)
         said, _ = model.extend(ids[:, 690:], state)
         close(said, model(ids)[0][:, 690:].log_softmax(-1))
-        again = rung("transformer-decoder", positions=positions_kind, max_length=None)()  # that has seen nothing so long
+        again = rung(
+            "transformer-decoder", positions=positions_kind, max_length=None
+        )()  # that has seen nothing so long
         documents = (torch.arange(700) >= 30).long()[None]
         close(again(ids, documents=documents)[0][:, 30:], model(ids[:, 30:])[0])
 

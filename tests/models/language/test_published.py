@@ -62,7 +62,9 @@ def test_bert_in_small_by_hand() -> None:
 
     def norm(x: Tensor, name: str) -> Tensor:
         centred = x - x.mean(-1, keepdim=True)
-        return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-12).sqrt() * w[f"{name}.weight"] + w[f"{name}.bias"]
+        return (
+            centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-12).sqrt() * w[f"{name}.weight"] + w[f"{name}.bias"]
+        )
 
     table, places, types = (w[f"bert.embeddings.{n}_embeddings.weight"] for n in ("word", "position", "token_type"))
     x = norm(table[ids] + places[:4] + types[0], "bert.embeddings.LayerNorm")
