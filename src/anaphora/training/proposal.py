@@ -25,6 +25,7 @@ from anaphora.errors import UserError, first_line
 from anaphora.text.preparation import HOLD_OUT_LIMIT
 from anaphora.text.tokenizer import vocabulary_for
 from anaphora.training.recipes import Document, complete
+from anaphora.training.settings import TrainingConfig
 
 if TYPE_CHECKING:
     from anaphora.text.checking.check import Part
@@ -112,6 +113,20 @@ def propose_for(part: Part, recipe: str, own: Document, *, held_out: bool, devic
     return propose(recipe, own, max(pairs, 1), (sample[0], sample[1]), text_bytes=text_bytes, device=device)
 
 
+def on_trial(training: TrainingConfig, *, on_cpu: bool) -> TrainingConfig:
+    """The settings of a run that goes on until a stopwatch ends it."""
+    return dataclasses.replace(
+        training,
+        compile="off",  # compiling takes longer than the trial
+        max_steps=ENDLESS,
+        epochs=None,
+        max_tokens=None,
+        max_minutes=None,
+        checkpoint_every=ENDLESS,
+        log_every=1 if on_cpu else 10,  # looking makes a GPU wait
+    )
+
+
 def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     """In the child: prepare, build, probe, update, measure."""
     import torch
@@ -126,16 +141,7 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     pairs = request["pairs"]
     files = {side: [str(folder / side)] for side in ("source", "target")}
     config = complete(request["recipe"], merge(request["own"], {"data": files}), pairs=pairs)
-    trial = dataclasses.replace(
-        config.training,
-        compile="off",  # compiling takes longer than the trial
-        max_steps=ENDLESS,
-        epochs=None,
-        max_tokens=None,
-        max_minutes=None,
-        checkpoint_every=ENDLESS,
-        log_every=1 if device.type == "cpu" else 10,  # looking makes a GPU wait
-    )
+    trial = on_trial(config.training, on_cpu=device.type == "cpu")
     tokenizer = config.tokenizer
     if tokenizer.vocabulary is None and tokenizer.kind in ("bpe", "unigram"):
         tokenizer = dataclasses.replace(tokenizer, vocabulary=vocabulary_for(pairs))
