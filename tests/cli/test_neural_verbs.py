@@ -277,6 +277,14 @@ def test_classify(folders: dict[str, Path], text: Path, tmp_path: Path, say: Any
     assert len(say("classify", folders["classifier"]).out.splitlines()) == 1
 
 
+def test_classify_tells_what_it_cut(tmp_path: Path, say: Any) -> None:
+    folder = neural_folder(tmp_path / "model", "transformer-encoder", labels=["glad", "sad"])
+    (tmp_path / "long").write_text("the cat\n" + "the cat " * 40 + "\n")
+    told = say("classify", folder, tmp_path / "long", "--json")
+    assert "of 1 line longer than 32 tokens only the beginning was read" in told.err
+    assert [line["cut"] for line in json.loads(told.last)["lines"]] == [False, True]
+
+
 def test_classify_refuses(folders: dict[str, Path], text: Path, tmp_path: Path, say: Any) -> None:
     (tmp_path / "short").write_text("glad\n")
     answer = say("classify", folders["classifier"], text, "--labels", tmp_path / "short")
