@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SAMPLE = 20_000  # pairs, at most
 SECONDS = 8.0  # of updates
 MOST = 400  # updates
+PATIENCE = 4  # times as long, where the first update alone took all of the time
 ENDLESS = 1_000_000_000
 LONG = 2 * 3600.0  # seconds; whoever must wait longer is told what is quicker
 
@@ -215,12 +216,14 @@ def stopwatch(folder: Path, limit: float) -> Any:
         def update(self, update: Any, progress: Any) -> None:
             update.loss.item()  # a GPU has done what it was asked for
             self.marks.append((time.perf_counter(), progress.tokens, progress.step))
-            if self.marks[-1][0] - self.marks[0][0] > limit or progress.step >= MOST:
+            passed = self.marks[-1][0] - self.marks[0][0]
+            patient = len(self.marks) < 4 and passed < PATIENCE * limit  # the first may take as long as a hundred
+            if (passed > limit and not patient) or progress.step >= MOST:
                 raise Enough
 
         def pace(self) -> tuple[float, int, int]:
             """Seconds, tokens and updates of the second half: the first may still warm up, or record graphs."""
-            first = self.marks[len(self.marks) // 2] if len(self.marks) > 6 else self.marks[0]
+            first = self.marks[len(self.marks) // 2 if len(self.marks) > 6 else len(self.marks) > 2]
             return tuple(b - a for a, b in zip(first, self.marks[-1]))  # type: ignore[return-value]
 
     return Stopwatch(folder, None)
