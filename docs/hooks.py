@@ -26,6 +26,7 @@ def _write(what: str, *arguments: str) -> str:
         "settings": _settings,
         "recipes": _recipes,
         "sizes": _sizes,
+        "recurrent": _recurrent_sizes,
         "lengths": _text_sizes,
         "constructions": _constructions,
         "senses": _senses,
@@ -79,10 +80,22 @@ def _value(value: Any) -> str:
 
 
 def _recipes() -> str:
-    """What each recipe says, beside the others."""
+    """What each recipe says, beside the others of its sort: Transformers, recurrent translators, published sizes of
+    those, and all that is made of text alone."""
+    from anaphora.models import RECURRENT_TRANSLATORS, TRANSLATORS
     from anaphora.training.recipes import load_recipe, recipe_names
 
-    recipes = {name: load_recipe(name) for name in recipe_names()}
+    sorts: dict[str, dict[str, Any]] = {}
+    for name in recipe_names():
+        recipe = load_recipe(name)
+        kind = recipe.get("model", {}).get("kind", "transformer")
+        paper = " (published)" if name.endswith("-paper") else ""
+        sort = f"recurrent{paper}" if kind in RECURRENT_TRANSLATORS else "pairs" if kind in TRANSLATORS else "text"
+        sorts.setdefault(sort, {})[name] = recipe
+    return "\n\n".join(_beside(recipes) for recipes in sorts.values())
+
+
+def _beside(recipes: dict[str, Any]) -> str:
     keys = dict.fromkeys(
         f"{section}.{key}" for recipe in recipes.values() for section, settings in recipe.items() for key in settings
     )
@@ -104,6 +117,22 @@ def _sizes() -> str:
     for section, key in keys:
         rows.append([f"`{section}.{key}`", *(_said(sized[section].get(key)) for sized in by_size.values())])
     return _table(["setting", *(f"{pairs:,} pairs" for pairs in CORPUS_SIZES)], rows)
+
+
+def _recurrent_sizes() -> str:
+    """The same for each kind of recurrent translator."""
+    from anaphora.models import RECURRENT_TRANSLATORS
+    from anaphora.training.translator_sizes import recurrent_sizes
+
+    rows = []
+    for kind in RECURRENT_TRANSLATORS:
+        sized = {pairs: recurrent_sizes(kind, pairs) for pairs in CORPUS_SIZES}
+        for place, section in enumerate(("model", "training")):
+            for key in dict.fromkeys(key for one in sized.values() for key in one[place]):
+                rows.append(
+                    [f"`{kind}`", f"`{section}.{key}`", *(_said(one[place].get(key)) for one in sized.values())]
+                )
+    return _table(["kind", "setting", *(f"{pairs:,} pairs" for pairs in CORPUS_SIZES)], rows)
 
 
 def _text_sizes() -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,3 +88,29 @@ def peak_memory(device: torch.device) -> int:
     import torch
 
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_resident()
+
+
+NO_MAPPING, NO_TRIMMING = (-4, 0), (-1, 2**31 - 1)  # glibc's mallopt: M_MMAP_MAX, M_TRIM_THRESHOLD
+USUAL = ((-4, 65_536), (-1, 128 * 1024))
+
+
+@contextmanager
+def keeping_freed_memory(kind: str) -> Iterator[None]:
+    """Within the block, on a CPU under glibc, memory that is freed stays with the process.
+
+    Otherwise every large tensor of every update is mapped anew, and the system clears its pages one by one as they are
+    touched: a seventh of the time of a small model. When the block ends all of it goes back.
+    """
+    libc = ctypes.CDLL(None) if kind == "cpu" and sys.platform.startswith("linux") else None
+    if libc is None or not hasattr(libc, "mallopt"):
+        yield
+        return
+    for option in (NO_MAPPING, NO_TRIMMING):
+        libc.mallopt(*option)
+    try:
+        yield
+    finally:
+        for option in USUAL:
+            libc.mallopt(*option)
+        if hasattr(libc, "malloc_trim"):
+            libc.malloc_trim(0)

@@ -19,17 +19,21 @@ from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_tr
 from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.translate import ScoredPair, Translation, clean, one_line, score_lines, translate_lines
+from anaphora.decoding.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.device import describe_device
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import GoldAlignment
+from anaphora.evaluation.by_length import LengthBin
+from anaphora.evaluation.by_length import by_length as binned
 from anaphora.evaluation.translation import bleu, chrf
 from anaphora.folder import CONFIG, DATA, read_config, read_metrics, weights_file
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
+from anaphora.text.dictionary import Dictionary, of_folder
 from anaphora.text.preparation import open_prepared
 from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.words import Split
+from anaphora.text.words import Split, split_words
 from anaphora.training.recipes import RunConfig
 from anaphora.training.settling import load_tokenizers
 
@@ -56,6 +60,10 @@ class Evaluation:
     """Lines translated in pieces because they were too long."""
     unscored_lines: int
     """Lines left out of the loss because a side was too long."""
+    replaced_words: dict[str, int] | None
+    """Unknown words that were replaced, by what (dictionary, copy); none if they are not."""
+    by_length: list[LengthBin] | None = None
+    """BLEU and chrF by the length of the source, where asked for."""
     translations: list[Translation] = dataclasses.field(repr=False, default_factory=list)
 
 
@@ -122,22 +130,52 @@ class TranslationModel:
                 "a translation that ends at a stop string has no alignment of its own",
                 cure="leave out the stop strings, or align the text afterwards (anaphora align)",
             )
+        unknown = self.unknown_words(settings)
         said = translate_lines(
             self.model,
             self.source_tokenizer,
             self.target_tokenizer,
             lines,
-            settings,
+            settings if unknown is None else dataclasses.replace(settings, unknown=True),
             device=self.device,
             prefixes=prefixes,
             progress=progress,
             window=window,
         )
+        if unknown is not None:
+            said = unknown(said, window=min(window, 1024))
         if align is False:
             return said
         method = self.alignment_choice.method if align is True else align
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return align_translations(self.model, *tokenizers, said, method, split=split, window=min(window, 1024))
+
+    def unknown_words(self, settings: DecodingConfig) -> UnknownWords | None:
+        """Who replaces unknown words in what the model says; nobody, if none are to be replaced."""
+        mode = replacing(settings, self.target_tokenizer)
+        for name in ("dictionary", "dictionary_threshold"):
+            if mode != "dictionary" and getattr(settings, name) != getattr(self.config.decoding, name):
+                what = (
+                    "no word is unknown to this model" if settings.replace_unknown is None else f"they are not: {mode}"
+                )
+                raise UserError(
+                    f"decoding.{name} is about replacing unknown words by a dictionary, and {what}", cure="leave it out"
+                )
+        if mode == "none":
+            return None
+        dictionary = self.dictionary(settings.dictionary) if mode == "dictionary" else None
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        return UnknownWords(self.model, *tokenizers, settings, self.alignment_choice.method, dictionary)
+
+    def dictionary(self, file: str | None = None) -> Dictionary:
+        """The dictionary that unknown words are replaced by: that of a file, or the folder's own."""
+        if file is not None and file != self.config.decoding.dictionary:  # that one was copied into the folder
+            return Dictionary.read(Path(file))
+        return self._dictionary
+
+    @cached_property
+    def _dictionary(self) -> Dictionary:
+        return of_folder(self.folder, (self.source_tokenizer, self.target_tokenizer))
 
     @cached_property
     def alignment_choice(self) -> Choice:
@@ -196,7 +234,9 @@ class TranslationModel:
                 raise UserError("the sentence is too long to be read in one piece", cure="walk through a shorter one")
             if not found.token_ids:
                 raise UserError("there is nothing to read", cure="give a sentence with at least one word")
-            ids, target = found.token_ids[0], found.text
+            ids = found.token_ids[0]
+            # what the model itself said, with <unk> where it did
+            target = self.target_tokenizer.decode(ids[1]) if found.replaced else found.text
             said, finished = found.log_probability, found.finished
         else:
             target = one_line(clean(target))
@@ -235,10 +275,16 @@ class TranslationModel:
         target: Sequence[str],
         *,
         tokenize: str = "13a",
+        by_length: int | None = None,
         progress: Callable[[int], None] | None = None,
         **decoding: Any,
     ) -> Evaluation:
-        """sacreBLEU, chrF, loss and speed on lines with references."""
+        """sacreBLEU, chrF, loss and speed on lines with references.
+
+        by_length: also in bins of so many source words (what a word is, text/words.py says).
+        """
+        if by_length is not None and by_length < 1:
+            raise UserError(f"a bin of {by_length} words is none", cure="make it at least 1, 5 for example")
         if not source:
             raise UserError("there are no lines to evaluate", cure="give files with at least one line")
         settings = self.decoding(**decoding)
@@ -264,6 +310,12 @@ class TranslationModel:
             device=describe_device(self.device),
             split_lines=sum(translation.pieces > 1 for translation in translations),
             unscored_lines=len(scored) - len(able),
+            replaced_words=counted_replacements(translations)
+            if replacing(settings, self.target_tokenizer) != "none"
+            else None,
+            by_length=None
+            if by_length is None
+            else binned([len(split_words(line)) for line in source], texts, target, width=by_length, tokenize=tokenize),
             translations=translations,
         )
 
@@ -275,6 +327,7 @@ class TranslationModel:
             "folder": str(self.folder),
             "recipe": self.config.recipe,
             "kind": self.config.model.kind,
+            "shape": self.config.translator.shape(),
             "parameters": self.model.parameter_count(),
             "source_vocabulary": self.source_tokenizer.vocabulary_size,
             "target_vocabulary": self.target_tokenizer.vocabulary_size,

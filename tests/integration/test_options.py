@@ -25,6 +25,7 @@ from anaphora.training.recipes import meaningful
 from anaphora.training.settings import TrainingConfig
 from micro_runs import MICRO, pairs, write_pairs
 
+FEW_WORDS = {"tokenizer.kind": "word", "tokenizer.fallback": "unk", "tokenizer.vocabulary": 12}
 TRAINED: list[dict[str, Any]] = [
     {"tokenizer.kind": "bpe"},
     {"tokenizer.kind": "unigram"},
@@ -105,6 +106,9 @@ TRAINED: list[dict[str, Any]] = [
     {"training.max_steps": None, "training.max_minutes": 0.0005},
     {"decoding.beam": 2, "decoding.length_penalty": 1.0},
     {"decoding.batch_sentences": 2, "decoding.batch_tokens": 40},
+    {**FEW_WORDS, "decoding.replace_unknown": "dictionary", "decoding.dictionary_threshold": 0.2},
+    {**FEW_WORDS, "decoding.replace_unknown": "copy", "tokenizer.shared": False},
+    {**FEW_WORDS, "decoding.replace_unknown": "none", "decoding.unknown": True, "tokenizer.split": "blanks"},
 ]
 
 
@@ -160,6 +164,35 @@ def test_option_of_training(settings: dict[str, Any], tmp_path: Path, corpus: di
         assert "bleu_signature" in outcome.validation
     again = anaphora.train(tmp_path / "run", **corpus, settings=merged, device="cpu")  # the same call: nothing to do
     assert again.steps == outcome.steps
+    exercise(tmp_path / "run")
+
+
+REINFORCED: list[dict[str, Any]] = [
+    {"training.objective": "reinforce"},
+    {"training.objective": "reinforce", "training.reward": "bleu", "training.sample_temperature": 0.8},
+    {"training.objective": "reinforce", "training.likelihood_weight": 0, "decoding.unknown": True},
+    {"training.objective": "reinforce", "training.candidates": 2, "training.accumulate": 2, "tokenizer.dropout": 0.1},
+    {"training.objective": "reinforce", "training.likelihood_weight": 0.1, "training.consistency": 1.0},
+    {"training.objective": "reinforce", "training.precision": "bf16", "training.ema": 0.9, "training.metric": "loss"},
+    {"training.objective": "minimum-risk", "training.reward": "chrf", "training.risk_sharpness": 0.5},
+    {"training.objective": "minimum-risk", "data.hold_out": 0, "decoding.max_length": 4},
+]
+
+
+@pytest.mark.parametrize("settings", REINFORCED, ids=name)
+def test_option_of_learning_from_its_own_translations(
+    settings: dict[str, Any], tmp_path: Path, corpus: dict[str, Path], micro: Path
+) -> None:
+    ways = {key: value for key, value in MICRO.items() if key.startswith("training.")}
+    merged = {**ways, "model.dropout": 0.1, "training.candidates": 3, **settings}
+    files: Any = corpus
+    outcome = anaphora.train(tmp_path / "run", **files, start_from=micro, settings=merged, device="cpu")
+    assert outcome.steps == 2
+    config = anaphora.load(tmp_path / "run", "cpu").config
+    for key, value in settings.items():
+        section, _, field = key.partition(".")
+        assert getattr(getattr(config, section), field) == value
+    assert ("gleu" in outcome.validation) == ("data.hold_out" not in settings)
     exercise(tmp_path / "run")
 
 
@@ -293,6 +326,7 @@ def test_every_setting_is_exercised() -> None:
         "tokenizer": {"words"},  # test_a_vocabulary_of_ones_own
         "model": {"dim", "layers", "feed_forward", "max_length"},  # MICRO
         "training": {"learning_rate", "batch_tokens", "checkpoint_every", "log_every"},  # MICRO
+        "decoding": {"dictionary"},  # test_unknown_words.py
     }
     sections = {
         "data": DataConfig,
@@ -301,7 +335,9 @@ def test_every_setting_is_exercised() -> None:
         "training": TrainingConfig,
         "decoding": DecodingConfig,
     }
-    exercised = {key for case in TRAINED for key in case} | {f"decoding.{key}" for case in DECODED for key in case}
+    exercised = {key for case in (*TRAINED, *REINFORCED) for key in case} | {
+        f"decoding.{key}" for case in DECODED for key in case
+    }
     for section, cls in sections.items():
         for field in fields(cls):
             if not meaningful("transformer", section, {field.name: None}):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.kernels import cross_entropy as module
-from anaphora.kernels.cross_entropy import cross_entropy, reference_cross_entropy
+from anaphora.kernels.cross_entropy import cross_entropy, reference_cross_entropy, token_log_probabilities
 
 
 @settings(deadline=None, max_examples=60)
@@ -89,3 +89,19 @@ def test_what_stands_at_padding_may_be_infinite() -> None:
     assert loss.isfinite()
     assert logits.grad is not None
     assert logits.grad.isfinite().all()
+
+
+@given(vocabulary=st.integers(2, 40), rows=st.sampled_from([1, 3, 64]), seed=st.integers(0, 1000))
+def test_log_probabilities_of_tokens_one_by_one(vocabulary: int, rows: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    labels, weights = torch.randint(0, vocabulary, (3, 5)), torch.randn(3, 5)
+    given = torch.randn(3, 5, vocabulary)
+    plain, fused = given.clone().requires_grad_(), given.clone().requires_grad_()
+    wanted = plain.log_softmax(-1).gather(2, labels[:, :, None])[:, :, 0].masked_fill(labels == 0, 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "ROWS_ON_CPU", rows)
+        found = token_log_probabilities(fused, labels)
+    torch.testing.assert_close(found, wanted)
+    (weights * wanted).sum().backward()
+    (weights * found).sum().backward()
+    torch.testing.assert_close(fused.grad, plain.grad)

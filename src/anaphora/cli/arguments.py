@@ -147,6 +147,14 @@ def open_text_model(out: Output, model: Path, device: str = "auto") -> TextModel
     return loaded
 
 
+def describe_replaced(by: Mapping[str, int]) -> str:
+    """How many unknown words were replaced, in a sentence."""
+    ways = {"dictionary": "from the dictionary", "copy": "copied from the source", "prefix": "as the prefix has them"}
+    each = ", ".join(f"{by[name]:,} {said}" for name, said in ways.items() if by.get(name))
+    number = sum(by.values())
+    return f"{count(number, 'unknown word', 'unknown words')} replaced{f': {each}' if each else ''}"
+
+
 def read_text(files: Sequence[str], notes: Counter[str] | None = None) -> Iterator[str]:
     """All lines of a language model's text, file after file, as they come; - is stdin."""
     from anaphora.text.formats import read_column

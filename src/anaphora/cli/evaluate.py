@@ -18,6 +18,7 @@ from anaphora.cli.arguments import (
     check_new_file,
     count,
     decoding_settings,
+    describe_replaced,
     open_text_model,
     read_pairs,
     read_text,
@@ -38,6 +39,10 @@ def evaluate(
     set_: Set = None,
     stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser: 13a, intl, zh, char, …")] = "13a",
+    by_length: Annotated[
+        int | None, typer.Option(metavar="WORDS", help="BLEU also by source length, in bins of so many words.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw BLEU by length as .svg or .png.")] = None,
     output: OutputFile = None,
     force: Force = False,
     device: Device = "auto",
@@ -52,6 +57,8 @@ def evaluate(
 
     anaphora evaluate runs/en-de --source test.en --target test.de
 
+    anaphora evaluate runs/en-de --source test.en --target test.de --by-length 5 --picture lengths.png
+
     anaphora evaluate runs/plays --text test.txt
 
     anaphora evaluate runs/gpt --text test.txt --stride 32
@@ -65,13 +72,19 @@ def evaluate(
     out = Output(as_json=json, quiet=quiet)
     if takes_text(model, text, source, target):
         idle: dict[str, Any] = {"--beam": beam, "--set": set_, "--output": output, "--force": force or None}
+        idle |= {"--by-length": by_length, "--picture": picture}
         idle["--tokenize"] = None if tokenize == "13a" else tokenize
         _evaluate_text(out, model, text or [], device, idle, log10=log10, stride=stride)
         return
     if log10 or stride is not None:
         said = "--log10" if log10 else "--stride"
         raise UserError(f"{said} is about --text, and this is a translator", cure="leave it out")
-    check_new_file(output, force=force, inputs=[*(source or ()), *(target or ())])
+    if picture is not None and by_length is None:
+        raise UserError("--picture draws BLEU by length, and that is not measured", cure="add --by-length 5")
+    if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
+        raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
+    for written in (output, picture):
+        check_new_file(written, force=force, inputs=[*(source or ()), *(target or ())])
     bleu([""], [""], tokenize=tokenize)  # an unknown tokeniser is named before the work is done
     notes: Counter[str] = Counter()
     sources, targets = read_pairs(source, target, notes)
@@ -79,18 +92,32 @@ def evaluate(
     decoding = decoding_settings(set_, beam=beam)
     loaded = api.load_translator(model, device)
     with out.bar("translating", len(sources)) as bar:
-        found = loaded.evaluate(sources, targets, tokenize=tokenize, progress=bar, **decoding)
+        found = loaded.evaluate(sources, targets, tokenize=tokenize, by_length=by_length, progress=bar, **decoding)
     out.result(f"BLEU {found.bleu:.2f}  {found.bleu_signature}")
     out.result(f"chrF {found.chrf:.2f}  {found.chrf_signature}")
     out.result(f"loss {found.loss:.4f}  perplexity {found.perplexity:.3f}")
     out.result(f"{found.lines} lines, {found.lines_per_second:.1f} lines/s, beam {found.beam}, {found.device}")
+    if found.replaced_words:
+        out.say(describe_replaced(found.replaced_words))
     if found.split_lines:
         out.say(f"{count(found.split_lines, 'line was', 'lines were')} too long for the model and translated in pieces")
     if found.unscored_lines:
         out.say(f"{count(found.unscored_lines, 'pair was', 'pairs were')} too long to be scored")
     if output is not None:
         write_text(output, "".join(translation.text + "\n" for translation in found.translations))
+    if found.by_length is not None:
+        out.result("source words   lines    BLEU    chrF  length ratio")
+        for one in found.by_length:
+            out.result(f"{one.name:>12} {one.lines:>7,} {one.bleu:>7.2f} {one.chrf:>7.2f} {one.length_ratio:>13.2f}")
+    if picture is not None and found.by_length is not None:
+        from anaphora.folder import write_bytes
+        from anaphora.inspect.lengths_picture import lengths_picture
+
+        name = model.resolve().name
+        write_bytes(picture, lengths_picture({name: found.by_length}, form=picture.suffix.lower()[1:]))
     document = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "translations"}
+    if found.by_length is not None:
+        document["by_length"] = [dataclasses.asdict(one) for one in found.by_length]
     out.finish({"model": str(model), **document})
 
 

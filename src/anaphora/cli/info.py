@@ -51,14 +51,9 @@ def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
     from anaphora.training.reporting import short
 
     settings = found["settings"]
-    shape = settings["model"]
     return [
         ("model", f"{found['recipe']} ({found['kind']}), {found['parameters']:,} parameters"),
-        (
-            "shape",
-            f"{shape['dim']} wide, {shape['layers']}+{shape['decoder_layers'] or shape['layers']} layers, "
-            f"{shape['heads']} heads, feed-forward {shape['feed_forward']}, {shape['norm']}-norm",
-        ),
+        ("shape", found["shape"]),
         (
             "vocabulary",
             f"{settings['tokenizer']['kind']}, source {found['source_vocabulary']:,}, "

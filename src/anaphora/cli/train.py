@@ -31,8 +31,9 @@ def train(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="tiny, small, base, big, a YAML file, or transformer: sized to the corpus. For --text: ngram, or dan, "
-            "window, rnn, gru, lstm, conv, transformer-decoder, transformer-encoder, gpt2, bert.",
+            help="tiny, small, base, big, a YAML file, or sized to the corpus: transformer, seq2seq, bahdanau, luong, "
+            "deep-att, gnmt (NAME-paper: published size). For --text: ngram, or dan, window, rnn, gru, lstm, "
+            "conv, transformer-decoder, transformer-encoder, gpt2, bert.",
             show_default=False,
         ),
     ] = None,
@@ -49,6 +50,8 @@ def train(
     anaphora train runs/en-de --source train.tsv --recipe tiny training.max_minutes=30
 
     anaphora train runs/mine --from runs/en-de --source my.en --target my.de
+
+    anaphora train runs/better --from runs/en-de --source train.tsv training.objective=reinforce
 
     anaphora train runs/lm --text train.txt --valid-text valid.txt model.order=3
 

@@ -17,6 +17,7 @@ from anaphora.cli.arguments import (
     check_new_file,
     count,
     decoding_settings,
+    describe_replaced,
     read_side,
     read_stdin,
     warn_of_notes,
@@ -55,6 +56,8 @@ def translate(
     echo 'The bank was closed.' | anaphora translate runs/en-de --alignments pharaoh
 
     anaphora translate runs/en-de input.txt --beam 8 --n-best 3
+
+    anaphora translate runs/words input.txt --set dictionary=my.tsv
     """
     from itertools import repeat
 
@@ -102,7 +105,9 @@ def translate(
             **decoding,
         )
         documents, written, split, unfinished = [], [], 0, 0
+        replaced: Counter[str] = Counter()
         for index, translation in enumerate(stream):
+            replaced.update(one.by for one in translation.replaced)
             split += translation.pieces > 1
             unfinished += not translation.finished
             for line in _lines(index, translation, settings.n_best, alignments):
@@ -121,6 +126,8 @@ def translate(
         out.say(f"{count(split, 'line was', 'lines were')} too long for the model and translated in pieces")
     if unfinished:
         out.say(f"{count(unfinished, 'translation', 'translations')} reached the length limit (decoding.max_length)")
+    if replaced:
+        out.say(describe_replaced(replaced))
     if output is not None:
         write_text(output, "".join(line + "\n" for line in written))
     out.finish({"model": str(model), "lines": len(documents), "split_lines": split, "translations": documents})
@@ -142,6 +149,24 @@ def _lines(index: int, translation: Any, n_best: int, alignments: str | None = N
     return lines
 
 
+def _replaced(said: Any) -> list[dict[str, Any]]:
+    """Words in the place of unknown ones: which, where they stand, and which source word they come from."""
+    return [
+        {
+            "word": one.word,
+            "start": one.start,
+            "end": one.end,
+            "token": one.token,
+            "by": one.by,
+            "source": None
+            if one.source is None
+            else {"word": one.source.text, "start": one.source.start, "end": one.source.end},
+            "weight": round(one.weight, 5),
+        }
+        for one in said.replaced
+    ]
+
+
 def _document(translation: Any) -> dict[str, Any]:
     return {
         "source": translation.source,
@@ -151,6 +176,10 @@ def _document(translation: Any) -> dict[str, Any]:
         "tokens": [{"token": token, "log_probability": value} for token, value in translation.token_scores],
         "finished": translation.finished,
         "pieces": translation.pieces,
-        "n_best": [{"text": c.text, "score": c.score} for c in translation.n_best],
+        "n_best": [
+            {"text": c.text, "score": c.score} | ({"replaced": _replaced(c)} if c.replaced else {})
+            for c in translation.n_best
+        ],
+        "replaced": _replaced(translation),
         **({} if translation.alignment is None else {"alignment": translation.alignment.document()}),
     }

@@ -254,7 +254,10 @@ class Pairs:
         self.source_words = TokenWords(source)
         self.target_words = self.source_words if target is source else TokenWords(target)
 
-    def of(self, source_text: str, target_text: str, pieces: list[tuple[Ids, Ids]]) -> Pair:
+    def of(
+        self, source_text: str, target_text: str, pieces: list[tuple[Ids, Ids]], replaced: Sequence[str] = ()
+    ) -> Pair:
+        """replaced: the words that stand in the target for its unknown tokens."""
         source, target = split_words(source_text, self.split), split_words(target_text, self.split)
         if len(source) * len(target) > MOST_CELLS:
             problem = f"{len(source):,} × {len(target):,} words are too many to align"
@@ -269,7 +272,7 @@ class Pairs:
             target,
             pieces,
             self.source_words(read, source, source_text),
-            self.target_words(said, target, target_text),
+            self.target_words(said, target, target_text, replaced),
         )
 
     def texts(self, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
@@ -446,7 +449,10 @@ def align_translations(
     maker, translations = Pairs(source_tokenizer, target_tokenizer, split), iter(translations)
     while block := list(islice(translations, window)):
         said = [(translation, candidate) for translation in block for candidate in translation.n_best]
-        pairs = [maker.of(translation.source, one.text, list(one.token_ids)) for translation, one in said]
+        pairs = [
+            maker.of(translation.source, one.text, list(one.token_ids), [new.word for new in one.replaced])
+            for translation, one in said
+        ]
         for (_, candidate), alignment in zip(said, align(model, pairs, method, split)):
             candidate.alignment = alignment
         for translation in block:

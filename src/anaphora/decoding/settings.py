@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from anaphora.errors import UserError, nearest
 
@@ -44,6 +44,15 @@ class DecodingConfig:
     """Texts that end an output as soon as it holds one of them; what was said ends before it."""
     unknown: bool = False
     """Allow the unknown token in outputs."""
+    replace_unknown: Literal["dictionary", "copy", "none"] | None = None
+    """Unknown words in a translation (tokenizer.kind: word, fallback: unk) become what the dictionary says of the
+    source word they are aligned to, else a copy of it; always a copy; or are not said at all (none; with unknown: true,
+    they stand as <unk>). Nothing: dictionary, where there are such words."""
+    dictionary: str | None = None
+    """A file with that dictionary, tab-separated: source word, target word, and if you like probability and count;
+    nothing: dictionary.tsv of the model folder, learned from the training text."""
+    dictionary_threshold: float = 0.1
+    """Entries of the dictionary less probable than this are not used."""
     sample: bool = False
     """Draw tokens at random instead of searching for the most probable output."""
     temperature: float = 1.0
@@ -80,6 +89,10 @@ class DecodingConfig:
             raise ValueError("top_k must not be negative; 0 draws among all tokens")
         if not 0 < self.top_p <= 1:
             raise ValueError("top_p must be above 0 and at most 1")
+        if not 0 <= self.dictionary_threshold <= 1:
+            raise ValueError(
+                f"dictionary_threshold is {self.dictionary_threshold}; make it a probability, 0.1 for example"
+            )
         if not 0 <= self.min_p <= 1:
             raise ValueError("min_p must be at least 0 and at most 1")
         if not 0 < self.repetition_penalty < float("inf"):

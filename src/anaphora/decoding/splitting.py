@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeVar
 
-Encode = Callable[[list[str]], list[list[int]]]
+T = TypeVar("T")  # a token: its id, or whatever else it may be known by
+Encode = Callable[[list[str]], list[list[T]]]
 
 CLOSING = r"[\"'»”’)\]」』）]*"
 BOUNDARIES = (
@@ -23,14 +25,14 @@ BOUNDARIES = (
 """Best first; a unit ends where a match ends, so its punctuation stays with it."""
 
 
-def split_line(text: str, encode: Encode, limit: int) -> list[list[int]]:
+def split_line(text: str, encode: Encode[T], limit: int) -> list[list[T]]:
     """The ids of text in pieces of at most `limit` tokens; one piece if it fits, none if it has no token."""
     if limit < 1:
         raise ValueError(f"no piece can be of {limit} tokens")
     return _split(text, encode([text])[0], encode, limit, 0)
 
 
-def _split(text: str, ids: list[int], encode: Encode, limit: int, level: int) -> list[list[int]]:
+def _split(text: str, ids: list[T], encode: Encode[T], limit: int, level: int) -> list[list[T]]:
     if len(ids) <= limit:
         return [ids] if ids else []
     if level == len(BOUNDARIES):  # between tokens, into parts of equal size: a last part of one token helps nobody

@@ -29,6 +29,7 @@ from anaphora.decoding.splitting import split_line
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
 from anaphora.text.tokenizer import EOS, PAD, Tokenizer
+from anaphora.text.words import Word
 
 if TYPE_CHECKING:
     from anaphora.decoding.alignment import Alignment
@@ -41,6 +42,24 @@ LINE_BREAKS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters: no UTF-8 exists for them
 
 Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A word that stands in a translation where the model said that it has none (decoding/unknown_words.py)."""
+
+    token: int
+    """In the place of which token, from 0, over all pieces of the line."""
+    start: int
+    end: int
+    """Where it stands: `text[start:end] == word`."""
+    word: str
+    by: str
+    """dictionary, copy, or prefix: it was forced, and is what it was."""
+    source: Word | None
+    """The source word that it was made from, and where that stands; none for one that was forced."""
+    weight: float
+    """How much of the unknown word's alignment was on that source word."""
 
 
 @dataclass
@@ -59,6 +78,8 @@ class Candidate:
     """For each piece, what the model read and what it said, without marks."""
     alignment: Alignment | None = None
     """Which source words each word came from, where asked for."""
+    replaced: list[Replacement] = field(default_factory=list)
+    """Words in the place of unknown ones, in order."""
 
 
 @dataclass
@@ -80,6 +101,10 @@ class Translation:
     """For each piece, what the model read and what it said in the best candidate, without marks; none if not asked."""
     alignment: Alignment | None = None
     """Which source words each word came from, where asked for (`align=True`)."""
+    replaced: list[Replacement] = field(default_factory=list)
+    """Words in the place of unknown ones, in the best candidate, in order."""
+    prefix: str = ""
+    """What it had to begin with."""
 
 
 @dataclass
@@ -174,7 +199,7 @@ def translate_lines(
                 waiting[piece.line] -= 1
                 completed += waiting[piece.line] == 0
             _report(progress, completed)
-        yield from _join(block, pieces, target_tokenizer, config)
+        yield from _join(block, forced, pieces, target_tokenizer, config)
         first += len(block)
 
 
@@ -261,13 +286,17 @@ def _pieces(
 
 
 def _join(
-    lines: Sequence[str], pieces: Sequence[_Piece], tokenizer: Tokenizer, config: DecodingConfig
+    lines: Sequence[str],
+    prefixes: Sequence[str],
+    pieces: Sequence[_Piece],
+    tokenizer: Tokenizer,
+    config: DecodingConfig,
 ) -> Iterator[Translation]:
     """Pieces (in order) to one translation a line."""
     of_line: list[list[_Piece]] = [[] for _ in lines]
     for piece in pieces:
         of_line[piece.line].append(piece)
-    for line, parts in zip(lines, of_line):
+    for line, prefix, parts in zip(lines, prefixes, of_line):
         ranks = max((len(part.hypotheses) for part in parts), default=1)
         n_best = [
             # A piece with fewer candidates than its neighbours lends its best one.
@@ -286,6 +315,7 @@ def _join(
             n_best=n_best,
             pieces=max(1, len(parts)),
             token_ids=best.token_ids,
+            prefix=prefix,
         )
 
 

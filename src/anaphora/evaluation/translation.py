@@ -1,4 +1,4 @@
-"""BLEU and chrF by sacreBLEU, each with the signature that makes it comparable (Post 2018)."""
+"""BLEU and chrF by sacreBLEU, each with the signature that makes it comparable (Post 2018); mean GLEU."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     metric = CHRF()
     score = metric.corpus_score(list(hypotheses), [list(references)])
     return Score(score.score, str(metric.get_signature()))
+
+
+def gleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """The mean of the sentences' GLEU, 0 to 100 (evaluation/sentence.py); words are those of sacreBLEU's 13a."""
+    from anaphora.evaluation.sentence import sentence_gleu
+
+    return 100 * float(sentence_gleu(hypotheses, references).mean()) if len(hypotheses) else 0.0
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:

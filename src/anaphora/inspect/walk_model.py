@@ -31,6 +31,7 @@ from anaphora.inspect.trace import BUDGET, PREDICTS, AttentionMap, Check, Segmen
 from anaphora.inspect.walk import TOLERANCE, ScoresTooLarge, magnitude, walk_attention, weight_tolerance
 from anaphora.layers.attention import MultiHeadAttention
 from anaphora.layers.capture import attention_layers, capture
+from anaphora.layers.source_attention import SourceAttention
 
 MOST_CELLS = 100_000
 """Queries × keys of a walk's tables, some 300 of each: nobody follows more, one row can always be walked."""
@@ -62,6 +63,8 @@ def parts_of(model: nn.Module) -> dict[str, list[str]]:
     """Paths of the attentions by part: `cross`, and for those that look at themselves the first name of their path."""
     parts: dict[str, list[str]] = {}
     for path, layer in attention_layers(model).items():
+        if isinstance(layer, SourceAttention):  # a recurrent decoder's: its queries exist one after another only
+            continue
         parts.setdefault("cross" if layer.cross else path.split(".")[0], []).append(path)
     return parts
 
@@ -82,7 +85,8 @@ def _up_to(what: str, number: int) -> str:
 def choose_part(model: nn.Module, asked: Asked) -> str:
     parts = parts_of(model)
     if not parts:
-        raise UserError("this model has no attention to walk through", cure="name a model that attends")
+        cure = "name a model that attends, or see `anaphora align`"
+        raise UserError("this model has no attention to walk through", cure=cure)
     if asked.part is not None and asked.part not in parts:
         raise UserError(f"there is no part {asked.part!r}", cure=f"this model has {', '.join(parts)}")
     part = asked.part or ("cross" if "cross" in parts else next(iter(parts)))

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from anaphora.errors import nearest
+from anaphora.kernels.attentive import recurrence
 from anaphora.layers.contracts import Encoder, Past, after, beginning, locked_dropout
 
 Cell = Literal["rnn", "rnn-relu", "gru", "lstm"]
@@ -41,10 +42,10 @@ class RecurrentEncoder(Encoder):
     Not causal, a second cell reads backwards and each has half of the width; rows are then packed, so that it begins at
     a row's last real token and not in padding.
 
-    `hidden` is the width of every layer but the last, which is `dim` wide. Dropout stands between layers, `locked` the
-    same at every place of a row. `initial="orthogonal"`: U begins as a rotation (each gate's), which neither shrinks
-    nor stretches a state. `forget_bias` (LSTM): where the bias of the gate that keeps the memory begins; None leaves it
-    near 0, where half of the memory is lost with every word.
+    `hidden` is the width of every layer but the last, which is `dim` wide; `width` that of what is read, if it is not
+    dim. Dropout stands between layers, `locked` the same at every place of a row. `initial="orthogonal"`: U begins as a
+    rotation (each gate's), which neither shrinks nor stretches a state. `forget_bias` (LSTM): where the bias of the
+    gate that keeps the memory begins; None leaves it near 0, where half of the memory is lost with every word.
     """
 
     carries = True
@@ -62,6 +63,7 @@ class RecurrentEncoder(Encoder):
         weight_dropout: float = 0.0,
         initial: Initial = "uniform",
         forget_bias: float | None = None,
+        width: int | None = None,
     ) -> None:
         super().__init__()
         kinds: dict[str, Callable[..., nn.RNNBase]] = {
@@ -79,7 +81,7 @@ class RecurrentEncoder(Encoder):
         self.dropout, self.locked, self.weight_dropout = dropout, locked, weight_dropout
         self.cells = nn.ModuleList(
             kinds[cell](below, width if causal else width // 2, batch_first=True, bidirectional=not causal)
-            for below, width in zip([dim, *widths], widths)
+            for below, width in zip([width or dim, *widths], widths)
         )
         if initial == "orthogonal":
             for name, weight in self.named_parameters():
@@ -101,6 +103,10 @@ class RecurrentEncoder(Encoder):
     def forward(self, x: Tensor, lengths: Tensor | None = None, *, every: list[Tensor] | None = None) -> Tensor:
         if self.causal or lengths is None:  # padding stands at the end: a state that has read it reaches no real token
             return self._through(x, None, every)[0]
+        # packing asks the host for the lengths, and what asks the host cannot be recorded in a graph; and on a CPU the
+        # way back through rows that are turned round takes less time
+        if x.is_cuda or self._learns_by_hand(x):
+            return self._through_turned(x, lengths, every)
         packed = _packed(x, lengths)
         y = self._through(packed.data, packed, every)[0]
         if every is not None:
@@ -126,6 +132,48 @@ class RecurrentEncoder(Encoder):
                 every.append(x)
         return x, ends
 
+    def _through_turned(self, x: Tensor, lengths: Tensor, every: list[Tensor] | None = None) -> Tensor:
+        """Both ways without packing: the second cell reads every row turned round, its padding at the end as before."""
+        for number, cell in enumerate(self.cells):
+            if number:
+                x = locked_dropout(x, self.dropout, self.training, self.locked)
+            x = torch.cat(
+                [
+                    self._run_one_way(cell, x, 0),  # type: ignore[arg-type]
+                    turned(self._run_one_way(cell, turned(x, lengths), 1), lengths),  # type: ignore[arg-type]
+                ],
+                dim=-1,
+            )
+            if every is not None:
+                every.append(x)
+        return x
+
+    def _run_one_way(self, cell: nn.RNNBase, x: Tensor, way: int) -> Tensor:
+        """One of the two cells of a layer, over x (B, T, width) from left to right -> (B, T, half)."""
+        dtype = _kernel_type(cell.weight_ih_l0)  # type: ignore[arg-type]
+        weights = self._weights(cell, dtype, way)
+        if self._learns_by_hand(x):
+            begun = tuple(x.new_zeros(len(x), cell.hidden_size, dtype=dtype) for _ in self._names(0))
+            with torch.autocast(x.device.type, enabled=False):
+                return recurrence(x.to(dtype), begun, weights)
+        zeros = x.new_zeros(1, len(x), cell.hidden_size, dtype=dtype)
+        with torch.autocast(x.device.type, enabled=False):
+            given = (zeros, zeros) if self.kind == "lstm" else zeros
+            return self._kernel()(x.to(dtype), given, weights, True, 1, 0.0, self._keeps(), False, True)[0]
+
+    def _learns_by_hand(self, x: Tensor) -> bool:
+        """Whether the way back is that of kernels/attentive.py: on a CPU it is the sooner done."""
+        return x.device.type == "cpu" and torch.is_grad_enabled() and self.kind in ("gru", "lstm") and x.shape[1] > 0
+
+    def to_the_end(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+        """`forward`, and what each layer has come to at its rows' ends: of every layer its states, (B, width), of two
+        directions side by side; gradients flow through them."""
+        packed = _packed(x, lengths)
+        y, ends = self._through(packed.data, packed)
+        back = packed.unsorted_indices
+        joined = [tuple(torch.cat(state.unbind(0), dim=-1)[back] for state in states) for states in ends]
+        return _unpacked(y, packed, x.shape[1]), joined
+
     def _dropped(self, x: Tensor, packed: PackedSequence | None) -> Tensor:
         if packed is None:
             return locked_dropout(x, self.dropout, True, self.locked)
@@ -148,27 +196,36 @@ class RecurrentEncoder(Encoder):
             state = (zeros, zeros) if self.kind == "lstm" else (zeros,)
         state = tuple(one.to(dtype) for one in state)
         given = state if self.kind == "lstm" else state[0]
-        names = {"rnn": "rnn_tanh", "rnn-relu": "rnn_relu", "gru": "gru", "lstm": "lstm"}
-        kernel = getattr(KERNELS, names[self.kind])
-        weights = self._weights(cell, dtype)
+        kernel, weights = self._kernel(), self._weights(cell, dtype)
         with torch.autocast(x.device.type, enabled=False):
             if packed is None:  # with biases, one layer, no dropout inside, rows first
-                y, *end = kernel(x, given, weights, True, 1, 0.0, self.training, both, True)
+                y, *end = kernel(x, given, weights, True, 1, 0.0, self._keeps(), both, True)
             else:
-                y, *end = kernel(x, packed.batch_sizes, given, weights, True, 1, 0.0, self.training, both)
+                y, *end = kernel(x, packed.batch_sizes, given, weights, True, 1, 0.0, self._keeps(), both)
         return y, tuple(end)
 
-    def _weights(self, cell: nn.RNNBase, dtype: torch.dtype) -> list[Tensor]:
-        """W, U and the biases of one layer, as the kernels want them; in training, numbers of U dropped.
+    def _keeps(self) -> bool:
+        """Whether a kernel keeps what its backward pass needs: cuDNN asks, whether there is dropout or not."""
+        return self.training or torch.is_grad_enabled()
+
+    def _kernel(self) -> Callable[..., Any]:
+        names = {"rnn": "rnn_tanh", "rnn-relu": "rnn_relu", "gru": "gru", "lstm": "lstm"}
+        return getattr(KERNELS, names[self.kind])
+
+    def _weights(self, cell: nn.RNNBase, dtype: torch.dtype, way: int | None = None) -> list[Tensor]:
+        """W, U and the biases of one layer, or of one of its two cells, as the kernels want them; in training, numbers
+        of U dropped.
 
         The copies lie in one piece of memory, matrices first and biases after them, which is how cuDNN wants them: else
         it would copy them once more at every call, and say so.
         """
         weights = cast(list[Tensor], cell._flat_weights)
-        share = self.weight_dropout if self.training else 0.0
-        if not share and dtype == weights[0].dtype:
-            return weights
         names: list[str] = cell._flat_weights_names
+        share = self.weight_dropout if self.training else 0.0
+        if not share and dtype == weights[0].dtype and way is None:
+            return weights
+        if way is not None:
+            weights, names = weights[4 * way : 4 * way + 4], names[4 * way : 4 * way + 4]
         dropped = [F.dropout(w, share) if share and "weight_hh" in n else w for n, w in zip(names, weights)]
         order = sorted(range(len(names)), key=lambda place: "bias" in names[place])  # a stable sort
         flat = torch.cat([dropped[place].flatten() for place in order]).to(dtype)
@@ -206,23 +263,59 @@ class RecurrentEncoder(Encoder):
                 new[name] = end if lengths is None else torch.where((lengths > 0)[:, None], end, past[name])
         return y, new
 
+    def matrices(self) -> list[list[Tensor]]:
+        """W, U and the two biases of every layer."""
+        return [cast(list[Tensor], cell._flat_weights) for cell in self.cells]
+
+    def begin(self, rows: int, like: Tensor) -> list[tuple[Tensor, ...]]:
+        """The states before anything is read, zeros: of every layer (R, width), one or, of an LSTM, two."""
+        widths = [cast(int, cell.hidden_size) for cell in self.cells]
+        return [tuple(like.new_zeros(rows, width) for _ in self._names(0)) for width in widths]
+
+    def read_from(self, x: Tensor, states: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+        """Read on from these states, and learn through them: x (R, T, width) -> (R, T, dim), and the states after it.
+        Unlike `read` it says nothing of padding: the states are those behind the last place."""
+        y, ends = self._through(x, None, None, [tuple(one[None] for one in state) for state in states])
+        return y, [tuple(one[0] for one in state) for state in ends]
+
+    def named(self, states: Sequence[tuple[Tensor, ...]], *, prefix: str = "") -> Past:
+        """States under the names by which a past has them."""
+        return {
+            f"{prefix}{name}": one
+            for number, state in enumerate(states)
+            for name, one in zip(self._names(number), state)
+        }
+
     def step(self, x: Tensor, past: Past, bound: int | None = None) -> Tensor:
+        y = self.step_cells(x, past)
+        past["position"] += 1
+        return y
+
+    def step_cells(self, x: Tensor, past: Past, *, prefix: str = "") -> Tensor:
+        """`step`, but for the position: x (R, width) -> (R, dim)."""
         names = {"rnn": "rnn_tanh_cell", "rnn-relu": "rnn_relu_cell", "gru": "gru_cell", "lstm": "lstm_cell"}
         kernel = getattr(KERNELS, names[self.kind])
         for number, cell in enumerate(self.cells):
             weights = cast(list[Tensor], cell._flat_weights)
-            state = [past[name] for name in self._names(number)]
+            state = [past[prefix + name] for name in self._names(number)]
             x = x.to(weights[0].dtype)
             with torch.autocast(x.device.type, enabled=False):
                 ends = kernel(x, state, *weights) if self.kind == "lstm" else (kernel(x, state[0], *weights),)
             for old, new in zip(state, ends):
                 old.copy_(new)
             x = ends[0]
-        past["position"] += 1
         return x
 
     def flops(self, length: float) -> float:
         return 2.0 * sum(w.numel() for name, w in self.named_parameters() if "weight" in name)
+
+
+def turned(x: Tensor, lengths: Tensor) -> Tensor:
+    """Every row turned round, its padding left at the end: x (B, T) or (B, T, dim), lengths (B,)."""
+    place = torch.arange(x.shape[1], device=x.device)
+    back = lengths[:, None] - 1 - place  # (B, T), below 0 at padding
+    index = torch.where(back < 0, place, back)
+    return x.gather(1, index if x.dim() == 2 else index[:, :, None].expand_as(x))
 
 
 def _kernel_type(weight: Tensor) -> torch.dtype:

@@ -17,18 +17,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anaphora.models.contracts import LanguageModel, Translator
+    from anaphora.models.encoder_decoder import TranslatorConfig
     from anaphora.models.language.classifier import TextClassifier
     from anaphora.models.language.masked import MaskedLanguageModel
     from anaphora.models.language.model import NeuralLanguageModel
     from anaphora.models.language.settings import LanguageConfig, NeuralConfig
     from anaphora.models.mixture import MixtureConfig
     from anaphora.models.ngram.model import NgramConfig
+    from anaphora.models.recurrent.settings import (
+        BahdanauConfig,
+        DeepAttConfig,
+        GnmtConfig,
+        LuongConfig,
+        Seq2seqConfig,
+    )
     from anaphora.models.transformer import TransformerConfig
 
-    ModelConfig = TransformerConfig | NgramConfig | MixtureConfig | NeuralConfig
+    Translating = TransformerConfig | Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig
+    ModelConfig = Translating | NgramConfig | MixtureConfig | NeuralConfig
     NeuralModel = NeuralLanguageModel | MaskedLanguageModel | TextClassifier
 
-TRANSLATORS = ("transformer",)
+RECURRENT_TRANSLATORS = ("seq2seq", "bahdanau", "luong", "deep-att", "gnmt")
+"""Kinds whose decoder carries a state from word to word (models/recurrent)."""
+TRANSLATORS = ("transformer", *RECURRENT_TRANSLATORS)
 """Kinds that turn one text into another."""
 COUNTED_MODELS = ("ngram", "mixture")
 """Kinds that nothing is learned for step by step: counted n-grams, several models as one."""
@@ -41,9 +52,24 @@ KINDS = TRANSLATORS + LANGUAGE_MODELS
 
 def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> ModelConfig:
     """The typed settings of section `model`, by its `kind`."""
+    mapping = named_by_decoder(mapping, file=file)
     return build_settings(
         settings_class(mapping.get("kind", "transformer"), file=file), mapping, section="model", file=file
     )
+
+
+def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> dict[str, Any]:
+    """`decoder: luong` is another way to say the kind: the decoder of that system behind this one's encoder."""
+    own = dict(model)
+    decoder, kind = own.pop("decoder", None), own.get("kind", "transformer")
+    if decoder is None or kind not in TRANSLATORS:
+        return dict(model)
+    if decoder not in TRANSLATORS:
+        raise UserError(f"model.decoder cannot be {decoder!r}", file=file, cure=nearest(str(decoder), TRANSLATORS))
+    if decoder != kind:
+        known = settings_class(kind)(**({"cell": own["cell"]} if "cell" in own and kind != "transformer" else {}))
+        own = {"encoder": cast("TranslatorConfig", known).reads_with, **own, "kind": decoder}
+    return own
 
 
 def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig]:
@@ -52,6 +78,10 @@ def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig
         from anaphora.models.transformer import TransformerConfig
 
         return TransformerConfig
+    if kind in RECURRENT_TRANSLATORS:
+        from anaphora.models.recurrent import settings_of
+
+        return settings_of(str(kind))
     if kind == "ngram":
         from anaphora.models.ngram.model import NgramConfig
 
@@ -67,11 +97,16 @@ def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig
     raise UserError(f"unknown model.kind {kind!r}", file=file, cure=nearest(str(kind), KINDS))
 
 
-def build(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> Translator:
+def build(config: TranslatorConfig, source_vocabulary: int, target_vocabulary: int) -> Translator:
     """The model that the settings describe, with fresh weights from torch's generator."""
-    from anaphora.models.transformer import TransformerTranslator
-
     with _as_large_as_may_be(config):
+        if config.kind in RECURRENT_TRANSLATORS:
+            from anaphora.models.recurrent import build_recurrent
+
+            return build_recurrent(config, source_vocabulary, target_vocabulary)
+        from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+
+        assert isinstance(config, TransformerConfig)
         return TransformerTranslator(config, source_vocabulary, target_vocabulary)
 
 
@@ -92,7 +127,7 @@ def build_language_model(config: LanguageConfig, vocabulary: int) -> NeuralModel
 
 
 @contextmanager
-def _as_large_as_may_be(config: TransformerConfig | LanguageConfig) -> Iterator[None]:
+def _as_large_as_may_be(config: TranslatorConfig | LanguageConfig) -> Iterator[None]:
     """A model that cannot be made, for its settings or for want of memory, is the user's mistake."""
     try:
         yield

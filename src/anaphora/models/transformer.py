@@ -2,8 +2,9 @@
 
 Departures from the paper, all of them settings: pre-norm instead of post-norm where the recipe says so, other positions
 (layers/positions.py), a sliding window and shared key heads in self-attention, GELU, dropout on attention weights and
-inside the feed-forward network. `recipes/base.yaml` and `recipes/big.yaml` are the published ones. The blocks and the
-encoder are in layers/transformer.py; this file is the rest of the model.
+inside the feed-forward network; and another encoder in front of its decoder. `recipes/base.yaml` and `recipes/big.yaml`
+are the published ones. The blocks and the encoder are in layers/transformer.py, what all translators have in common in
+encoder_decoder.py; this file is the rest of the model.
 """
 
 from __future__ import annotations
@@ -13,32 +14,26 @@ from functools import partial
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaphora.layers.attention import MultiHeadAttention, padding_mask
 from anaphora.layers.backends import CHUNK, Choices, Normaliser, cannot, pairs_are_less
 from anaphora.layers.embedding import Embedding
-from anaphora.layers.head import logits_of_few
 from anaphora.layers.masks import Window
 from anaphora.layers.positions import NOWHERE, Positions, RelativePositions
 from anaphora.layers.scores import Score
-from anaphora.layers.transformer import Activation, DecoderBlock, FeedForward, Norm, TransformerEncoder, check_positions
-from anaphora.models.contracts import DecoderState, Translator
+from anaphora.layers.transformer import Activation, DecoderBlock, FeedForward, Norm, check_positions
+from anaphora.models.contracts import DecoderState
+from anaphora.models.encoder_decoder import Decoder, EncoderDecoder, EncoderName, TranslatorConfig
+from anaphora.models.reading import build_reader, source_positions
 
 
 @dataclass(kw_only=True)
-class TransformerConfig:
+class TransformerConfig(TranslatorConfig):
     """Section `model`, for `kind: transformer`."""
 
     kind: Literal["transformer"] = "transformer"
     """Which system this is."""
-    dim: int = 256
-    """Width of every vector between layers."""
-    layers: int = 6
-    """Encoder blocks."""
-    decoder_layers: int | None = None
-    """Decoder blocks; as many as the encoder's unless given."""
     heads: int = 4
     """Attention heads; each has dim / heads dimensions."""
     key_value_heads: int | None = None
@@ -60,27 +55,22 @@ class TransformerConfig:
     self-attention (rotary, alibi, relative), or not at all (none)."""
     window: int | None = None
     """Self-attention sees only positions fewer than this away; all of them unless given."""
-    max_length: int = 512
-    """The longest sequence, in tokens with its marks, that can be read or written."""
     dropout: float = 0.1
     """After the embedding and after every sub-layer."""
     attention_dropout: float = 0.0
     """On attention weights."""
     activation_dropout: float = 0.0
     """Inside the feed-forward network."""
-    tie: Literal["none", "target", "all"] = "all"
-    """Tables that are one: none; the target's input and output (2-way); those and the source's (3-way, joint
-    vocabulary)."""
     attention: Literal["auto", "reference", "sdpa"] = "auto"
     """How attention is computed: the reference or PyTorch's fused kernels."""
 
     def __post_init__(self) -> None:
         if self.dim < 1 or self.heads < 1 or self.dim % self.heads:
             raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
-        for name in ("layers", "feed_forward", "max_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        for name in ("decoder_layers", "key_value_heads", "window"):
+        super().__post_init__()
+        if self.feed_forward < 1:
+            raise ValueError("feed_forward must be at least 1")
+        for name in ("key_value_heads", "window"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if self.heads % self.shared_heads:
@@ -90,7 +80,7 @@ class TransformerConfig:
         check_positions(self.positions, self.score, self.normaliser)
         if why := cannot(self.attention, Choices(score=self.score, normaliser=self.normaliser)):
             raise ValueError(f"attention={self.attention} cannot do this: {why}; leave it at auto")
-        for name in ("dropout", "attention_dropout", "activation_dropout"):
+        for name in ("attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1")
 
@@ -99,14 +89,23 @@ class TransformerConfig:
         """Key and value heads of self-attention."""
         return self.key_value_heads or self.heads
 
+    @property
+    def reads_with(self) -> EncoderName:
+        return self.encoder or "transformer"
 
-class TransformerDecoder(nn.Module):
+    def shape(self) -> str:
+        return f"{super().shape()}, {self.heads} heads, feed-forward {self.feed_forward}, {self.norm}-norm"
+
+
+class TransformerDecoder(Decoder):
     """A stack of decoder blocks: (B, T, dim) over memory (B, S, dim) -> (B, T, dim), all at once or one token a
     step."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        c = config
+        c = self.config = config
+        self.out_dim = c.dim
+        self.attends = c.normaliser == "softmax"  # scores of any sign are no shares of what was looked at
         self.key_value_heads, self.head_dim = c.shared_heads, c.dim // c.heads
         self.window = c.window
         attention = partial(
@@ -199,96 +198,28 @@ class TransformerDecoder(nn.Module):
         position.add_(1)  # in place: a captured step finds it where it was
         return self.norm(x).flatten(0, 1), None if weights is None else weights.mean(dim=1).flatten(0, 1)
 
-
-class TransformerTranslator(Translator):
-    """Embedding → encoder → memory; embedding → decoder over memory → projection to the target vocabulary."""
-
-    capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant", "attends"})
-
-    def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
-        super().__init__()
-        self.config = config
-        c = config
-        if c.normaliser == "none":  # scores of any sign are no shares of what was looked at
-            self.capabilities = self.capabilities - {"attends"}
-        self.max_source_length = self.max_target_length = c.max_length
-        embedding = partial(Embedding, dim=c.dim, positions=c.positions, max_length=c.max_length, dropout=c.dropout)
-        self.source_embedding = embedding(source_vocabulary)
-        self.target_embedding = embedding(target_vocabulary)
-        self.encoder = TransformerEncoder(
-            c.dim,
-            layers=c.layers,
-            heads=c.heads,
-            feed_forward=c.feed_forward,
-            norm=c.norm,
-            activation=c.activation,
-            positions=c.positions,
-            window=c.window,
-            key_value_heads=c.key_value_heads,
-            score=c.score,
-            normaliser=c.normaliser,
-            dropout=c.dropout,
-            attention_dropout=c.attention_dropout,
-            activation_dropout=c.activation_dropout,
-            backend=c.attention,
-        )
-        self.decoder = TransformerDecoder(c)
-        self.projection = nn.Linear(c.dim, target_vocabulary, bias=False)
-        nn.init.normal_(self.projection.weight, std=c.dim**-0.5)
-        if c.tie != "none":
-            self.projection.weight = self.target_embedding.table.weight
-        if c.tie == "all":
-            if source_vocabulary != target_vocabulary:
-                raise ValueError("tie=all needs one joint vocabulary; set model.tie=target or tokenizer.shared=true")
-            self.source_embedding.table.weight = self.target_embedding.table.weight
-
-    def encode(self, source: Tensor, source_lengths: Tensor) -> Tensor:
-        """(B, S) -> memory (B, S, dim)"""
-        return self.encoder(self.source_embedding(source), source_lengths)
-
-    def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
-        memory = self.encode(source, source_lengths)
-        return self.projection(self.decoder(self.target_embedding(target), memory, source_lengths))
-
-    def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> DecoderState:
-        memory = self.encode(source, source_lengths)
-        return self.decoder.start(memory, source_lengths, beam, min(max_length, self.max_target_length))
-
-    def step(
-        self, tokens: Tensor, state: DecoderState, *, attention: bool = False
-    ) -> tuple[Tensor, DecoderState, Tensor | None]:
-        x = self.target_embedding(tokens[:, None], state.past["position"])  # (R, 1, dim)
-        x, looked = self.decoder.step(x[:, 0], state, attention=attention and "attends" in self.capabilities)
-        return F.log_softmax(self.logits(x).float(), dim=-1), state, looked
-
-    def logits(self, x: Tensor) -> Tensor:
-        """`projection` for the few rows of a step, (R, dim) -> (R, V)."""
-        return logits_of_few(x, self.projection.weight)
-
-    def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
+    def attention_flops(self) -> float:
+        """Of self-attention, per token and block, but for scores and sums."""
         c = self.config
         shared = c.dim // c.heads * c.shared_heads  # width of keys, and of values
         bend = 2 * c.dim * (c.dim // c.heads) if c.score == "bilinear" else 0  # qᵀW
-        attention = 4 * c.dim**2 + 4 * c.dim * shared + bend  # per token and block, but for scores and sums
-        feed_forward = 4 * c.dim * c.feed_forward
-        ahead, behind = source_length, target_length / 2  # places seen
+        return 4 * c.dim**2 + 4 * c.dim * shared + bend
+
+    def flops(self, source_length: float, target_length: float) -> tuple[float, float]:
+        c = self.config
+        bend = 2 * c.dim * (c.dim // c.heads) if c.score == "bilinear" else 0
+        behind = target_length / 2  # places seen
         if c.window is not None:
-            ahead, behind = min(ahead, 2 * c.window - 1), min(behind, c.window)
-        elif self.sums_first(source_length, source_length):
-            ahead = c.dim // c.heads
-        if c.window is None and self.sums_first(target_length, target_length):
+            behind = min(behind, c.window)
+        elif self.sums_first(target_length, target_length):
             behind = c.dim // c.heads + CHUNK / 2
-        encoder = c.layers * (attention + feed_forward + 4 * c.dim * ahead)
         over_source = 4 * c.dim**2 + bend + 4 * c.dim * source_length  # queries and output, then scores and sums
-        remember = 4 * c.dim**2  # keys and values of each source token
+        remember = 4.0 * c.dim**2  # keys and values of each source token
         if self.sums_first(target_length, source_length):
             over_source = 4 * c.dim**2 + bend + 2 * c.dim * (c.dim // c.heads)
             remember += 2 * c.dim * (c.dim // c.heads)
-        layers = c.decoder_layers or c.layers
-        decoder = layers * (attention + over_source + feed_forward + 4 * c.dim * behind)
-        project = 2 * c.dim * self.projection.out_features
-        mix = 4 * c.dim**2 if c.positions == "sinusoidal-concatenated" else 0
-        return source_tokens * (encoder + layers * remember + mix) + target_tokens * (decoder + project + mix)
+        each = self.attention_flops() + over_source + 4 * c.dim * c.feed_forward + 4 * c.dim * behind
+        return len(self.blocks) * remember, len(self.blocks) * each
 
     def sums_first(self, queries: float, keys: float) -> bool:
         """Whether attention between so many is taken as Q (Kᵀ V): linear, and long enough (layers/backends.py)."""
@@ -296,7 +227,51 @@ class TransformerTranslator(Translator):
         factors = c.normaliser == "none" and c.score != "additive" and not c.attention_dropout
         return factors and c.attention == "auto" and not pairs_are_less(queries, keys, size, size)
 
-    def cache_bytes_per_token(self) -> int:
-        size = self.projection.weight.element_size()
+    def cache_bytes_per_token(self, element: int) -> int:
+        return 2 * len(self.blocks) * self.key_value_heads * self.head_dim * element
+
+
+class TransformerTranslator(EncoderDecoder):
+    """Embedding → encoder → memory; embedding → decoder over memory → projection to the target vocabulary."""
+
+    config: TransformerConfig
+    decoder: TransformerDecoder
+
+    def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
+        c, reader = config, config.reads_with
+        own = {
+            "heads": c.heads,
+            "feed_forward": c.feed_forward,
+            "norm": c.norm,
+            "activation": c.activation,
+            "positions": c.positions,
+            "window": c.window,
+            "key_value_heads": c.key_value_heads,
+            "score": c.score,
+            "normaliser": c.normaliser,
+            "attention_dropout": c.attention_dropout,
+            "activation_dropout": c.activation_dropout,
+            "backend": c.attention,
+        }
+        embedding = partial(Embedding, dim=c.dim, max_length=c.max_length, dropout=c.dropout)
+        super().__init__(
+            config,
+            embedding(source_vocabulary, positions=c.positions if c.encoder is None else source_positions(reader)),
+            embedding(target_vocabulary, positions=c.positions),
+            build_reader(reader, c.dim, layers=c.layers, dropout=c.dropout, transformer=own),
+            TransformerDecoder(c),
+        )
+
+    def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
+        every = super().flops(source_tokens, target_tokens, source_length, target_length)
         c = self.config
-        return 2 * (c.decoder_layers or c.layers) * (c.dim // c.heads * c.shared_heads) * size
+        if c.reads_with != "transformer":
+            return every
+        # the encoder's own count knows nothing of bilinear scores, nor of linear attention
+        ahead = source_length
+        if c.window is not None:
+            ahead = min(ahead, 2 * c.window - 1)
+        elif self.decoder.sums_first(source_length, source_length):
+            ahead = c.dim // c.heads
+        encoder = c.layers * (self.decoder.attention_flops() + 4 * c.dim * c.feed_forward + 4 * c.dim * ahead)
+        return every + source_tokens * (encoder - self.encoder.flops(source_length))

@@ -88,12 +88,17 @@ class TokenWords:
         return np.array([_visible(token) for token in spelled], dtype=np.int64)
 
     def __call__(
-        self, ids: Sequence[int] | np.ndarray, words: Sequence[Word | str], text: str | Callable[[], str] = ""
+        self,
+        ids: Sequence[int] | np.ndarray,
+        words: Sequence[Word | str],
+        text: str | Callable[[], str] = "",
+        replaced: Sequence[str] = (),
     ) -> np.ndarray:
         """(tokens, 2): token t spells the words first … stop - 1; nothing (first = stop) if it is white space.
 
         `words` are all the words of `text`, which the ids spell; `text` itself (or who tells it) is needed only where
-        bytes are lost.
+        bytes are lost. `replaced`: what stands in the text for each unknown token, where something else does than the
+        tokeniser says.
         """
         ids = np.asarray(ids, dtype=np.int64)
         spelled = [word if isinstance(word, str) else word.text for word in words]
@@ -104,6 +109,10 @@ class TokenWords:
                 if (int(ends[-1]) if len(ends) else 0) == borders[-1] and len(ends) == len(ids):
                     return _covered(np.concatenate([[0], ends]), borders)
         borders = np.cumsum([0, *(len(word) for word in spelled)])  # from here on, characters
+        if replaced:
+            new = iter(replaced)
+            said = [next(new, "") if id == UNK else self.tokenizer.token(id) for id in ids.tolist()]
+            return _covered(np.cumsum([0, *(len("".join(token.split())) for token in said)]), borders)
         text = text if isinstance(text, str) else text()
         return _covered(self._characters(ids, text, int(borders[-1])), borders)
 

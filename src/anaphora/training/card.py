@@ -73,6 +73,7 @@ def _card(
         for name, label, digits in (
             ("loss", "loss (nats a token)", 4),
             ("perplexity", "perplexity", 2),
+            ("gleu", "GLEU (mean of sentences)", 2),
             ("bleu", "BLEU", 2),
             ("chrf", "chrF", 2),
         )
@@ -84,7 +85,7 @@ def _card(
         f"# {folder.resolve().name}",
         "",
         f"A translator made with Anaphora {__version__}: recipe `{config.recipe}`, {short(parameters)} parameters "
-        f"({model.kind}, {model.dim} wide, {model.layers} + {model.decoder_layers or model.layers} layers), "
+        f"({model.kind}, {model.dim} wide, {model.layers} + {model.upper_layers} layers), "
         f"{config.tokenizer.kind} tokens.{start}",
         "",
         "## Learned from",

@@ -31,10 +31,11 @@ MULTIPLE = 4
 
 def graphs_pay(config: TrainingConfig, device: torch.device) -> bool:
     """Whether this run records and replays; its batches then come in few shapes."""
-    # the lessons of guided alignment come in too many shapes to be recorded
-    able = device.type == "cuda" and not config.guided_alignment
+    # lessons of guided alignment come in too many shapes to be recorded, and so does what a model says of itself
+    other = "guided_alignment" if config.guided_alignment else f"objective={config.objective}"
+    able = device.type == "cuda" and not config.guided_alignment and config.objective == "likelihood"
     if config.cuda_graphs == "on" and not able:
-        why = "needs a GPU" if device.type != "cuda" else "does not go with training.guided_alignment"
+        why = "needs a GPU" if device.type != "cuda" else f"does not go with training.{other}"
         raise UserError(f"training.cuda_graphs=on {why}", cure="leave it out: auto uses graphs where it can")
     return able and config.cuda_graphs != "off"
 

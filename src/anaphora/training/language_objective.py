@@ -116,6 +116,9 @@ class LanguageObjective:
     def carried(self) -> dict[str, Tensor]:
         return dict(self._past or {})
 
+    def told(self) -> dict[str, float]:
+        return {}
+
     def restore(self, carried: dict[str, Tensor]) -> None:
         self._past = {name: tensor.clone() for name, tensor in carried.items()} or None
 

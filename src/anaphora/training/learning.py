@@ -145,7 +145,7 @@ class LearningRun:
     def finish(self, trainer: Trainer, progress: Progress) -> None:
         """Average the last checkpoints, keep the average if it is better on the validation text, measure what stays."""
         config = self.config.training
-        best_step = progress.best_step or progress.step
+        best_step = progress.step if progress.best_step is None else progress.best_step
         weights = f"those of step {best_step}"
         publish(trainer.checkpoints.path(best_step) / WEIGHTS, self.folder / WEIGHTS)
         last = trainer.checkpoints.scheduled()[-config.average :]
@@ -161,11 +161,11 @@ class LearningRun:
                 weights = f"the mean of the last {len(last)} checkpoints, up to step {progress.step}"
                 write_weights(self.folder / WEIGHTS, averaged)
         load_weights(self.model, read_weights(self.folder / WEIGHTS), file=self.folder / WEIGHTS)
+        self.look_back()  # what it finds may be a part of what is measured
         scores: dict[str, Any] = {}
         if self.validator is not None:
             self.reporter.message("measuring the final model on the validation text …")
             scores = self.measure(trainer.autocast())
-        self.look_back()
         self.card(progress, weights, scores, finished=True)
 
     def average(self, last: int | None) -> dict[str, Any]:

@@ -16,14 +16,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from anaphora.device import keeping_freed_memory
 from anaphora.errors import UserError
+from anaphora.layers.recurrence import RecurrentEncoder
 from anaphora.text.batches import EpochBatches
 from anaphora.training.averaging import DescentAverage, MovingAverage, WeightAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
@@ -46,6 +48,8 @@ class Update:
     gradient_norm: Tensor
     learning_rate: float
     tokens: int
+    told: dict[str, float] = field(default_factory=dict)
+    """What the objective has to add."""
 
 
 class Reporter(Protocol):
@@ -131,7 +135,9 @@ class Trainer:
         self.reporter.start(self.progress, self.total)
         began, before = time.monotonic(), self.progress.seconds
         try:
-            with interruptible() as asked:
+            if self.config.objective != "likelihood" and self.checkpoints.newest() is None:
+                self.checkpoint()  # what it starts from: the first that may be the best
+            with interruptible() as asked, keeping_freed_memory(self.device.type):
                 self.model.train()
                 while self.over() is None and not asked.is_set():
                     update = self.update(self.take())
@@ -297,7 +303,8 @@ class Trainer:
             return False
         for stack in (part for part in self.model.modules() if isinstance(part, nn.ModuleList)):
             for block in stack:
-                block.compile(dynamic=True)
+                if not isinstance(block, nn.RNNBase | RecurrentEncoder | nn.ModuleList):  # those are kernels already
+                    block.compile(dynamic=True)
         return True
 
     def probe(self) -> None:
@@ -324,6 +331,7 @@ class Trainer:
             what = "the gradient" if update.loss.isfinite() else "the loss"
             raise self.diverged(f"{what} became infinite or NaN at or before step {update.step}")
         if logged or update.step == 1:
+            update.told = self.objective.told()
             self.reporter.update(update, self.progress)
 
     def diverged(self, what: str) -> UserError:

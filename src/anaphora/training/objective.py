@@ -71,6 +71,10 @@ class Objective(Protocol):
         """Go on from there; from nothing, as at the beginning."""
         ...
 
+    def told(self) -> dict[str, float]:
+        """What else the log should know of the batches since this was last asked."""
+        ...
+
 
 class Independent:
     """Of an objective whose batches have nothing to do with each other."""
@@ -80,6 +84,9 @@ class Independent:
 
     def restore(self, carried: dict[str, Tensor]) -> None:
         pass
+
+    def told(self) -> dict[str, float]:
+        return {}
 
 
 def send(array: object, device: torch.device) -> Tensor:

@@ -183,7 +183,7 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
         recipe=config.recipe,
         dim=config.translator.dim,
         layers=config.translator.layers,
-        decoder_layers=config.translator.decoder_layers or config.translator.layers,
+        decoder_layers=config.translator.upper_layers,
         parameters=run.model.parameter_count(),
         vocabulary=sizes,
         batch_tokens=config.training.batch_tokens,

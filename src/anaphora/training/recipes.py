@@ -15,16 +15,23 @@ from typing import TYPE_CHECKING, Any, cast
 from anaphora.config import build, convert, merge, read_yaml, shown, to_mapping
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError, nearest
-from anaphora.models import COUNTED_MODELS, LANGUAGE_MODELS, NEURAL_MODELS
+from anaphora.models import (
+    COUNTED_MODELS,
+    LANGUAGE_MODELS,
+    NEURAL_MODELS,
+    RECURRENT_TRANSLATORS,
+    named_by_decoder,
+)
 from anaphora.models import settings as model_settings
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
-from anaphora.training.settings import LIMITS, TrainingConfig
+from anaphora.training.settings import LIMITS, SEQUENCE, TrainingConfig
+from anaphora.training.translator_sizes import recurrent_sizes
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
     from anaphora.models import ModelConfig
+    from anaphora.models.encoder_decoder import TranslatorConfig
     from anaphora.models.language.settings import LanguageConfig
-    from anaphora.models.transformer import TransformerConfig
 
 SECTIONS = ("data", "tokenizer", "model", "training", "decoding")
 
@@ -54,14 +61,14 @@ class RunConfig:
         return {"run": {"recipe": self.recipe, "start_from": self.start_from}, **known}
 
     @property
-    def translator(self) -> TransformerConfig:
+    def translator(self) -> TranslatorConfig:
         """The model's settings, where it must be a translator."""
         if self.model.kind in LANGUAGE_MODELS:
             raise UserError(
                 f"{self.model.kind} is a language model, and this needs a translator",
                 cure="score, evaluate and generate take language models",
             )
-        return cast("TransformerConfig", self.model)
+        return cast("TranslatorConfig", self.model)
 
     @property
     def language(self) -> LanguageConfig:
@@ -131,7 +138,11 @@ TEXT = {
 PAIRED = {
     "data": ("source", "target", "valid_source", "valid_target", "max_length"),
     "tokenizer": ("shared", "dropout"),
-    "training": ("consistency", "guided_alignment", "guided_layer", "guided_head", "validation_beam", "max_memory"),
+    "training": (
+        *("consistency", "guided_alignment", "guided_layer", "guided_head", "validation_beam", "max_memory"),
+        *("objective", *SEQUENCE),
+    ),
+    "decoding": ("replace_unknown", "dictionary", "dictionary_threshold"),
 }
 """Settings that mean nothing for a language model that learns."""
 
@@ -202,14 +213,16 @@ def load_recipe(name: str) -> Document:
     return {section: content for section, content in document.items() if content is not None}
 
 
-def sized_to(pairs: int, recipe: Document) -> Document:
-    """Starting points by corpus size, for whatever the recipe leaves open.
+def sized_to(pairs: int, recipe: Document, kind: str = "transformer") -> Document:
+    """Starting points by corpus size and kind of translator, for whatever the recipe leaves open.
 
     Small corpora want small, strongly regularised models and many epochs; large ones the published sizes. Validation
     decides when to stop, so the number of updates is a ceiling.
     """
     training: dict[str, Any]
-    if pairs < 15_000:
+    if kind in RECURRENT_TRANSLATORS:
+        model, training = recurrent_sizes(kind, pairs)
+    elif pairs < 15_000:
         model = {"dim": 128, "layers": 4, "heads": 4, "feed_forward": 256, "dropout": 0.3}
         training = {"learning_rate": 2e-3, "warmup_steps": 500, "batch_tokens": 2048}
     elif pairs < 300_000:
@@ -227,16 +240,32 @@ def sized_to(pairs: int, recipe: Document) -> Document:
     training["max_steps"] = int(min(100_000, max(2_000, round(updates, -3))))
     training["checkpoint_every"] = max(100, min(2_000, training["max_steps"] // 20))
     training["patience"] = 8
-    if "model" in recipe and set(recipe["model"]) - {"kind"}:  # the recipe has a size of its own
+    if "model" in recipe and set(recipe["model"]) - SYSTEM:  # the recipe has a size of its own
         model = {}
     return {"model": model, "training": training}
 
+
+SYSTEM = {"kind", "encoder", "decoder"}
+"""Settings of a model that say which one it is, not how large."""
+
+
+WHOLE_TRANSLATIONS: dict[str, Any] = {
+    "learning_rate": 2e-4,
+    "schedule": "constant",
+    "warmup_steps": 50,
+    "batch_tokens": 1024,
+    "consistency": 0.0,
+    "max_steps": 2_000,
+    "checkpoint_every": 100,
+}
+"""Starting points for learning from a model's own translations, whatever the size of the corpus (docs/lab-notes.md,
+"reinforcement"): each pair costs as much as `candidates` of them, and a little goes a long way."""
 
 FREE = {
     "model": (
         *("dropout", "attention_dropout", "activation_dropout", "attention", "max_length"),
         *("input_dropout", "output_dropout", "embedding_dropout", "weight_dropout", "locked"),
-        *("labels", "pool"),
+        *("labels", "pool", "unroll"),
     ),
     "tokenizer": ("dropout",),
 }
@@ -266,9 +295,53 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
                 )
 
 
+def check_objective(said: Mapping[str, Any], *, started: bool) -> None:
+    """Whole translations are learned from by a model that can make some; `said` is section `training` as it was said,
+    by the recipe or by the user."""
+    training = build(TrainingConfig, said, section="training")
+    objective, sequence = training.objective, training.objective != "likelihood"
+    for key in SEQUENCE:
+        needed = "minimum-risk" if key == "risk_sharpness" else "reinforce"
+        if key in said and (not sequence or (key == "risk_sharpness" and objective != needed)):
+            raise UserError(
+                f"training.{key} means nothing with training.objective={objective}",
+                cure=f"leave it out, or set training.objective={needed}",
+            )
+    if sequence and not started:
+        raise UserError(
+            f"training.objective={objective} learns from a model's own translations, and there is no model yet",
+            cure="train one by likelihood first, then start from it: --from MODEL",
+        )
+    if sequence and training.guided_alignment:
+        raise UserError(
+            f"training.guided_alignment is about given translations, and training.objective={objective} about the "
+            "model's own",
+            cure="leave one of them out",
+        )
+    if sequence and training.consistency and not training.likelihood_weight:
+        raise UserError(
+            "training.consistency is a part of the likelihood, and training.likelihood_weight=0 leaves that out",
+            cure="leave one of them out",
+        )
+
+
 def has_dropout(config: RunConfig) -> bool:
-    model = config.translator
-    return any((model.dropout, model.attention_dropout, model.activation_dropout))
+    shares = ("dropout", "attention_dropout", "activation_dropout")
+    return any(getattr(config.translator, name, 0.0) for name in shares)
+
+
+def named_by_kind(recipe: Document, own: Document) -> tuple[Document, Document]:
+    """Both without `model.decoder`, which is another way to say the kind (models.named_by_decoder)."""
+    model = merge(recipe, own).get("model", {})
+    if "decoder" not in model:
+        return recipe, own
+    found = named_by_decoder(model)
+    said: dict[str, Any] = {key: found[key] for key in ("kind", "encoder") if key in found}
+
+    def without(one: Document) -> Document:
+        return {**one, "model": {key: value for key, value in one.get("model", {}).items() if key != "decoder"}}
+
+    return without(recipe), merge(without(own), {"model": said})
 
 
 def complete(
@@ -276,14 +349,21 @@ def complete(
 ) -> RunConfig:
     """The full settings of a run over that many pairs; `own` is what the user said, `start` the settings of the model
     that the run starts from."""
-    chosen = load_recipe(recipe)
-    if merge(chosen, own).get("model", {}).get("kind") in COUNTED_MODELS:  # what is counted has no size to choose
+    chosen, own = named_by_kind(load_recipe(recipe), own)
+    kind = merge(chosen, own).get("model", {}).get("kind", "transformer")
+    if kind in COUNTED_MODELS:  # what is counted has no size to choose
         return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **merge(chosen, own)})
-    sized = sized_to(pairs, chosen)
+    sized = sized_to(pairs, chosen, str(kind) if start is None else str(start["model"].get("kind")))
     if start is not None:  # fine-tuning: the model is what it is, and learns on gently
-        chosen = inherit(chosen, start)
+        chosen, sized["model"] = inherit(chosen, start), {}
         sized["training"] |= {"learning_rate": sized["training"]["learning_rate"] / 4, "warmup_steps": 100}
     said = {**chosen.get("training", {}), **own.get("training", {})}
+    check_objective(said, started=start is not None)
+    if said.get("objective", "likelihood") != "likelihood":
+        sized["training"] |= {**WHOLE_TRANSLATIONS, "metric": said.get("reward", "gleu")}
+        if "objective" in own.get("training", {}):  # the recipe's own rates and limits are for learning from nothing
+            kept = {key: value for key, value in chosen.get("training", {}).items() if key not in sized["training"]}
+            chosen, said = {**chosen, "training": kept}, {**kept, **own["training"]}
     if any(limit in said for limit in LIMITS[:-1]):
         sized["training"].pop("max_steps")  # whoever says how far to go is not stopped before
     document = merge(sized, chosen, own)
@@ -293,15 +373,16 @@ def complete(
     if "schedule" not in said and all(training.get(limit) is None for limit in LIMITS[:-1]):
         training["schedule"] = "inverse-sqrt"  # cosine must know where the run ends
     shared = document.get("tokenizer", {}).get("shared", True)
-    if not shared and "tie" not in own.get("model", {}) and start is None:
-        document.setdefault("model", {})["tie"] = "target"  # two vocabularies cannot share one table
+    tied = document.setdefault("model", {}).get("tie", "all") == "all"
+    if not shared and tied and "tie" not in own.get("model", {}) and start is None:
+        document["model"]["tie"] = "target"  # two vocabularies cannot share one table
     config = RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **document})
     if config.training.consistency and not has_dropout(config):
         raise UserError(
             "training.consistency compares two draws of dropout, but there is no dropout",
             cure="set model.dropout=0.3, say, or training.consistency=0",
         )
-    if config.training.guided_alignment and config.translator.normaliser == "none":
+    if config.training.guided_alignment and getattr(config.translator, "normaliser", "") == "none":
         raise UserError(
             "training.guided_alignment teaches shares of attention, and with model.normaliser=none there are none",
             cure="set training.guided_alignment=0, or model.normaliser=softmax",

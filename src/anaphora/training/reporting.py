@@ -41,6 +41,8 @@ def describe(scores: dict[str, Any]) -> str:
     """loss 1.234  perplexity 3.43  BLEU 34.1  chrF 60.2"""
     names = {"loss": "loss {:.3f}", "perplexity": "perplexity {:.2f}", "bleu": "BLEU {:.1f}", "chrf": "chrF {:.1f}"}
     names |= {"bits_per_byte": "bits/byte {:.3f}", "accuracy": "accuracy {:.1%}"}
+    if "gleu" in scores:  # all of them would not fit on a line, and the loss says what perplexity says
+        names = {"loss": names["loss"], "gleu": "GLEU {:.2f}", "bleu": "BLEU {:.2f}", "chrf": names["chrf"]}
     return "  ".join(form.format(scores[name]) for name, form in names.items() if name in scores)
 
 
@@ -120,6 +122,7 @@ class RunReporter:
             "tokens": progress.tokens,
             "tokens_per_second": (progress.tokens - tokens) / elapsed,
             "seconds": progress.seconds,
+            **update.told,
         }
         if self.peak_flops:
             record["mfu"] = (progress.flops - flops) / elapsed / self.peak_flops
@@ -166,7 +169,8 @@ class RunReporter:
         mfu = f"  MFU {record['mfu']:.0%}" if "mfu" in record else ""
         speed = f"{short(record['tokens_per_second'])} tok/s{mfu}"
         of = f"/{self.total}" if self.total else ""
-        say = f"{record['step']}{of}  loss {record['loss']:.3f}  {speed}{left}"
+        reward = f"  reward {record['reward']:.3f}" if "reward" in record else ""
+        say = f"{record['step']}{of}  loss {record['loss']:.3f}{reward}  {speed}{left}"
         if self.bar is not None:
             self.bar.update(self.task, completed=record["step"], say=say)
         elif now - self.said >= 10 and self.console is not None:  # a log file wants no line every second

@@ -10,8 +10,8 @@ from typing import Any
 from anaphora.config import merge
 from anaphora.errors import UserError
 from anaphora.folder import read_config
-from anaphora.models import LANGUAGE_MODELS, NEURAL_MODELS
-from anaphora.training.recipes import Document, RunConfig, load_recipe, refuse_meaningless
+from anaphora.models import LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS
+from anaphora.training.recipes import Document, RunConfig, check_objective, load_recipe, refuse_meaningless
 
 
 @dataclass
@@ -58,13 +58,12 @@ PAIRS = ("source", "target", "valid_source", "valid_target")
 
 def choose_recipe(data: Mapping[str, Any], start_from: Path | None = None) -> str:
     """The recipe of those who name none: plain text is counted, labels are learned by a Transformer that reads both
-    ways, pairs by one that translates; whoever starts from a language model stays with its kind."""
+    ways, pairs by one that translates; whoever starts from a trained model stays with its kind."""
+    kind = None if start_from is None else (read_config(start_from).get("model") or {}).get("kind")
     if not data.get("text") or any(data.get(name) for name in PAIRS):
-        return "transformer"
-    if start_from is not None:
-        kind = (read_config(start_from).get("model") or {}).get("kind")
-        if kind in NEURAL_MODELS:
-            return str(kind)
+        return str(kind) if kind in TRANSLATORS else "transformer"
+    if kind in NEURAL_MODELS:
+        return str(kind)
     return "transformer-encoder" if data.get("labels") else "ngram"
 
 
@@ -105,4 +104,6 @@ def check_files(request: Request) -> str:
     if request.own.get("model", {}).get("labels"):
         raise UserError("model.labels are found in the labels themselves", cure="give --labels FILE")
     refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
+    if kind not in LANGUAGE_MODELS:
+        check_objective(settings.get("training", {}), started=request.start_from is not None)
     return kind

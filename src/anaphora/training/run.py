@@ -15,9 +15,13 @@ import torch
 from torch import nn
 
 from anaphora.config import merge
+from anaphora.decoding.alignment_method import choose_on, read_choice, write_choice
+from anaphora.decoding.unknown_words import UnknownWords, replacing
 from anaphora.device import choose_device, describe_device, peak_flops
 from anaphora.models import build
+from anaphora.models.contracts import Translator
 from anaphora.text.batches import Batches
+from anaphora.text.dictionary import learn_for, of_folder
 from anaphora.text.formats import describe_notes
 from anaphora.text.preparation import Prepared
 from anaphora.training.card import write_card
@@ -62,7 +66,14 @@ class Run(LearningRun):
         super().__init__(folder, config, reporter, device)
         self.guide: Guide | None = None
         if prepared.valid is not None:
-            self.validator = Validator(prepared.valid, *self.tokenizers, config.training, config.decoding, device)
+            self.validator = Validator(
+                prepared.valid,
+                *self.tokenizers,
+                config.training,
+                config.decoding,
+                device,
+                unknown_words=self.unknown_words,
+            )
 
     def build(self) -> nn.Module:
         source, target = self.tokenizers
@@ -71,6 +82,11 @@ class Run(LearningRun):
     def objective(self) -> Objective:
         config = self.config.training
         objective = TranslationObjective(config.label_smoothing, config.consistency)
+        if config.objective != "likelihood":
+            from anaphora.training.sequence_objective import SequenceObjective
+
+            train, target = self.prepared.train, self.tokenizers[1]
+            return SequenceObjective(objective, self.model, train, target, config, self.config.decoding)
         if not config.guided_alignment:
             return objective
         from anaphora.training.guided import Guide, GuidedObjective
@@ -109,9 +125,13 @@ class Run(LearningRun):
         return scores
 
     def look_back(self) -> None:
-        """Which layer and head align words best, on held-out text, without gold: `alignment.json`."""
-        from anaphora.decoding.alignment_method import choose_on, write_choice
-
+        """Which layer and head align words best, on held-out text, without gold: `alignment.json`. Of a translator of
+        whole words also what those outside its vocabulary may be: `dictionary.tsv`."""
+        if replacing(self.config.decoding, self.tokenizers[1]) == "dictionary":
+            start = None if self.config.start_from is None else Path(self.config.start_from)
+            given = self.config.decoding.dictionary
+            told = learn_for(self.folder, self.prepared.train, self.tokenizers, start=start, given=given)
+            self.reporter.message(f"unknown words: {told}")
         teacher = None if self.guide is None else self.guide.teacher
         choice = choose_on(
             self.model,
@@ -123,6 +143,14 @@ class Run(LearningRun):
         )
         write_choice(self.folder, choice)
         self.reporter.message(f"alignments: {choice.method.source_of_weights}")
+
+    def unknown_words(self, model: Translator) -> UnknownWords | None:
+        """Who replaces unknown words in what a model says, once it is known how its words are aligned."""
+        mode, choice = replacing(self.config.decoding, self.tokenizers[1]), read_choice(self.folder)
+        if mode == "none" or choice is None:
+            return None
+        dictionary = of_folder(self.folder, self.tokenizers) if mode == "dictionary" else None
+        return UnknownWords(model, *self.tokenizers, self.config.decoding, choice.method, dictionary)
 
     def card(self, progress: Progress, weights: str, scores: dict[str, Any], *, finished: bool) -> None:
         write_card(
@@ -157,7 +185,7 @@ class Run(LearningRun):
         vocabulary = "/".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(self.tokenizers))
         model = config.translator
         say(
-            f"model: {config.recipe}, {model.dim} wide, {model.layers}+{model.decoder_layers or model.layers} layers, "
+            f"model: {config.recipe}, {model.dim} wide, {model.layers}+{model.upper_layers} layers, "
             f"{short(self.model.parameter_count())} parameters, {size} vocabulary {vocabulary} "
             f"({config.tokenizer.kind})"
         )

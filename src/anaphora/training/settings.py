@@ -70,6 +70,20 @@ class TrainingConfig:
     """The decoder layer, from 0, whose head is guided; the last but one unless given."""
     guided_head: int = 0
     """The head, from 0, that is guided."""
+    objective: Literal["likelihood", "reinforce", "minimum-risk"] = "likelihood"
+    """What a translator learns by: the likelihood of given translations or, from a model that can translate (--from),
+    the expected reward of its own, or the risk of candidates that it drew."""
+    reward: Literal["gleu", "bleu", "chrf"] = "gleu"
+    """What a whole translation is judged by, sentence by sentence: with reinforce or minimum-risk."""
+    candidates: int = 8
+    """Translations drawn of each source sentence, every time that it is learned from: with reinforce or
+    minimum-risk."""
+    sample_temperature: float = 0.5
+    """At which they are drawn: 1 is the model as it is (GNMT), below 1 they are nearer to what greedy search says."""
+    likelihood_weight: float = 0.017
+    """Weight of the likelihood of the reference beside the reward or the risk (GNMT's α: 0.017)."""
+    risk_sharpness: float = 0.005
+    """Of minimum-risk: the power of the candidates' probabilities (Shen et al. 2016: 0.005); small is flat."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Arithmetic of the matrix products; auto is bf16 on a GPU that has it, else fp32."""
     compile: Literal["auto", "on", "off"] = "auto"
@@ -85,8 +99,8 @@ class TrainingConfig:
     """Checkpoints averaged at the end, if that is better on the validation text (1: never)."""
     ema: float = 0.0
     """Decay of a moving average of the weights, validated and published in their place (0: none; 0.999, say)."""
-    metric: Literal["loss", "bleu", "chrf", "accuracy"] = "loss"
-    """What decides which checkpoint is best, and early stopping."""
+    metric: Literal["loss", "gleu", "bleu", "chrf", "accuracy"] = "loss"
+    """What decides which checkpoint is best, and early stopping; the reward, where there is one."""
     patience: int = 0
     """Stop after this many checkpoints without a new best (0: never)."""
     validation_beam: int = 1
@@ -103,7 +117,7 @@ class TrainingConfig:
         least = {"batch_tokens": 1, "accumulate": 1, "warmup_steps": 0, "checkpoint_every": 1, "keep": 1, "average": 1}
         least |= {"patience": 0, "validation_beam": 1, "samples": 0, "log_every": 1, "clip_norm": 0, "seed": 0}
         least |= {"consistency": 0, "guided_alignment": 0, "guided_head": 0, "context": 1, "trigger": 0}
-        least |= {"activation_penalty": 0, "temporal_penalty": 0}
+        least |= {"activation_penalty": 0, "temporal_penalty": 0, "candidates": 2, "likelihood_weight": 0}
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise ValueError(f"{name} must be at least {low}, not {getattr(self, name)}")
@@ -122,8 +136,9 @@ class TrainingConfig:
             raise ValueError("optimizer=asgd averages weights by itself; leave ema at 0")
         if self.momentum and self.optimizer not in ("sgd", "asgd"):
             raise ValueError(f"momentum is for sgd and asgd; {self.optimizer} has beta1")
-        if self.learning_rate <= 0:
-            raise ValueError(f"learning_rate must be above 0, not {self.learning_rate}")
+        for name in ("learning_rate", "risk_sharpness", "sample_temperature"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
         self.memory_limit()
         if self.average > self.keep:
             raise ValueError(f"average ({self.average}) needs that many kept checkpoints; set training.keep as high")
@@ -137,6 +152,9 @@ class TrainingConfig:
             raise ValueError(f"max_memory is {self.max_memory!r}; write 500MB or 2GB, say")
         return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index((found[2] or " ").lower()))
 
+
+SEQUENCE = ("reward", "candidates", "sample_temperature", "likelihood_weight", "risk_sharpness")
+"""Settings that mean something only where whole translations are learned from: objective=reinforce or minimum-risk."""
 
 LIMITS = ("max_steps", "epochs", "max_tokens", "max_minutes", "patience")
 """Settings that say how far to go; changing them continues the same run."""

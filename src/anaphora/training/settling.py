@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.config import differences, merge
+from anaphora.decoding.unknown_words import refuse_replacing
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_config, write_text
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.batches import GROWTH
+from anaphora.text.dictionary import Dictionary
 from anaphora.text.preparation import Prepared, check_request, prepare
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Checkpoints
@@ -39,6 +41,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
             load_start(request.start_from, RunConfig.read(origin))  # is it whole? Before the corpus takes an hour
             check_inherited(merge(load_recipe(request.recipe), request.own), origin, folder=request.start_from)
     asked = RunConfig.read(merge(recipe, request.own))  # sizes that follow the corpus are still open
+    check_replacing(asked)
     for side in ("source", "target"):
         if side not in asked.data.sides():
             raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
@@ -83,6 +86,19 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     if saved != config.document():
         write_config(folder, config.document())
     return config, prepared
+
+
+def check_replacing(config: RunConfig) -> None:
+    """Unknown words can be replaced where there are some; the dictionary is read before any work is done."""
+    mode, tokenizer = config.decoding.replace_unknown, config.tokenizer
+    words = tokenizer.kind == "word" and tokenizer.fallback == "unk"
+    if mode not in (None, "none") and not words:
+        refuse_replacing(mode, tokenizer.kind)
+    if config.decoding.dictionary is not None:
+        if not words or mode in ("copy", "none"):
+            what = f"decoding.replace_unknown={mode}" if words else "a model that says no unknown words"
+            raise UserError(f"decoding.dictionary means nothing for {what}", cure="leave it out")
+        Dictionary.read(Path(config.decoding.dictionary))
 
 
 def saved_settings(folder: Path, kinds: Collection[str]) -> dict[str, Any] | None:

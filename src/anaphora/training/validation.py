@@ -1,9 +1,9 @@
-"""How good is it? Loss, BLEU and chrF on text it did not learn from, and a few sentences for the eye."""
+"""How good is it? Loss, GLEU, BLEU and chrF on text it did not learn from, and a few sentences for the eye."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +12,8 @@ import torch
 
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.translate import translate_lines
-from anaphora.evaluation.translation import bleu, chrf
+from anaphora.decoding.unknown_words import UnknownWords
+from anaphora.evaluation.translation import bleu, chrf, gleu
 from anaphora.models.contracts import Translator
 from anaphora.text.batches import Batches
 from anaphora.text.corpus import Corpus
@@ -51,7 +52,7 @@ class Measure(Protocol):
 
 
 def better(metric: str, new: float, old: float | None) -> bool:
-    """Loss should fall; BLEU, chrF and accuracy should rise."""
+    """Loss should fall; GLEU, BLEU, chrF and accuracy should rise."""
     return old is None or (new < old if metric == "loss" else new > old)
 
 
@@ -66,8 +67,13 @@ class Validator:
         config: TrainingConfig,
         decoding: DecodingConfig,
         device: torch.device,
+        *,
+        unknown_words: Callable[[Translator], UnknownWords | None] = lambda model: None,
     ) -> None:
+        """unknown_words: who replaces them, where it is to be thorough: what is measured is then what the model folder
+        gives. Between checkpoints the model makes do with the words that it has."""
         self.corpus = corpus
+        self.unknown_words = unknown_words
         self.tokenizers = source_tokenizer, target_tokenizer
         self.config = config
         self.decoding = decoding
@@ -82,8 +88,8 @@ class Validator:
         thorough: bool = False,
         beam: int | None = None,
     ) -> Validation:
-        """Loss always; BLEU and chrF when they decide, or where it is to be thorough; `samples` translations in any
-        case."""
+        """Loss always; BLEU and chrF when translations decide, or where it is to be thorough; GLEU where it decides or
+        whole translations are learned from; `samples` translations in any case."""
         was_training = model.training
         model.eval()
         try:
@@ -107,9 +113,14 @@ class Validator:
         sources = [self.corpus.text("source", row) for row in rows]
         references = [self.corpus.text("target", row) for row in rows]
         decoding = DecodingConfig(**{**vars(self.decoding), "beam": beam, "n_best": 1, "sample": False})
-        translations = [t.text for t in translate_lines(model, *self.tokenizers, sources, decoding, device=self.device)]
+        unknown = self.unknown_words(model) if thorough else None
+        decoding.unknown = decoding.unknown or unknown is not None
+        said = translate_lines(model, *self.tokenizers, sources, decoding, device=self.device)
+        translations = [translation.text for translation in (said if unknown is None else unknown(said))]
         if everything:
             by_bleu, by_chrf = bleu(translations, references), chrf(translations, references)
+            if self.config.metric == "gleu" or self.config.objective != "likelihood":
+                scores |= {"gleu": gleu(translations, references)}
             scores |= {"bleu": by_bleu.value, "bleu_signature": by_bleu.signature}
             scores |= {"chrf": by_chrf.value, "chrf_signature": by_chrf.signature, "beam": beam}
         shown = zip(sources, translations, references)

@@ -1,0 +1,73 @@
+"""What may read the source, by name: any of these stands in front of any decoder.
+
+transformer      attention, in layers                                        layers/transformer.py
+lstm, gru, rnn   a cell that reads both ways, or one                         layers/recurrence.py
+conv             gated convolutions, in layers                               layers/convolution.py
+window           a network over the nearest words                            layers/convolution.py
+dan              the mean of all words; order is lost                        layers/encoders.py
+deep-att         LSTM layers in turning directions, with fast lanes          models/recurrent/deep_att.py
+gnmt             one layer both ways, then one way with residuals            models/recurrent/gnmt.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anaphora.layers.contracts import Encoder
+from anaphora.layers.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
+from anaphora.layers.positions import Positions
+from anaphora.layers.transformer import TransformerEncoder
+from anaphora.models.encoder_decoder import EncoderName
+
+RECURRENT = ("lstm", "gru", "rnn")
+CONVOLUTION_WIDTH, WINDOW = 3, 4
+"""Words that a convolution sees at once; words that a window sees on each side, its own counted."""
+
+
+def source_positions(name: EncoderName) -> Positions:
+    """How words know where they stand, for readers that would not know by themselves."""
+    return "sinusoidal" if name in ("transformer", "conv", "window") else "none"
+
+
+def build_reader(
+    name: EncoderName,
+    dim: int,
+    *,
+    width: int | None = None,
+    layers: int = 1,
+    dropout: float = 0.0,
+    bidirectional: bool = True,
+    hidden: int | None = None,
+    transformer: dict[str, Any] | None = None,
+) -> Encoder:
+    """The encoder of that name: vectors of `width` (dim unless given) become vectors of `dim`. `hidden`: width of
+    deep-att's cells, dim unless given; `transformer`: what else there is to say of a Transformer."""
+    if width not in (None, dim) and name not in (*RECURRENT, "deep-att", "gnmt"):
+        raise ValueError(f"encoder={name} reads vectors as wide as its own, {dim}, not {width}")
+    if name == "transformer":
+        return TransformerEncoder(dim, layers=layers, dropout=dropout, **(transformer or {}))
+    if name in RECURRENT:
+        return RecurrentEncoder(
+            dim,
+            cell=name,  # type: ignore[arg-type]
+            layers=layers,
+            causal=not bidirectional,
+            dropout=dropout,
+            width=width,
+            forget_bias=1.0 if name == "lstm" else None,
+        )
+    if name == "conv":
+        return ConvolutionEncoder(
+            dim, width=CONVOLUTION_WIDTH, layers=layers, causal=False, gated=True, normalised=True, dropout=dropout
+        )
+    if name == "window":
+        return WindowEncoder(dim, size=WINDOW, causal=False, layers=layers, dropout=dropout)
+    if name == "dan":
+        return AveragingEncoder(dim, layers=layers, dropout=dropout)
+    if name == "deep-att":
+        from anaphora.models.recurrent.deep_att import InterleavedEncoder
+
+        return InterleavedEncoder(dim, width=width, hidden=hidden, layers=layers, dropout=dropout)
+    from anaphora.models.recurrent.gnmt import GnmtEncoder
+
+    return GnmtEncoder(dim, width=width, layers=layers, dropout=dropout)

@@ -1,0 +1,45 @@
+"""Starting points for recurrent translators, by kind and by how many pairs there are.
+
+What carries a state from word to word learns at half the rate of a Transformer, wants no deep stacks where there is
+little text, and is held back by dropout as much as any. Deep-Att and GNMT are deep by their nature: of a small corpus
+they get fewer and narrower layers, in the published proportions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SMALL, MEDIUM, LARGE = 15_000, 80_000, 1_000_000
+"""Pairs: below the first a very small model; then those for about 30 k, for about 150 k, and the largest."""
+
+
+def recurrent_sizes(kind: str, pairs: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(model, training): dimensions, dropout, rate, batch."""
+    deep = kind in ("deep-att", "gnmt")
+    training: dict[str, Any] = {"clip_norm": 1.0, "schedule": "cosine", "metric": "bleu"}
+    if pairs < SMALL:
+        model = {"dim": 128 if deep else 192, "dropout": 0.3}
+        training |= {"learning_rate": 2e-3, "warmup_steps": 300, "batch_tokens": 2048}
+    elif pairs < MEDIUM:
+        model = {"dim": 256 if deep else 384, "dropout": 0.4}
+        training |= {"learning_rate": 2e-3, "warmup_steps": 500, "batch_tokens": 4096}
+    elif pairs < LARGE:
+        model = {"dim": 384 if deep else 512, "dropout": 0.3}
+        training |= {"learning_rate": 1e-3, "warmup_steps": 1000, "batch_tokens": 6144}
+    else:
+        model = {"dim": 1024, "dropout": 0.2}
+        training |= {"learning_rate": 5e-4, "warmup_steps": 2000, "batch_tokens": 12_500, "metric": "loss"}
+    size = sum(pairs >= border for border in (SMALL, MEDIUM, LARGE))
+    model |= _depth(kind, size)
+    return model, training
+
+
+def _depth(kind: str, size: int) -> dict[str, Any]:
+    """Layers, for the four sizes of a corpus."""
+    if kind == "gnmt":
+        return {"layers": (2, 3, 4, 8)[size]}
+    if kind == "deep-att":
+        return {"layers": (2, 3, 5, 9)[size], "decoder_layers": (2, 2, 4, 7)[size]}
+    if kind == "bahdanau":
+        return {"layers": (1, 1, 2, 2)[size]}
+    return {"layers": (1, 1, 2, 4)[size]}

@@ -1,0 +1,54 @@
+"""The Triton kernels of a decoder's step against the plain loop.
+
+Under the interpreter on a CPU (`TRITON_INTERPRET=1 pytest …`; test_attentive.py runs this file so), or on a GPU
+(`pytest -m gpu …`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from recurrent_twins import CASES, compare, learned, name, twins
+
+from anaphora.kernels import additive as module
+from anaphora.kernels import attentive
+
+interpreted = pytest.mark.skipif(
+    not module.INTERPRETING or not module.TRITON, reason="needs triton and TRITON_INTERPRET=1"
+)
+FEW = [CASES[0], CASES[1], CASES[2], CASES[4], CASES[6]]
+
+
+@interpreted
+@pytest.mark.parametrize("case", FEW, ids=name)
+def test_interpreted(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    used = []
+    chosen = attentive._steps
+    monkeypatch.setattr(attentive, "_steps", lambda *given: used.append(chosen(*given)) or used[-1])
+    plain, fast = twins(case, torch.float32)
+    compare(learned(plain.double(), 3, 3), learned(fast, 3, 3), 2e-5)
+    assert [one.__name__.split("_")[-1] for one in used] == ["triton"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_on_a_gpu(case: dict[str, Any]) -> None:
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        plain, fast = twins(case, torch.float32, "cuda")
+        compare(learned(plain), learned(fast), 5e-4)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("case", [CASES[0], CASES[4]], ids=name)
+def test_in_bfloat16_on_a_gpu(case: dict[str, Any]) -> None:
+    plain, fast = twins(case, torch.float32, "cuda", dim=64, embedding=64, encoder_dim=64)
+    exact = learned(plain)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        compare(exact, learned(fast), 0.1)

@@ -1,0 +1,72 @@
+"""Parameters against the papers, operations against a counter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from anaphora.models import build, settings
+from anaphora.training.recipes import load_recipe
+
+
+def paper(name: str, source: int, target: int) -> Any:
+    with torch.device("meta"):
+        return build(settings(load_recipe(name)["model"]), source, target)  # type: ignore[arg-type]
+
+
+def test_sutskevers_384_million_of_which_64_are_recurrent() -> None:
+    model = paper("seq2seq-paper", 160_000, 80_000)
+    assert model.parameter_count() == pytest.approx(384e6, rel=1e-3)
+    recurrent = sum(w.numel() for name, w in model.named_parameters() if "cells" in name and "weight" in name)
+    assert recurrent == 64_000_000
+
+
+def test_gnmt_as_shazeer_counts_it() -> None:
+    assert paper("gnmt-paper", 32_000, 32_000).parameter_count() == pytest.approx(278e6, rel=0.015)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "parameters"),
+    [
+        ("bahdanau-paper", 30_000, 81_421_000),
+        ("luong-paper", 50_000, 229_072_000),
+        ("deep-att-paper", 30_000, 155_629_824),
+    ],
+)
+def test_of_the_others_no_number_is_published(name: str, words: int, parameters: int) -> None:
+    """What these dimensions come to."""
+    assert paper(name, words, words).parameter_count() == parameters
+
+
+CASES: list[dict[str, Any]] = [
+    {"kind": "bahdanau"},
+    {"kind": "bahdanau", "cell": "lstm", "decoder_layers": 2, "score": "bilinear", "encoder_dim": 20, "embedding": 12},
+    {"kind": "luong", "layers": 2},
+    {"kind": "luong", "score": "additive", "input_feeding": False, "attention_dim": 10},
+    {"kind": "gnmt", "layers": 3},
+    {"kind": "deep-att", "layers": 3, "decoder_layers": 2},
+]
+
+
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(map(str, case.values())))
+def test_flops_are_those_of_a_counter(case: dict[str, Any]) -> None:
+    """With the kernels off that a counter cannot see inside of."""
+    shape = {"dim": 16, "layers": 1, "max_length": 64, "dropout": 0.0, "tie": "none", "unroll": "steps", **case}
+    model = build(settings(shape), 50, 40).eval()  # type: ignore[arg-type]
+    batch, source, target = 3, 20, 12
+    ids = torch.ones(batch, source, dtype=torch.long), torch.full((batch,), source)
+    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+        model(*ids, torch.ones(batch, target, dtype=torch.long))
+    stated = model.flops(batch * source, batch * target, source, target)
+    assert stated == pytest.approx(counter.get_total_flops(), rel=1e-9)
+
+
+def test_a_recurrent_state_does_not_grow() -> None:
+    model = build(settings({"kind": "gnmt", "dim": 8, "layers": 2}), 20, 20)  # type: ignore[arg-type]
+    assert model.cache_bytes_per_token() == 0
+    state = model.start(torch.ones(1, 4, dtype=torch.long), torch.tensor([4]), 2, 10)
+    assert not state.growing
