@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import resource
 import sys
@@ -90,8 +91,10 @@ def peak_memory(device: torch.device) -> int:
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_resident()
 
 
-NO_MAPPING, NO_TRIMMING = (-4, 0), (-1, 2**31 - 1)  # glibc's mallopt: M_MMAP_MAX, M_TRIM_THRESHOLD
-USUAL = ((-4, 65_536), (-1, 128 * 1024))
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # of glibc's mallopt
+KEEPING = ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1))
+USUAL = ((M_MMAP_MAX, 65_536), (M_MMAP_THRESHOLD, 32 << 20), (M_TRIM_THRESHOLD, 64 << 20))
+"""glibc's thresholds follow what is freed until it is told any; these are where they end when large tensors are."""
 
 
 @contextmanager
@@ -99,13 +102,15 @@ def keeping_freed_memory(kind: str) -> Iterator[None]:
     """Within the block, on a CPU under glibc, memory that is freed stays with the process.
 
     Otherwise every large tensor of every update is mapped anew, and the system clears its pages one by one as they are
-    touched: a seventh of the time of a small model. When the block ends all of it goes back.
+    touched: a seventh of the time of a small model. When the block ends all of it goes back. The allocator is the whole
+    process's; where the environment has settings for it, nothing is changed.
     """
     libc = ctypes.CDLL(None) if kind == "cpu" and sys.platform.startswith("linux") else None
-    if libc is None or not hasattr(libc, "mallopt"):
+    chosen = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
+    if libc is None or not hasattr(libc, "mallopt") or chosen:
         yield
         return
-    for option in (NO_MAPPING, NO_TRIMMING):
+    for option in KEEPING:
         libc.mallopt(*option)
     try:
         yield

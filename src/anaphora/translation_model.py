@@ -130,7 +130,7 @@ class TranslationModel:
                 "a translation that ends at a stop string has no alignment of its own",
                 cure="leave out the stop strings, or align the text afterwards (anaphora align)",
             )
-        unknown = self.unknown_words(settings)
+        unknown = self.unknown_words(settings, decoding.get("dictionary"))
         said = translate_lines(
             self.model,
             self.source_tokenizer,
@@ -150,8 +150,9 @@ class TranslationModel:
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return align_translations(self.model, *tokenizers, said, method, split=split, window=min(window, 1024))
 
-    def unknown_words(self, settings: DecodingConfig) -> UnknownWords | None:
-        """Who replaces unknown words in what the model says; nobody, if none are to be replaced."""
+    def unknown_words(self, settings: DecodingConfig, file: str | None = None) -> UnknownWords | None:
+        """Who replaces unknown words in what the model says; nobody, if none are to be replaced. `file`: a dictionary
+        that is asked for now; the one of the settings was copied into the folder when the model learned."""
         mode = replacing(settings, self.target_tokenizer)
         for name in ("dictionary", "dictionary_threshold"):
             if mode != "dictionary" and getattr(settings, name) != getattr(self.config.decoding, name):
@@ -163,15 +164,13 @@ class TranslationModel:
                 )
         if mode == "none":
             return None
-        dictionary = self.dictionary(settings.dictionary) if mode == "dictionary" else None
+        dictionary = self.dictionary(file) if mode == "dictionary" else None
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return UnknownWords(self.model, *tokenizers, settings, self.alignment_choice.method, dictionary)
 
     def dictionary(self, file: str | None = None) -> Dictionary:
         """The dictionary that unknown words are replaced by: that of a file, or the folder's own."""
-        if file is not None and file != self.config.decoding.dictionary:  # that one was copied into the folder
-            return Dictionary.read(Path(file))
-        return self._dictionary
+        return self._dictionary if file is None else Dictionary.read(Path(file))
 
     @cached_property
     def _dictionary(self) -> Dictionary:

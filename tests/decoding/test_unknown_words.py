@@ -448,10 +448,34 @@ def test_a_dictionary_given_to_training_goes_into_the_folder(tmp_path: Path) -> 
     mine.write_text("dog\tDackel\n")
     few = {**MICRO, "tokenizer.kind": "word", "tokenizer.fallback": "unk", "tokenizer.vocabulary": 12}
     anaphora.train(tmp_path / "run", **files, settings={**few, "decoding.dictionary": str(mine)}, device="cpu")
-    mine.unlink()  # the folder needs it no more
     model = anaphora.load(tmp_path / "run", "cpu")
     assert model.dictionary()["dog"] == Entry("dog", "Dackel")
+    mine.write_text("dog\tHündchen\n", encoding="utf-8")  # the folder keeps what it learned with …
+    assert model.dictionary()["dog"] == Entry("dog", "Dackel")
+    assert model.dictionary(str(mine))["dog"] == Entry("dog", "Hündchen")  # … but what is asked for by name is read
+    mine.write_text("dog\n")
+    with pytest.raises(UserError, match="one column"):
+        model.translate("the dog sees a cat.", dictionary=str(mine))
+    mine.unlink()
+    model = anaphora.load(tmp_path / "run", "cpu")
     assert len(model.translate(["the dog sees a cat."], stop=["."], prefixes=["Zorba"])) == 1
+
+
+def test_another_dictionary_midway_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    """Of a run that has nothing left to learn, too; without --force it is refused, as any other setting is."""
+    files = write_pairs(tmp_path, 20)
+    mine = tmp_path / "mine.tsv"
+    mine.write_text("dog\tDackel\n")
+    few = {**MICRO, "tokenizer.kind": "word", "tokenizer.fallback": "unk", "tokenizer.vocabulary": 12}
+    anaphora.train(tmp_path / "run", **files, settings=few, device="cpu")
+    learned = (tmp_path / "run" / FILE).read_bytes()
+    own = {**few, "decoding.dictionary": str(mine)}
+    with pytest.raises(UserError, match=r"decoding.dictionary is None there"):
+        anaphora.train(tmp_path / "run", **files, settings=own, device="cpu")
+    assert (tmp_path / "run" / FILE).read_bytes() == learned
+    anaphora.train(tmp_path / "run", **files, settings=own, device="cpu", force=True)
+    assert anaphora.load(tmp_path / "run", "cpu").dictionary()["dog"] == Entry("dog", "Dackel")
+    assert (tmp_path / "run" / FILE).read_text(encoding="utf-8").startswith("# copied from mine.tsv")
 
 
 @pytest.mark.parametrize("recipe", ["seq2seq", "bahdanau"])

@@ -17,7 +17,7 @@ from anaphora.kernels import attentive
 interpreted = pytest.mark.skipif(
     not module.INTERPRETING or not module.TRITON, reason="needs triton and TRITON_INTERPRET=1"
 )
-FEW = [CASES[0], CASES[1], CASES[2], CASES[4], CASES[6]]
+FEW = [CASES[0], CASES[1], CASES[2], CASES[4], CASES[6], CASES[8]]
 
 
 @interpreted
@@ -29,6 +29,18 @@ def test_interpreted(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> N
     plain, fast = twins(case, torch.float32)
     compare(learned(plain.double(), 3, 3), learned(fast, 3, 3), 2e-5)
     assert [one.__name__.split("_")[-1] for one in used] == ["triton"]
+
+
+@interpreted
+@pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=name)
+def test_rows_that_are_wider_than_a_program(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 24 numbers, 16 at a time: as 1,000 are by 256."""
+    from anaphora.kernels import attentive_triton
+
+    monkeypatch.setattr(attentive_triton, "TILE", 16 * 16)
+    monkeypatch.setattr(attentive_triton, "LINE", 16)
+    plain, fast = twins(case, torch.float32, dim=24, encoder_dim=20, attention_dim=18)
+    compare(learned(plain.double(), 3, 2), learned(fast, 3, 2), 2e-5)
 
 
 @pytest.mark.gpu

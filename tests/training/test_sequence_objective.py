@@ -142,7 +142,7 @@ def test_the_baseline_does_not_change_the_expected_gradient(samples: int) -> Non
 def test_reinforce_follows_the_exact_gradient(temperature: float) -> None:
     """40 translations are possible: their expected reward is known, and so is its gradient."""
     model, rows = Speaker(dropout=0.5), 6_000
-    objective = objective_of(model, candidates=6, sample_temperature=temperature)
+    objective = objective_of(model, candidates=6, sample_temperature=temperature, candidate_dropout=False)
     batch = objective.send(batch_of(rows), torch.device("cpu"))
     loss = objective(model.train(), batch) / rows
     loss.backward()
@@ -152,22 +152,41 @@ def test_reinforce_follows_the_exact_gradient(temperature: float) -> None:
     expected = sum(log_p(model, said, temperature).exp().item() * chrf_of(said) for said in everything())
     assert loss.item() == pytest.approx(-expected, abs=0.01)
     assert objective.told()["reward"] == pytest.approx(-loss.item(), rel=1e-5)
+    assert objective.told() == {"reward": 0.0}  # of nothing, since it was asked just now
     assert model.training  # dropout was off meanwhile, and is on again
 
 
+def test_candidates_are_drawn_without_dropout_and_scored_with_it() -> None:
+    """Of two scorings of the same candidates; each is that of a model some of whose numbers are dropped."""
+    model = Speaker(dropout=0.5).train()
+    scored = {}
+    for dropout in (True, False):
+        objective = objective_of(model, candidate_dropout=dropout)
+        pairs = objective.send(batch_of(20), torch.device("cpu"))
+        drawn = objective.candidates(pairs.translation, pairs.rows)
+        one, two = (objective.log_probabilities(model, pairs.translation, drawn) for _ in range(2))
+        scored[dropout] = drawn.tokens
+        assert torch.equal(one, two) is not dropout
+        assert model.training
+    assert scored[True] == scored[False] == gather_of_plain(Speaker())
+
+
+@pytest.mark.parametrize("reference", [False, True])
 @pytest.mark.parametrize("sharpness", [0.005, 1.0, 3.0])
-def test_minimum_risk_follows_its_formula(sharpness: float) -> None:
+def test_minimum_risk_follows_its_formula(sharpness: float, reference: bool) -> None:
     model, rows = Speaker(), 7
-    objective = objective_of(model, objective="minimum-risk", risk_sharpness=sharpness, candidates=4)
+    settings = {"objective": "minimum-risk", "risk_sharpness": sharpness, "candidates": 4}
+    objective = objective_of(model, **settings, risk_reference=reference)
     batch = objective.send(batch_of(rows), torch.device("cpu"))
     drawn = objective.candidates(batch.translation, batch.rows)
+    assert bool(drawn.counts.min() == 0) is reference  # what nobody drew can only be the reference
     objective.drawn = 0  # the same again
     (found,) = torch.autograd.grad(objective(model, batch), model.table)
     risk = torch.zeros(())
     for row in range(rows):
         said = [tuple(tokens) for tokens, sentence in zip(drawn.tokens, drawn.sentence) if sentence == row]
         assert len(set(said)) == len(said)
-        assert said[0] == (4, 5, EOS)  # the reference
+        assert (said[0] == (4, 5, EOS) and len(said) > 1) or not reference
         powers = torch.stack([(sharpness * log_p(model, one, whole=True)).exp() for one in said])
         risk = risk + (powers / powers.sum() * torch.tensor([1 - chrf_of(one) for one in said])).sum()
     (wanted,) = torch.autograd.grad(risk, model.table)
@@ -204,6 +223,24 @@ def test_the_same_is_said_once_and_counted() -> None:
     assert drawn.counts.tolist() == [2, 1, 1, 2]
     assert gather(found, [[4, EOS, PAD], [5, 5, EOS]]).tokens[:2] == [[4, EOS], [5, EOS]]
     assert gather(found, [[4, EOS, PAD], [5, 5, EOS]]).counts.tolist() == [2, 1, 0, 1, 2]
+
+
+def gather_of_plain(model: Speaker) -> list[list[int]]:
+    objective = objective_of(model)
+    pairs = objective.send(batch_of(20), torch.device("cpu"))
+    return objective.candidates(pairs.translation, pairs.rows).tokens
+
+
+def test_no_two_sentences_share_their_noise_at_any_visit() -> None:
+    """The model does not look at its source: what it says of a sentence is a function of the noise."""
+    objective = objective_of(Speaker(), candidates=16, sample_temperature=3)
+    pairs = objective.send(batch_of(30), torch.device("cpu"))
+    said = set()
+    for _ in range(3):
+        drawn = objective.candidates(pairs.translation, pairs.rows)
+        whose = list(zip(drawn.sentence.tolist(), map(tuple, drawn.tokens), drawn.counts.tolist()))
+        said |= {tuple(one[1:] for one in whose if one[0] == row) for row in range(30)}
+    assert len(said) == 90
 
 
 def test_draws_differ_from_visit_to_visit_and_go_on_where_they_stopped() -> None:
@@ -264,6 +301,13 @@ def test_what_it_starts_from_is_measured_and_may_stay_the_best(
     assert "GLEU" in (tmp_path / "run/card.md").read_text()
 
 
+def test_one_batch_alone_is_no_mean_reward(tmp_path: Path, corpus: dict[str, Path], micro: Path) -> None:
+    """A batch has sentences of one length, and short ones are easier: the first entry would say nothing."""
+    reinforce(tmp_path / "run", corpus, micro, max_steps=4, log_every=2, checkpoint_every=4, batch_tokens=64)
+    log = [json.loads(line) for line in (tmp_path / "run/logs/log.jsonl").open()]
+    assert [(e["step"], "reward" in e) for e in log if e["kind"] == "update"] == [(1, False), (2, True), (4, True)]
+
+
 def test_the_reward_decides_unless_another_metric_is_asked_for(
     tmp_path: Path, corpus: dict[str, Path], micro: Path
 ) -> None:
@@ -311,7 +355,7 @@ def test_the_reward_rises(tmp_path: Path) -> None:
     anaphora.train(tmp_path / "start", **files, settings={**MICRO, **words, **likelihood}, device="cpu")
     start = tmp_path / "start"
     settings = {"max_steps": 80, "checkpoint_every": 40, "learning_rate": 3e-3, "candidates": 8, "samples": 0}
-    reinforce(tmp_path / "run", files, start, **settings, likelihood_weight=0, average=1)
+    reinforce(tmp_path / "run", files, start, **settings, schedule="constant", likelihood_weight=0, average=1)
     history = json.loads((tmp_path / "run/metrics.json").read_text())["history"]
     assert history[0]["gleu"] < 80  # there is something to learn
     assert history[-1]["gleu"] > history[0]["gleu"] + 10
@@ -355,6 +399,7 @@ def test_a_recipes_rates_are_not_those_of_a_model_that_can_translate(tmp_path: P
         ({"objective": "minimum-risk"}, False, "start from it: --from MODEL"),
         ({"objective": "likelihood"}, True, "training.candidates means nothing with training.objective=likelihood"),
         ({"risk_sharpness": 1}, True, "risk_sharpness means nothing with training.objective=reinforce"),
+        ({"risk_reference": True}, True, "risk_reference means nothing with training.objective=reinforce"),
         ({"objective": "minimum-risk", "risk_sharpness": 0}, True, "risk_sharpness must be above 0, not 0"),
         ({"candidates": 1}, True, "candidates must be at least 2, not 1"),
         ({"likelihood_weight": -1}, True, "likelihood_weight must be at least 0"),

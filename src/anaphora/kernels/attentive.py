@@ -211,7 +211,7 @@ class _Attentive(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         steps, made = len(shares), _steps(shares, key)
         cell = (made.Lstm if len(begun) == 2 else made.Gru)(steps, begun)
-        look = made.Look(steps, key, value, mask, v, scale)
+        look = made.Look(steps, key, value, mask, v, scale, ctx.needs_input_grad[0])
         # queries and gates are made of the same state: one product
         joined = recurrent if query_weight is None else torch.cat([query_weight, recurrent])
         size = 0 if query_weight is None else len(query_weight)
@@ -220,7 +220,7 @@ class _Attentive(torch.autograd.Function):
             context = look.there(t, cell.h[t] if query_weight is None else both[:, :size])
             cell.there(t, torch.addmm(shares[t], context, feed.t()), both[:, size:], state_bias)
         ctx.kept = cell, look, joined, feed, size, state_bias is not None
-        return cell.h[1:], look.context
+        return cell.h[1:], look.context[:]  # views: an output that its own graph held would outlive its last reader
 
     @staticmethod
     @once_differentiable
@@ -274,7 +274,7 @@ class _Feeding(torch.autograd.Function):
         each = (len(rest) - 4 * layers) // layers
         firsts = [rest[4 * layers + each * layer : 4 * layers + each * (layer + 1)] for layer in range(layers)]
         cells = [(made_of.Lstm if each == 2 else made_of.Gru)(steps, begun) for begun in firsts]
-        look, top = made_of.Look(steps, key, value, mask, v, scale), cells[-1]
+        look, top = made_of.Look(steps, key, value, mask, v, scale, ctx.needs_input_grad[0]), cells[-1]
         vectors = shares.new_empty(steps, batch, len(of_context))
         # all that is made of the last layer's new state: its query, its share of the vector, and of the next gates
         size, out = (0 if query_weight is None else len(query_weight)), len(of_context)
@@ -296,7 +296,7 @@ class _Feeding(torch.autograd.Function):
             torch.addmm(made[:, size : size + out], context, of_context.t(), out=vectors[t]).tanh_()
             gates = made[:, size + out :]
         ctx.kept = cells, look, vectors, matrices, joined, of_context, masks, size
-        return vectors
+        return vectors[:]  # a view, as above
 
     @staticmethod
     @once_differentiable

@@ -132,7 +132,11 @@ class Look:
     2 v · b, less a number that is the same for all keys and means nothing to a softmax, and 1 - tanh² is 4 b (1 - b).
     """
 
-    def __init__(self, steps: int, key: Tensor, value: Tensor, mask: Tensor, v: Tensor | None, scale: float) -> None:
+    def __init__(
+        self, steps: int, key: Tensor, value: Tensor, mask: Tensor, v: Tensor | None, scale: float, learns: bool
+    ) -> None:
+        """learns: whether there will be a way back, for which something is kept; without, it would take longer."""
+        self.learns = learns
         self.key, self.value, self.mask, self.v, self.scale = key, value, mask, v, scale
         self.hidden = ~mask
         rows, places = mask.shape
@@ -146,7 +150,8 @@ class Look:
         if self.v is None:
             return None
         self.twice = 2 * self.key
-        return self.key.new_empty(steps, *self.key.shape) if steps * self.key.numel() <= KEPT else None
+        kept = self.learns and steps * self.key.numel() <= KEPT
+        return self.key.new_empty(steps, *self.key.shape) if kept else None
 
     def _bend(self, t: int) -> Tensor:
         """b, (R, S, A)"""

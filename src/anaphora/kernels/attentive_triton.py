@@ -19,8 +19,6 @@ from torch import Tensor
 from anaphora.kernels import attentive_steps as steps_
 from anaphora.kernels.additive_triton import MASKED, _bound, _tanh
 
-MOST_KEYS = 256
-"""Keys a row, at the most."""
 TILE = 4096
 """Keys × features that a program of a look has before it at once."""
 LINE = 256

@@ -39,8 +39,8 @@ KERNELS: Any = torch._VF
 class RecurrentEncoder(Encoder):
     """h_t = cell(x_t, h_{t-1}), in layers.
 
-    Not causal, a second cell reads backwards and each has half of the width; rows are then packed, so that it begins at
-    a row's last real token and not in padding.
+    Not causal, a second cell reads backwards and each has half of the width; rows are then packed, or turned round each
+    by itself, so that it begins at a row's last real token and not in padding.
 
     `hidden` is the width of every layer but the last, which is `dim` wide; `width` that of what is read, if it is not
     dim. Dropout stands between layers, `locked` the same at every place of a row. `initial="orthogonal"`: U begins as a
@@ -165,14 +165,13 @@ class RecurrentEncoder(Encoder):
         """Whether the way back is that of kernels/attentive.py: on a CPU it is the sooner done."""
         return x.device.type == "cpu" and torch.is_grad_enabled() and self.kind in ("gru", "lstm") and x.shape[1] > 0
 
-    def to_the_end(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        """`forward`, and what each layer has come to at its rows' ends: of every layer its states, (B, width), of two
-        directions side by side; gradients flow through them."""
+    def to_the_end(self, x: Tensor, lengths: Tensor) -> list[tuple[Tensor, ...]]:
+        """What each layer has come to at its rows' ends: of every layer its states, (B, width), of two directions side
+        by side; gradients flow through them."""
         packed = _packed(x, lengths)
-        y, ends = self._through(packed.data, packed)
+        _, ends = self._through(packed.data, packed)
         back = packed.unsorted_indices
-        joined = [tuple(torch.cat(state.unbind(0), dim=-1)[back] for state in states) for states in ends]
-        return _unpacked(y, packed, x.shape[1]), joined
+        return [tuple(torch.cat(state.unbind(0), dim=-1)[back] for state in states) for states in ends]
 
     def _dropped(self, x: Tensor, packed: PackedSequence | None) -> Tensor:
         if packed is None:

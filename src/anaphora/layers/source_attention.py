@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import nearest
-from anaphora.layers.attention import Backend, MultiHeadAttention
+from anaphora.layers.attention import MultiHeadAttention
 from anaphora.layers.scores import SCORES, Score
 
 
@@ -35,8 +35,6 @@ class SourceAttention(MultiHeadAttention):
         *,
         score: Score = "additive",
         size: int | None = None,
-        dropout: float = 0.0,
-        backend: Backend = "auto",
     ) -> None:
         nn.Module.__init__(self)  # none of the projections of a Transformer's
         if score not in SCORES:
@@ -48,7 +46,7 @@ class SourceAttention(MultiHeadAttention):
             )
         self.dim, self.memory_dim = dim, memory_dim
         self.heads = self.key_value_heads = 1
-        self.score, self.normaliser, self.dropout, self.backend = score, "softmax", dropout, backend
+        self.score, self.normaliser, self.dropout, self.backend = score, "softmax", 0.0, "auto"
         self.cross = True
         self.query: nn.Module = nn.Identity()  # type: ignore[assignment]
         self.key: nn.Module = nn.Identity()
@@ -76,13 +74,13 @@ class SourceAttention(MultiHeadAttention):
         """Keys (B, 1, S, size) and values (B, 1, S, memory_dim)."""
         return self.key(memory)[:, None], memory[:, None]
 
-    def see_steps(self, weights: list[Tensor], dropped: list[Tensor], value: Tensor, contexts: Tensor) -> Tensor:
+    def see_steps(self, weights: list[Tensor], value: Tensor, contexts: Tensor) -> Tensor:
         """Tell whoever watches what T steps looked at, as if it had been one look: weights T × (B, 1, 1, S), value
         (B, 1, S, D), contexts (B, T, D), which are given back."""
         for watcher in self.watchers:
             if watcher.wants():
                 each = torch.cat(weights, dim=2)
-                watcher.see(each, torch.cat(dropped, dim=2) if self.dropout else each, value, contexts[:, None])
+                watcher.see(each, each, value, contexts[:, None])
         return self.merge(contexts[:, None])
 
     def watched(self) -> bool:

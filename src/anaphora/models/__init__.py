@@ -67,7 +67,8 @@ def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> di
     if decoder not in TRANSLATORS:
         raise UserError(f"model.decoder cannot be {decoder!r}", file=file, cure=nearest(str(decoder), TRANSLATORS))
     if decoder != kind:
-        known = settings_class(kind)(**({"cell": own["cell"]} if "cell" in own and kind != "transformer" else {}))
+        theirs = settings_class(kind)
+        known = theirs(**({"cell": own["cell"]} if "cell" in own and hasattr(theirs, "cell") else {}))
         own = {"encoder": cast("TranslatorConfig", known).reads_with, **own, "kind": decoder}
     return own
 

@@ -68,6 +68,11 @@ class TranslatorConfig:
         raise NotImplementedError
 
     @property
+    def attends(self) -> bool:
+        """Whether it can say how much of each source word it took."""
+        return True
+
+    @property
     def upper_layers(self) -> int:
         """Decoder layers."""
         return self.decoder_layers or self.layers

@@ -93,6 +93,10 @@ class TransformerConfig(TranslatorConfig):
     def reads_with(self) -> EncoderName:
         return self.encoder or "transformer"
 
+    @property
+    def attends(self) -> bool:
+        return self.normaliser == "softmax"  # scores of any sign are no shares of what was looked at
+
     def shape(self) -> str:
         return f"{super().shape()}, {self.heads} heads, feed-forward {self.feed_forward}, {self.norm}-norm"
 
@@ -105,7 +109,7 @@ class TransformerDecoder(Decoder):
         super().__init__()
         c = self.config = config
         self.out_dim = c.dim
-        self.attends = c.normaliser == "softmax"  # scores of any sign are no shares of what was looked at
+        self.attends = c.attends
         self.key_value_heads, self.head_dim = c.shared_heads, c.dim // c.heads
         self.window = c.window
         attention = partial(
@@ -126,7 +130,7 @@ class TransformerDecoder(Decoder):
                 norm=c.norm,
                 dropout=c.dropout,
             )
-            for _ in range(c.decoder_layers or c.layers)
+            for _ in range(c.upper_layers)
         )
         self.norm = nn.LayerNorm(c.dim) if c.norm == "pre" else nn.Identity()
         self.positions = RelativePositions(c.positions, c.heads, self.head_dim, both_ways=False)
@@ -256,7 +260,9 @@ class TransformerTranslator(EncoderDecoder):
         embedding = partial(Embedding, dim=c.dim, max_length=c.max_length, dropout=c.dropout)
         super().__init__(
             config,
-            embedding(source_vocabulary, positions=c.positions if c.encoder is None else source_positions(reader)),
+            embedding(
+                source_vocabulary, positions=c.positions if reader == "transformer" else source_positions(reader)
+            ),
             embedding(target_vocabulary, positions=c.positions),
             build_reader(reader, c.dim, layers=c.layers, dropout=c.dropout, transformer=own),
             TransformerDecoder(c),

@@ -139,9 +139,7 @@ def learn_for(
     if path.exists():
         return f"{FILE} is there already and was kept"
     if given is not None:
-        copied = Dictionary.read(Path(given))
-        copied.write(path, f"copied from {Path(given).name}")
-        return f"{FILE} has {len(copied):,} source words, copied from {given}"
+        return copy_into(folder, given)
     rows = np.unique(np.linspace(0, len(train) - 1, min(len(train), PAIRS)).astype(np.int64))
     if not (train.ids("target", rows)[0] == UNK).any():
         return "the vocabulary has every target word, so no dictionary is needed"
@@ -154,6 +152,13 @@ def learn_for(
         origin += f", and from the dictionary of {start.name}"
     learned.write(path, f"{origin}, by IBM model 1 in both directions")
     return f"{FILE} has {len(learned):,} source words, {origin}"
+
+
+def copy_into(folder: Path, given: str) -> str:
+    """A dictionary of the user's own becomes the model's, whatever was there. Says what was done."""
+    copied = Dictionary.read(Path(given))
+    copied.write(folder / FILE, f"copied from {Path(given).name}")
+    return f"{FILE} has {len(copied):,} source words, copied from {given}"
 
 
 def of_folder(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> Dictionary:

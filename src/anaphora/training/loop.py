@@ -331,7 +331,8 @@ class Trainer:
             what = "the gradient" if update.loss.isfinite() else "the loss"
             raise self.diverged(f"{what} became infinite or NaN at or before step {update.step}")
         if logged or update.step == 1:
-            update.told = self.objective.told()
+            if logged:  # the first update alone says little of a mean: sentences of one length
+                update.told = self.objective.told()
             self.reporter.update(update, self.progress)
 
     def diverged(self, what: str) -> UserError:

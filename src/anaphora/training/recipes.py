@@ -8,7 +8,7 @@ the corpus, the recipe, the user's own `section.key=value`. The result is one do
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,11 +21,12 @@ from anaphora.models import (
     NEURAL_MODELS,
     RECURRENT_TRANSLATORS,
     named_by_decoder,
+    settings_class,
 )
 from anaphora.models import settings as model_settings
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
-from anaphora.training.settings import LIMITS, SEQUENCE, TrainingConfig
+from anaphora.training.settings import LIMITS, RISK, SEQUENCE, TrainingConfig
 from anaphora.training.translator_sizes import recurrent_sizes
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
@@ -251,15 +252,16 @@ SYSTEM = {"kind", "encoder", "decoder"}
 
 WHOLE_TRANSLATIONS: dict[str, Any] = {
     "learning_rate": 2e-4,
-    "schedule": "constant",
+    "schedule": "cosine",
     "warmup_steps": 50,
-    "batch_tokens": 1024,
+    "batch_tokens": 4096,
     "consistency": 0.0,
     "max_steps": 2_000,
     "checkpoint_every": 100,
 }
 """Starting points for learning from a model's own translations, whatever the size of the corpus (docs/lab-notes.md,
-"reinforcement"): each pair costs as much as `candidates` of them, and a little goes a long way."""
+"reinforcement"): each pair costs as much as `candidates` of them, and a little goes a long way. Nearly all of such a
+gradient is noise, so batches are not small, and the rate falls to zero, as that of the model it starts from did."""
 
 FREE = {
     "model": (
@@ -301,8 +303,8 @@ def check_objective(said: Mapping[str, Any], *, started: bool) -> None:
     training = build(TrainingConfig, said, section="training")
     objective, sequence = training.objective, training.objective != "likelihood"
     for key in SEQUENCE:
-        needed = "minimum-risk" if key == "risk_sharpness" else "reinforce"
-        if key in said and (not sequence or (key == "risk_sharpness" and objective != needed)):
+        needed = "minimum-risk" if key in RISK else "reinforce"
+        if key in said and (not sequence or (key in RISK and objective != needed)):
             raise UserError(
                 f"training.{key} means nothing with training.objective={objective}",
                 cure=f"leave it out, or set training.objective={needed}",
@@ -337,6 +339,13 @@ def named_by_kind(recipe: Document, own: Document) -> tuple[Document, Document]:
         return recipe, own
     found = named_by_decoder(model)
     said: dict[str, Any] = {key: found[key] for key in ("kind", "encoder") if key in found}
+    known = {field.name for field in fields(settings_class(found["kind"]))}
+    for key in recipe.get("model", {}):
+        if key not in known | {"decoder"}:
+            raise UserError(
+                f"the recipe says model.{key}, which a translator with the decoder of {found['kind']} has not",
+                cure=f"take the recipe {found['kind']} with model.encoder={said.get('encoder')}",
+            )
 
     def without(one: Document) -> Document:
         return {**one, "model": {key: value for key, value in one.get("model", {}).items() if key != "decoder"}}
@@ -386,5 +395,10 @@ def complete(
         raise UserError(
             "training.guided_alignment teaches shares of attention, and with model.normaliser=none there are none",
             cure="set training.guided_alignment=0, or model.normaliser=softmax",
+        )
+    if config.decoding.coverage_penalty and not getattr(config.model, "attends", True):  # the search would say so late
+        raise UserError(
+            "decoding.coverage_penalty needs a model that attends, and this one gives no attention",
+            cure="set decoding.coverage_penalty=0",
         )
     return config

@@ -12,10 +12,12 @@ and the expected reward is raised along its gradient
 What is better than the model's other attempts becomes likelier, what is worse less likely. The mean is a *baseline*: it
 changes nothing in expectation and removes most of the noise (dividing by K - 1 makes up for y_k's share in the mean).
 
-**minimum-risk** (Shen et al. 2016). K translations are drawn, doubles are dropped, the reference joins them; the
-model's probabilities of these candidates, to a power and made to sum to one, should lie where the risk 1 - r is low:
+**minimum-risk** (Shen et al. 2016). K translations are drawn and doubles are dropped; the model's probabilities of
+these candidates, to a power and made to sum to one, should lie where the risk 1 - r is low:
 
     risk = Σ_y Q(y) · (1 - r(y)),    Q(y) = P(y)^α / Σ_y' P(y')^α
+
+(There, the reference is a candidate too; `training.risk_reference` says what that does.)
 
 Either is mixed with the likelihood of the reference, `training.likelihood_weight` times, which keeps the model from
 finding sentences that please the reward alone. All three are summed over sentences, as published.
@@ -27,6 +29,7 @@ number of batches drawn so far; that number is carried in checkpoints, so a run 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -164,15 +167,18 @@ class SequenceObjective:
         found = search(self.model, pairs.source, pairs.source_lengths, self.drawing, sentence_ids=numbers)
         # autocast remembers weights that it has converted; these were, without a gradient
         torch.clear_autocast_cache()
-        return gather(found, pairs.labels.tolist() if self.risk else None)
+        return gather(found, pairs.labels.tolist() if self.risk and self.config.risk_reference else None)
 
     def rewards(self, candidates: Candidates, references: Sequence[str]) -> np.ndarray:
         texts = self.tokenizer.decode_batch(candidates.tokens)
         return table(candidates, self.reward(texts, [references[i] for i in candidates.sentence]))
 
     def log_probabilities(self, forward: Forward, pairs: TranslationBatch, candidates: Candidates) -> Tensor:
-        """log P of each candidate, as it was drawn: (B, M), -inf where there is none. Without dropout: what was drawn
-        came from that model, and two draws of dropout would add their own noise to that of the samples."""
+        """log P of each candidate, as it was drawn: (B, M), -inf where there is none.
+
+        Without dropout, unless asked for: what was drawn came from that model, and two draws of dropout would add
+        their own noise to that of the samples.
+        """
         device = pairs.source.device
         lengths = np.array(list(map(len, candidates.tokens)))
         rows = np.full((len(lengths), lengths.max()), PAD)  # (N, T)
@@ -180,7 +186,7 @@ class SequenceObjective:
         labels = send(rows, device)
         target = torch.cat([torch.full_like(labels[:, :1], BOS), labels[:, :-1]], dim=1)
         sentence = torch.from_numpy(candidates.sentence).to(device)  # (N,)
-        with evaluating(self.model):
+        with nullcontext() if self.config.candidate_dropout else evaluating(self.model):
             logits = forward(pairs.source[sentence], pairs.source_lengths[sentence], target)  # (N, T, V)
         if not self.risk and self.drawing.temperature != 1.0:
             logits = logits / self.drawing.temperature

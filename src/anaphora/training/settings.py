@@ -80,10 +80,17 @@ class TrainingConfig:
     minimum-risk."""
     sample_temperature: float = 0.5
     """At which they are drawn: 1 is the model as it is (GNMT), below 1 they are nearer to what greedy search says."""
+    candidate_dropout: bool = False
+    """Whether they are scored, and learned from, with dropout, as given translations are; they are drawn without. It
+    adds noise, and keeps a small corpus from being learned by heart."""
     likelihood_weight: float = 0.017
     """Weight of the likelihood of the reference beside the reward or the risk (GNMT's α: 0.017)."""
-    risk_sharpness: float = 0.005
-    """Of minimum-risk: the power of the candidates' probabilities (Shen et al. 2016: 0.005); small is flat."""
+    risk_sharpness: float = 1.0
+    """Of minimum-risk: the power of the candidates' probabilities. Small is flat, and has a small gradient: beside that
+    of Shen et al. (2016), 0.005, a likelihood of any weight is all that is learned by."""
+    risk_reference: bool = False
+    """Of minimum-risk: whether the reference joins the candidates (as in Shen et al. 2016). It is better than all that
+    the model says, so that everything the model says becomes less likely."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Arithmetic of the matrix products; auto is bf16 on a GPU that has it, else fp32."""
     compile: Literal["auto", "on", "off"] = "auto"
@@ -153,7 +160,9 @@ class TrainingConfig:
         return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index((found[2] or " ").lower()))
 
 
-SEQUENCE = ("reward", "candidates", "sample_temperature", "likelihood_weight", "risk_sharpness")
+RISK = ("risk_sharpness", "risk_reference")
+"""Settings that mean something only with objective=minimum-risk."""
+SEQUENCE = ("reward", "candidates", "sample_temperature", "candidate_dropout", "likelihood_weight", *RISK)
 """Settings that mean something only where whole translations are learned from: objective=reinforce or minimum-risk."""
 
 LIMITS = ("max_steps", "epochs", "max_tokens", "max_minutes", "patience")

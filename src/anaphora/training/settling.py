@@ -18,7 +18,7 @@ from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.batches import GROWTH
-from anaphora.text.dictionary import Dictionary
+from anaphora.text.dictionary import Dictionary, copy_into
 from anaphora.text.preparation import Prepared, check_request, prepare
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Checkpoints
@@ -77,6 +77,8 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
         refuse(folder, changes, force=request.force)
         for name, (old, new) in changes.items():
             reporter.message(f"changed {name}: {old} → {new}")
+        if "decoding.dictionary" in changes and config.decoding.dictionary is not None:
+            reporter.message(f"unknown words: {copy_into(folder, config.decoding.dictionary)}")
     names = set(prepared.manifest["tokenizers"].values())
     for name in sorted(names):
         write_text(folder / name, (folder / DATA / name).read_text(encoding="utf-8"))

@@ -220,6 +220,9 @@ def test_without_attention_words_are_aligned_by_occlusion() -> None:
         ({"kind": "luong", "scores": "dot"}, "unknown setting model.scores"),
         ({"kind": "luong", "cell": "rnn"}, "model.cell cannot be 'rnn'"),
         ({"kind": "bahdanau", "readout": 0}, "readout must be at least 1"),
+        ({"kind": "luong", "score": "additive", "attention_dim": 0}, "attention_dim must be at least 1"),
+        ({"kind": "gnmt", "attention_dim": 0}, "attention_dim must be at least 1"),
+        ({"kind": "deep-att", "attention_dim": -1}, "attention_dim must be at least 1"),
         ({"kind": "gnmt", "decoder_layers": 0}, "decoder_layers must be at least 1"),
     ],
 )
@@ -258,6 +261,67 @@ def test_the_decoder_of_another_system_behind_a_recipes_encoder(
     config = complete(recipe, {"model": {"decoder": decoder}}, pairs=30_000)
     assert (config.model.kind, config.model.encoder, config.translator.decoder) == (kind, encoder, kind)
     assert "decoder" not in config.document()["model"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "cell", "encoder"), [("gnmt", "gru", "gnmt"), ("bahdanau", "lstm", "lstm"), ("bahdanau", None, "gru")]
+)
+def test_a_cell_is_the_encoders_too_where_that_has_one(recipe: str, cell: str | None, encoder: str) -> None:
+    said = {"decoder": "luong"} | ({} if cell is None else {"cell": cell})
+    model = complete(recipe, {"model": said}, pairs=30_000).translator
+    assert (model.encoder, model.cell) == (encoder, cell or "lstm")  # type: ignore[attr-defined]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("encoder", ["transformer", "lstm", "gru", "rnn", "conv", "window", "dan", "deep-att", "gnmt"])
+def test_every_reader_but_the_mean_knows_the_order_of_words(encoder: str) -> None:
+    """A Transformer, too: its words are told where they stand."""
+    model = made("luong", encoder=encoder)
+    ordered, other = (model(torch.tensor([ids]), torch.tensor([4]), TARGET[:1]) for ids in ([5, 6, 7, 2], [7, 5, 6, 2]))
+    assert torch.allclose(ordered, other, atol=1e-9) == (encoder == "dan")
+
+
+def test_widths_and_heads_are_those_that_were_said() -> None:
+    model = made("luong", encoder="transformer", heads=2, feed_forward=20)
+    (block,) = model.encoder.blocks
+    assert block.attention.heads == 2
+    assert {20} < {size for weight in block.feed_forward.parameters() for size in weight.shape}
+    assert made("bahdanau", readout=6).projection.in_features == 6
+    assert made("gnmt", attention_dim=5).decoder.layer.attention.key.out_features == 5
+
+
+def test_what_a_recipe_says_of_its_tables_stays_said() -> None:
+    assert complete("bahdanau-paper", {}, pairs=30_000).translator.tie == "none"
+    assert complete("bahdanau", {"tokenizer": {"shared": False}}, pairs=30_000).translator.tie == "target"
+
+
+def test_learning_on_is_gentler_than_the_same_kind_learns_from_nothing() -> None:
+    first = complete("gnmt", {}, pairs=2_000_000)
+    then = complete("gnmt", {}, pairs=2_000_000, start_from="first", start=first.document())
+    assert then.training.learning_rate == first.training.learning_rate / 4
+    assert then.training.batch_tokens == first.training.batch_tokens
+
+
+def test_a_recipe_whose_settings_the_other_decoder_has_not() -> None:
+    with pytest.raises(
+        UserError, match=r"the recipe says model\.readout.* take the recipe luong with model.encoder=gru"
+    ):
+        complete("bahdanau-paper", {"model": {"decoder": "luong"}}, pairs=30_000)
+
+
+def test_to_name_the_encoder_that_is_there_changes_nothing() -> None:
+    shape = {"kind": "transformer", "dim": 8, "heads": 2, "layers": 1, "positions": "rotary"}
+    own, named = (build(settings(shape | said), 9, 9) for said in ({}, {"encoder": "transformer"}))  # type: ignore[arg-type]
+    assert named.source_embedding.kind == own.source_embedding.kind == "rotary"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "model"), [("gnmt", {"decoder": "seq2seq"}), ("gnmt", {"decoder": "transformer", "normaliser": "none"})]
+)
+def test_coverage_without_attention_is_refused_before_anything_is_learned(recipe: str, model: dict[str, str]) -> None:
+    with pytest.raises(UserError, match="coverage_penalty needs a model that attends"):
+        complete(recipe, {"model": model}, pairs=30_000)
+    assert complete(recipe, {"model": model, "decoding": {"coverage_penalty": 0}}, pairs=30_000)
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "bahdanau", "luong", "deep-att", "gnmt"])

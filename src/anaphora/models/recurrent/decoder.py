@@ -4,6 +4,8 @@
     looks    c_t = attention(s_{t-1}, source);  s_t = cell([x_t ; c_t], s_{t-1})   `AttentiveLayer`
 
 The mean stands where Bahdanau took the backward cell's last state, because any encoder may have read the source.
+Weights begin as PyTorch's do, uniform within ±1/√dim, and the gate by which an LSTM forgets at 1; the papers began
+otherwise (Bahdanau with rotations for U; Sutskever, Luong and GNMT within ±0.08, ±0.1 and ±0.04).
 """
 
 from __future__ import annotations
@@ -178,7 +180,7 @@ class AttentiveLayer(nn.Module):
             contexts.append((weights[-1] @ value)[:, 0, 0])  # (B, M)
             y, state = self.cell.read_from(torch.cat([word, contexts[-1].to(word.dtype)], dim=-1)[:, None], state)
             states.append(y[:, 0])
-        found = self.attention.see_steps(weights, weights, value, torch.stack(contexts, dim=1))
+        found = self.attention.see_steps(weights, value, torch.stack(contexts, dim=1))
         return torch.stack(states, dim=1), found
 
     def say(

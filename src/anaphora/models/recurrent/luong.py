@@ -9,8 +9,8 @@ waits for the one before. Without it no step waits for a look: all states come o
 one call of the attention.
 
 The paper: four layers of 1,000 LSTM cells, dropout 0.2; recipes/luong-paper.yaml. What differs here: the cells begin
-from the mean of the source's vectors (any encoder has one), and the attention is his "global" one; the local ones are
-left out.
+from the mean of the source's vectors (any encoder has one), the source is not reversed, and the attention is his
+"global" one; the local ones are left out.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class LuongDecoder(RecurrentDecoder):
             contexts.append((weights[-1] @ value)[:, 0, 0])  # (B, M)
             vector = self.attentional(contexts[-1], y[:, 0])
             found.append(vector)
-        self.attention.see_steps(weights, weights, value, torch.stack(contexts, dim=1))
+        self.attention.see_steps(weights, value, torch.stack(contexts, dim=1))
         return torch.stack(found, dim=1)
 
     def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:

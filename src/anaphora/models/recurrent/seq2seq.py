@@ -90,7 +90,7 @@ class Seq2seqTranslator(EncoderDecoder):
         x = self.source_embedding(source)
         if self.copies:
             assert isinstance(self.encoder, RecurrentEncoder)
-            _, ends = self.encoder.to_the_end(x, source_lengths)
+            ends = self.encoder.to_the_end(x, source_lengths)
             return torch.stack([one for state in ends for one in state], dim=1)  # (B, K, dim)
         y = cleared(self.encoder(x, source_lengths), source_lengths)
         return (y.sum(dim=1) / source_lengths.clamp(min=1)[:, None]).to(y.dtype)[:, None]  # (B, 1, M)

@@ -35,8 +35,9 @@ class RecurrentConfig(TranslatorConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("embedding", "encoder_dim", "heads", "feed_forward"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
+        for name in ("embedding", "encoder_dim", "heads", "feed_forward", "attention_dim", "readout"):
+            size = getattr(self, name, None)  # the last two are not everybody's
+            if size is not None and size < 1:
                 raise ValueError(f"{name} must be at least 1")
         for name in ("heads", "feed_forward"):
             if getattr(self, name) is not None and self.reads_with != "transformer":
@@ -96,6 +97,10 @@ class Seq2seqConfig(CellConfig):
     def both_ways(self) -> bool:
         return self.bidirectional if self.bidirectional is not None else False
 
+    @property
+    def attends(self) -> bool:
+        return False
+
 
 @dataclass(kw_only=True)
 class BahdanauConfig(CellConfig):
@@ -117,9 +122,6 @@ class BahdanauConfig(CellConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_looks(self)
-        for name in ("attention_dim", "readout"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
         refuse_whole(self.unroll, "the state of each step is made of what was looked at before it")
 
     @property
@@ -143,8 +145,6 @@ class LuongConfig(CellConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_looks(self)
-        if self.attention_dim is not None and self.attention_dim < 1:
-            raise ValueError("attention_dim must be at least 1")
         if self.input_feeding:
             refuse_whole(self.unroll, "with input_feeding each step waits for what the one before it found")
 
