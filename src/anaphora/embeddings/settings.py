@@ -1,0 +1,84 @@
+"""What can be chosen about word2vec. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+MOST_NEGATIVES = 63
+"""The loop is written out for each number of negatives."""
+
+
+@dataclass(kw_only=True)
+class Word2VecConfig:
+    """What is learned (section `model`)."""
+
+    kind: Literal["word2vec"] = "word2vec"
+    algorithm: Literal["skipgram", "cbow"] = "skipgram"
+    """skipgram: each word around predicts the one in the middle; cbow: the mean of the words around predicts it. The
+    second is faster, the first better with little text and for rare words."""
+    dim: int = 100
+    """Numbers in a vector."""
+    window: int = 5
+    """Words on either side that are looked at, at most."""
+    shrink_window: bool = True
+    """Each word looks at 1 … window words on either side, by chance, so that near ones count more."""
+    objective: Literal["negative-sampling", "hierarchical-softmax"] = "negative-sampling"
+    """How a word is told from all others: from a few drawn ones, or turn by turn on its way in a Huffman tree."""
+    negatives: int = 5
+    """Words drawn for each one that came."""
+    exponent: float = 0.75
+    """They are drawn by their counts to this power: below 1, rare ones come more often than in the text."""
+    sample: float = 1e-3
+    """Words with a greater share of the text than this are left out by chance, frequent ones more often (0: none)."""
+    subwords: bool = False
+    """A word's vector is the mean of its own and of its letter n-grams' (fastText): unseen words have one too."""
+    shortest_subword: int = 3
+    """Letters of the shortest n-gram; < and >, which stand around a word, count."""
+    longest_subword: int = 6
+    """Letters of the longest one."""
+    buckets: int = 2_000_000
+    """N-grams are told apart by hashes below this number."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("dim", 1), ("window", 1), ("negatives", 1), ("shortest_subword", 1), ("buckets", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name, most in (("negatives", MOST_NEGATIVES), ("window", 1000), ("dim", 100_000), ("buckets", 2**31)):
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} must be at most {most:,}, not {getattr(self, name):,}")
+        if self.longest_subword < self.shortest_subword:
+            raise ValueError(f"longest_subword ({self.longest_subword}) is below shortest_subword; raise it")
+        if self.sample < 0:
+            raise ValueError(f"sample must be at least 0, not {self.sample}")
+
+
+@dataclass(kw_only=True)
+class Word2VecTraining:
+    """How it is learned (section `training`)."""
+
+    epochs: int = 5
+    """Passes over the text."""
+    learning_rate: float = 0.025
+    """At the beginning; it falls evenly to `final_rate`."""
+    final_rate: float = 1e-4
+    """At the end."""
+    seed: int = 1
+    """Decides the first vectors and all that is drawn."""
+    threads: int | None = None
+    """Threads that learn side by side (nothing: as many as there are cores). One gives the same bits every time."""
+    checkpoint_seconds: float = 60.0
+    """Time between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
+        if not 0 <= self.final_rate <= self.learning_rate or self.learning_rate <= 0:
+            raise ValueError(
+                f"learning_rate must be above 0 and final_rate between 0 and it, not {self.learning_rate} and "
+                f"{self.final_rate}"
+            )
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads must be at least 1, not {self.threads}")
+        if self.seed < 0 or self.checkpoint_seconds <= 0:
+            raise ValueError("seed must be at least 0, and checkpoint_seconds above 0")
