@@ -53,7 +53,7 @@ text, made, algorithm, dim, epochs, threads, seed = sys.argv[1:]
 config = Word2VecConfig(algorithm=algorithm, dim=int(dim))
 training = Word2VecTraining(epochs=int(epochs), threads=int(threads), seed=int(seed))
 def run(text, folder, config, training):
-    tokenizer = TokenizerConfig(kind="word", split="blanks", minimum_count=5)
+    tokenizer = TokenizerConfig(kind="word", split="blanks", fallback="unk", minimum_count=5)
     prepared = prepare_text(folder, DataConfig(text=[text]), tokenizer)
     known = open_tokenizer(folder / "tokenizer.json").rust.get_vocab()
     words = [word[1:] for word, id in sorted(known.items(), key=lambda pair: pair[1]) if id >= 4]
