@@ -221,7 +221,7 @@ def windows(line: list[str], window: int, **how: Any) -> dict[str, set[str]]:
     case = Case(len(words) + 1, len(words))  # and a row that no word has
     case.hidden[:] = 0
     case.output[:] = 0
-    np.fill_diagonal(case.output, 1)
+    case.output[np.arange(len(words)), np.arange(len(words))] = 1
     alone = Tree(np.arange(len(words) + 1), np.arange(len(words), dtype=np.int32), np.ones(len(words), np.float32))
     case.learn([words.index(word) for word in line], window=window, rate=1e-3, tree=alone, **how)
     seen = case.hidden[: len(words), : len(words)] > 0.4e-3
