@@ -1,7 +1,7 @@
 """word2vec beside gensim, in the same run: speed, memory and quality, each beside its limit.
 
     python benchmarks/embeddings.py --data DATA --gensim PYTHON [--algorithm skipgram cbow] [--dim 100 300] [--rounds 3]
-                                    [--words N] [--epochs 5] [--threads 2] [--work DIR]
+                                    [--words N] [--epochs 5] [--threads 2] [--rate R] [--work DIR]
 
 DATA holds wiki-en/, wikitext-2/ and wordsim/. PYTHON is the interpreter of an environment that has gensim 4.4. Both
 read the same file, of which each line is a paragraph in lower case, letters only; window 5, 5 negatives, sample 1e-3,
@@ -49,9 +49,10 @@ from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.text.word_ids import WordIds
 from anaphora.text.word_tokenizer import open_tokenizer
-text, made, algorithm, dim, epochs, threads, seed = sys.argv[1:]
+text, made, algorithm, dim, epochs, threads, seed, rate = sys.argv[1:]
 config = Word2VecConfig(algorithm=algorithm, dim=int(dim))
-training = Word2VecTraining(epochs=int(epochs), threads=int(threads), seed=int(seed))
+rate = None if rate == "default" else float(rate)
+training = Word2VecTraining(epochs=int(epochs), threads=int(threads), seed=int(seed), learning_rate=rate)
 def run(text, folder, config, training):
     tokenizer = TokenizerConfig(kind="word", split="blanks", fallback="unk", minimum_count=5)
     prepared = prepare_text(folder, DataConfig(text=[text]), tokenizer)
@@ -72,9 +73,9 @@ print(json.dumps({"seconds": seconds, "cpu": cpu, "training": learned.seconds, "
 GENSIM = """
 import json, resource, sys, time
 from gensim.models.word2vec import LineSentence, Word2Vec
-text, made, algorithm, dim, epochs, threads, seed, mode = sys.argv[1:]
+text, made, algorithm, dim, epochs, threads, seed, rate, mode = sys.argv[1:]
 settings = dict(vector_size=int(dim), window=5, negative=5, sample=1e-3, min_count=5, sg=int(algorithm == "skipgram"),
-    epochs=int(epochs), workers=int(threads), seed=int(seed))
+    epochs=int(epochs), workers=int(threads), seed=int(seed), alpha=0.025 if rate == "default" else float(rate))
 began, cpu = time.perf_counter(), time.process_time()
 source = {"corpus_file": text} if mode == "file" else {"sentences": LineSentence(text)}
 model = Word2Vec(**source, **settings)
@@ -98,6 +99,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, help="learn from so many words of the text only")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rate", type=float, help="learning rate of both; otherwise each has its own default")
     parser.add_argument("--work", type=Path, default=Path("embeddings-work"), help="for the text and the vectors")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -171,6 +173,7 @@ def measure(
     made = arguments.work / f"{tool.replace(', ', '-')}-{algorithm}-{dim}-{seed}.bin"
     subprocess.run(["rm", "-rf", f"{made}.data", f"{made}.warm"], check=True)
     given = [str(text), str(made), algorithm, str(dim), str(arguments.epochs), str(arguments.threads), str(seed)]
+    given.append(str(arguments.rate or "default"))
     if tool == "anaphora":
         command = [sys.executable, "-c", OURS, *given]
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+RATES = {"skipgram": 0.025, "cbow": 0.05}
+"""Learning rates to begin with. The mean of several words learns more slowly than each of them."""
 MOST_NEGATIVES = 63
 """The loop is written out for each number of negatives."""
 
@@ -59,8 +61,9 @@ class Word2VecTraining:
 
     epochs: int = 5
     """Passes over the text."""
-    learning_rate: float = 0.025
-    """At the beginning; it falls evenly to `final_rate`."""
+    learning_rate: float | None = None
+    """At the beginning; it falls evenly to `final_rate` (nothing: 0.025 for skip-gram and 0.05 for CBOW, as in the C
+    program)."""
     final_rate: float = 1e-4
     """At the end."""
     seed: int = 1
@@ -73,12 +76,16 @@ class Word2VecTraining:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ValueError(f"epochs must be at least 1, not {self.epochs}")
-        if not 0 <= self.final_rate <= self.learning_rate or self.learning_rate <= 0:
+        rate = RATES["skipgram"] if self.learning_rate is None else self.learning_rate
+        if not 0 <= self.final_rate <= rate or rate <= 0:
             raise ValueError(
-                f"learning_rate must be above 0 and final_rate between 0 and it, not {self.learning_rate} and "
-                f"{self.final_rate}"
+                f"learning_rate must be above 0 and final_rate between 0 and it, not {rate} and {self.final_rate}"
             )
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"threads must be at least 1, not {self.threads}")
         if self.seed < 0 or self.checkpoint_seconds <= 0:
             raise ValueError("seed must be at least 0, and checkpoint_seconds above 0")
+
+    def rate(self, algorithm: str) -> float:
+        """The learning rate at the beginning."""
+        return RATES[algorithm] if self.learning_rate is None else self.learning_rate

@@ -159,7 +159,7 @@ class Word2Vec:
         learned.of = training.epochs * (len(pieces) - 1)
         learned.loss += [0.0] * (training.epochs - len(learned.loss))
         learned.pairs += [0] * (training.epochs - len(learned.pairs))
-        work = self._work(training)
+        work, rate = self._work(), training.rate(self.config.algorithm)
         table = None
         if rows is not None:
             table = np.concatenate((np.arange(len(SPECIALS), dtype=np.uint32), rows + np.uint32(len(SPECIALS))))
@@ -168,11 +168,8 @@ class Word2Vec:
             epoch, place = divmod(number, len(pieces) - 1)
             begin, stop = pieces[place], pieces[place + 1]
             tokens = np.ascontiguousarray(ids[begin:stop])
-            rates = [
-                training.learning_rate
-                + (training.final_rate - training.learning_rate) * (epoch * end + at) / (training.epochs * end)
-                for at in (begin, stop)
-            ]
+            done = [(epoch * end + at) / (training.epochs * end) for at in (begin, stop)]
+            rates = [rate + (training.final_rate - rate) * share for share in done]
             tokens = tokens if table is None else table[tokens]
             return number, stop - begin, work(tokens, rates[0], rates[1], _seed(training.seed, number))
 
@@ -194,7 +191,7 @@ class Word2Vec:
                         if not math.isfinite(loss):
                             raise UserError(
                                 f"the vectors grew without bound (epoch {epoch + 1})",
-                                cure=f"lower training.learning_rate, which is {training.learning_rate:g}",
+                                cure=f"lower training.learning_rate, which is {rate:g}",
                             )
                         learned.loss[epoch] += loss
                         learned.pairs[epoch] += pairs
@@ -212,7 +209,7 @@ class Word2Vec:
             self.save(checkpoint, learned, training)
         return learned
 
-    def _work(self, training: Word2VecTraining) -> Callable[..., tuple[float, int, int]]:
+    def _work(self) -> Callable[..., tuple[float, int, int]]:
         """The compiled loop with all that does not change from piece to piece."""
         config = self.config
         hierarchical = config.objective == "hierarchical-softmax"
