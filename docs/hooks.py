@@ -10,8 +10,9 @@ import re
 import typing
 from typing import Any, Literal
 
-MARKER = re.compile(r"<!-- written from the code: ([\w ]+) -->")
+MARKER = re.compile(r"<!-- written from the code: ([\w -]+?) -->")
 CORPUS_SIZES = (5_000, 50_000, 500_000, 5_000_000)
+TEXT_SIZES = (350_000, 1_000_000, 12_000_000)
 POCKET_PAIRS = 4_000
 
 
@@ -25,6 +26,7 @@ def _write(what: str, *arguments: str) -> str:
         "settings": _settings,
         "recipes": _recipes,
         "sizes": _sizes,
+        "lengths": _text_sizes,
         "constructions": _constructions,
         "senses": _senses,
         "count": _count,
@@ -102,6 +104,21 @@ def _sizes() -> str:
     for section, key in keys:
         rows.append([f"`{section}.{key}`", *(_said(sized[section].get(key)) for sized in by_size.values())])
     return _table(["setting", *(f"{pairs:,} pairs" for pairs in CORPUS_SIZES)], rows)
+
+
+def _text_sizes() -> str:
+    """What the length of a text decides, for each kind of language model that learns."""
+    from anaphora.models import NEURAL_MODELS
+    from anaphora.training.text_sizes import sized_to_text
+
+    rows = []
+    for kind in NEURAL_MODELS:
+        sized = {tokens: sized_to_text(kind, tokens, labelled=False, recipe={}) for tokens in TEXT_SIZES}
+        keys = dict.fromkeys((section, key) for one in sized.values() for section in one for key in one[section])
+        for section, key in keys:
+            values = [_said(one[section].get(key)) for one in sized.values()]
+            rows.append([f"`{kind}`", f"`{section}.{key}`", *values])
+    return _table(["kind", "setting", *(f"{tokens:,} tokens" for tokens in TEXT_SIZES)], rows)
 
 
 def _said(value: Any) -> str:

@@ -23,11 +23,14 @@ from anaphora.config import (
 )
 from anaphora.decoding.search import DecodingConfig
 from anaphora.errors import UserError, nearest
-from anaphora.models import LANGUAGE_MODELS
+from anaphora.models import COUNTED_MODELS, NEURAL_MODELS
 from anaphora.models.transformer import TransformerConfig
 from anaphora.text.corpus import DataConfig
+from anaphora.text.language_corpus import PreparedText
 from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.training.language_settling import planned_settings
 from anaphora.training.recipes import SECTIONS, RunConfig, complete, load_recipe, recipe_names, sized_to
+from anaphora.training.request import Request
 from anaphora.training.settings import TrainingConfig
 
 EVERY = [DataConfig, TokenizerConfig, TransformerConfig, TrainingConfig, DecodingConfig]
@@ -253,10 +256,18 @@ def test_aliases_are_not_unfolded_to_be_refused() -> None:
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_completes_and_survives_its_own_file(name: str) -> None:
-    config = complete(name, {}, pairs=10_000)
+@pytest.mark.parametrize("size", [10_000, 1_000_000, 20_000_000])
+def test_every_recipe_completes_and_survives_its_own_file(name: str, size: int, tmp_path: Path) -> None:
+    """For so many pairs, or tokens of text; what learns knows where it ends."""
+    kind = RunConfig.read(load_recipe(name)).model.kind
+    if kind in NEURAL_MODELS:
+        text = PreparedText(tmp_path, {"train": {"tokens": size}, "valid": {"tokens": 1}}, reused=False)
+        config = planned_settings(Request(run=tmp_path, own={}, recipe=name), text)
+    else:
+        config = complete(name, {}, pairs=size)
+    assert config.model.kind == kind
     assert RunConfig.read(config.document()) == config
-    assert config.training.max_steps or config.model.kind in LANGUAGE_MODELS
+    assert config.training.max_steps or config.training.epochs or kind in COUNTED_MODELS
 
 
 def test_the_names_that_stay_are_there() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anaphora
-from anaphora.decoding.language import evaluate_lines, line_encoder, rows_for, score_ids, score_lines
+from anaphora.decoding.language import evaluate_lines, line_encoder, score_ids, score_lines, windows_for
 from anaphora.errors import UserError
 from anaphora.text.tokenizer import EOS, UNK, Tokenizer
 from anaphora.text_model import TextModel
@@ -263,22 +263,81 @@ def test_a_text_in_windows_is_the_text(folders: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("boundaries", ["lines", "stream"])
-def test_rows_that_are_too_long_are_read_in_pieces(boundaries: Any) -> None:
+@pytest.mark.parametrize("stride", [None, 1, 2, 3, 4])
+def test_rows_that_are_too_long_are_read_through_a_window(boundaries: Any, stride: int | None) -> None:
+    """Each token is scored as in a text of its own that begins with ⟨s⟩ and ends with the window."""
     tokenizer = Tokenizer.of_words([f"w{n}" for n in range(8)])
-    model = Recurrent(12, max_length=5)
-    ids, starts = line_encoder(tokenizer)(["w1 w2 w3 w4 w5", "w1", "", "w7 w7 w7"])
-    rows, cut = rows_for(model, starts, boundaries)
-    assert np.diff(rows).max() <= 4
-    assert rows[-1] == len(ids)
-    assert cut == 1
-    if boundaries == "lines":
-        assert set(starts) <= set(rows)
-    scores, orders, _ = score_ids(model, ids, starts, boundaries)
+    model = Recurrent(12, max_length=4)
+    ids, starts = line_encoder(tokenizer)(["w1 w2 w3 w4 w5 w6 w0 w2 w3", "w1", "", "w7 w7 w7"])
+    scores, orders, cut = score_ids(model, ids, starts, boundaries, stride=stride)
     assert orders is None
-    for begin, end in pairwise(rows):
-        own = torch.from_numpy(ids[begin:end].astype(np.int64))[None]
-        expected = model.score(own, torch.tensor([int(end - begin)]))[0]
-        assert scores[begin:end] == pytest.approx(expected.numpy(), abs=1e-5)
+    assert cut == 1
+    moved = stride or 2
+    for begin, end in pairwise(starts if boundaries == "lines" else starts[[0, -1]]):
+        for place in range(begin, end):
+            windows = max(0, -(-(place + 1 - begin - 4) // moved))  # moves until it is reached
+            last = min(begin + 4 + windows * moved, end)
+            from_ = max(begin, last - 4)
+            assert place - from_ >= min(place - begin, 4 - moved)  # context - stride
+            own = torch.from_numpy(ids[from_ : place + 1].astype(np.int64))[None]
+            expected = float(model.score(own, torch.tensor([own.shape[1]]))[0, -1])
+            assert scores[place] == pytest.approx(expected, abs=1e-5)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 30), max_size=6),
+    longest=st.integers(1, 12),
+    data=st.data(),
+)
+def test_windows_score_every_token_once(sizes: list[int], longest: int, data: st.DataObject) -> None:
+    stride = data.draw(st.integers(1, longest))
+    starts = np.cumsum([0, *sizes])
+    windows = windows_for(starts, longest, stride)
+    scored = np.zeros(int(starts[-1]), int)
+    for begin, end, first in zip(windows.begin, windows.end, windows.first):
+        row = int(np.searchsorted(starts, begin, "right")) - 1 if begin < end else None
+        assert end - begin <= longest
+        scored[first:end] += 1
+        if row is not None:
+            assert starts[row] <= begin <= first <= end <= starts[row + 1]
+            assert first - begin >= min(first - starts[row], longest - stride)
+    assert (scored == 1).all()
+    assert windows.cut == sum(size > longest for size in sizes)
+
+
+def test_a_short_text_needs_no_window() -> None:
+    tokenizer = Tokenizer.of_words([f"w{n}" for n in range(8)])
+    lines = ["w1 w2 w3", "w4", ""]
+    encode = line_encoder(tokenizer)
+    whole = evaluate_lines(Recurrent(12), encode, lines)
+    short = evaluate_lines(Recurrent(12, max_length=5), encode, lines, stride=1)
+    assert short.log_probability == pytest.approx(whole.log_probability)
+    assert (short.context, short.stride, short.cut_rows) == (5, None, 0)
+    assert evaluate_lines(Recurrent(12), encode, lines, context=3).stride == 1
+    assert (whole.context, whole.stride) == (None, None)
+
+
+def test_a_smaller_stride_costs_more_and_is_said() -> None:
+    tokenizer = Tokenizer.of_words([f"w{n}" for n in range(8)])
+    encode = line_encoder(tokenizer)
+    lines = ["w1 w2 w3 w4 w5 w6 w7 w0 w1 w3 w5 w7 w1 w4"] * 3
+    found = {
+        stride: evaluate_lines(Recurrent(12, max_length=6), encode, lines, stride=stride) for stride in (None, 1, 5)
+    }
+    assert {key: (one.stride, one.context, one.cut_rows) for key, one in found.items()} == {
+        None: (3, 6, 3),
+        1: (1, 6, 3),
+        5: (5, 6, 3),
+    }
+    assert len({one.log_probability for one in found.values()}) == 3
+    assert found[None].document()["stride"] == 3
+    narrow = evaluate_lines(Recurrent(12, max_length=6), encode, lines, context=4)
+    assert (narrow.context, narrow.stride) == (4, 2)
+    for stride in (0, 7):
+        with pytest.raises(UserError, match="does not fit a context of 6"):
+            evaluate_lines(Recurrent(12, max_length=6), encode, lines, stride=stride)
+    with pytest.raises(UserError, match="reads on without end"):
+        evaluate_lines(Recurrent(12), encode, lines, stride=2)
 
 
 # Files --------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from anaphora.errors import UserError
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.api import TextModel, TranslationModel, average, check, load, train
+    from anaphora.api import TextModel, TranslationModel, average, check, compare, load, train
     from anaphora.converting import convert
     from anaphora.layers.capture import capture
     from anaphora.mixing import mix
@@ -32,6 +32,7 @@ __all__ = [
     "average",
     "capture",
     "check",
+    "compare",
     "convert",
     "load",
     "mix",
@@ -40,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("train", "load", "average", "check", "TranslationModel", "TextModel"):
+    if name in ("train", "load", "average", "check", "compare", "TranslationModel", "TextModel"):
         import anaphora.api
 
         return getattr(anaphora.api, name)

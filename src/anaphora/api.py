@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge, overrides
 from anaphora.errors import UserError
+from anaphora.models import LANGUAGE_MODELS
 from anaphora.text.formats import file_names, same_table
 from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
 from anaphora.training.request import Outcome, Request, check_files, choose_recipe
@@ -20,6 +21,7 @@ from anaphora.training.request import Outcome, Request, check_files, choose_reci
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from anaphora.comparing.comparison import Comparison
     from anaphora.text.checking.check import Part
     from anaphora.text.checking.findings import Report
     from anaphora.text_model import TextModel
@@ -50,6 +52,8 @@ def train(
     valid_target: Files = (),
     text: Files = (),
     valid_text: Files = (),
+    labels: Files = (),
+    valid_labels: Files = (),
     recipe: str | None = None,
     start_from: Path_ | None = None,
     device: str = "auto",
@@ -60,31 +64,37 @@ def train(
     """Train a translator or a language model into the folder `run`, or go on with the one that is there.
 
     source and target: files of lines that translate each other; a table (.tsv, .jsonl, .parquet) may hold both. text:
-    files of lines for a language model. recipe: nothing is a transformer sized to the corpus, or, for text, ngram.
+    files of lines for a language model; with labels, one for each line, for a classifier. recipe: nothing is a
+    transformer sized to the corpus, or, for text, ngram, and with labels transformer-encoder.
     settings: {"training.max_steps": 1000} or ["training.max_steps=1000"]. start_from: a model folder whose weights and
     tokeniser the run begins with. The same call again continues; see docs/quickstart.md.
     """
     own = _settings(settings)
     files = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
-    files |= {"text": text, "valid_text": valid_text}
+    files |= {"text": text, "valid_text": valid_text, "labels": labels, "valid_labels": valid_labels}
     named = {key: file_names(value) for key, value in files.items() if file_names(value)}
     for side in ("", "valid_"):  # one table may hold both sides
         if f"{side}source" in named and f"{side}target" not in named:
             named[f"{side}target"] = same_table(named[f"{side}source"])
     own = {**own, "data": {**own.get("data", {}), **named}}
-    recipe = recipe or choose_recipe(own["data"])
+    start = None if start_from is None else Path(start_from)
     request = Request(
         run=Path(run),
         own=own,
-        recipe=recipe,
-        start_from=None if start_from is None else Path(start_from),
+        recipe=recipe or choose_recipe(own["data"], start),
+        start_from=start,
         device=device,
         force=force,
     )
-    if check_files(request) == "ngram":
+    kind = check_files(request)
+    if kind == "ngram":
         from anaphora.training.counting import count_run
 
         return count_run(request, console)
+    if kind in LANGUAGE_MODELS:
+        from anaphora.training.language import train_text
+
+        return train_text(request, console)
     from anaphora.training.run import train as learn
 
     return learn(request, console)
@@ -141,12 +151,50 @@ def check(
     return report
 
 
+def compare(
+    out: Path_,
+    *,
+    text: Files,
+    valid_text: Files = (),
+    test_text: Files = (),
+    recipes: str | Sequence[str] | None = None,
+    budget: str | None = None,
+    jobs: int = 1,
+    settings: Mapping[str, Any] | Iterable[str] = (),
+    device: str = "auto",
+    estimate: bool = True,
+    force: bool = False,
+    console: Console | None = None,
+    command: str = "",
+) -> Comparison:
+    """Train many recipes on the same text into the folder `out`, or go on with that: one report, with `rows`.
+
+    recipes: "bigram, lstm, wide=lstm:model.dim=256"; nothing is all rungs of the ladder. budget: for each row,
+    "tokens=2e6", "flops=1e13" or "minutes=5". jobs: rows at the same time. settings: of all rows. estimate: try some
+    updates of each row first, to tell the time. force: begin rows anew whose text or settings are other ones than
+    before. A row that fails is reported (`state`, `error`) and leaves the others alone. See docs/compare.md.
+    """
+    from anaphora.comparing.budget import Budget
+    from anaphora.comparing.comparison import compare as run
+    from anaphora.comparing.language import LanguageTask
+    from anaphora.comparing.rows import read_entries
+
+    spending = None if budget is None else Budget.read(budget)
+    words = LanguageTask.usual if recipes is None else recipes
+    entries = read_entries([words] if isinstance(words, str) else words, LanguageTask.short_forms)
+    files = {"valid_text": file_names(valid_text), "test_text": file_names(test_text)}
+    task = LanguageTask(file_names(text), **files, settings=_settings(settings), device=device)
+    task.check_settings(entries)
+    how = {"jobs": jobs, "estimate": estimate, "force": force, "console": console, "command": command}
+    return run(task, Path(out), entries, budget=spending, **how)  # type: ignore[arg-type]
+
+
 def average(run: Path_, last: int | None = None, *, device: str = "auto") -> dict[str, Any]:
     """Make the mean of a run's last checkpoints (five, or all there are) its model; tells the validation scores before
     and after."""
-    from anaphora.training.run import average as average_run
+    from anaphora.training.opening import open_run
 
-    return average_run(Path(run), last, device=device)
+    return open_run(Path(run), device).average(last)
 
 
 def load(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel | TextModel:
@@ -160,7 +208,6 @@ def load(folder: Path_, device: str = "auto", *, verify: bool = True) -> Transla
 def is_language_model(folder: Path_) -> bool:
     """Whether a model folder (or a file) holds a language model; otherwise it holds a translator."""
     from anaphora.folder import CONFIG, read_config
-    from anaphora.models import LANGUAGE_MODELS
     from anaphora.text_model import is_arpa
 
     path = Path(folder)
@@ -173,7 +220,7 @@ def load_translator(folder: Path_, device: str = "auto", *, verify: bool = True)
         raise UserError(
             "is a language model, and this needs a translator",
             file=folder,
-            cure="score, evaluate, generate, why and info take language models",
+            cure="score, evaluate, generate, fill, encode, classify, why and info take language models",
         )
     from anaphora.device import choose_device
     from anaphora.translation_model import TranslationModel
@@ -185,11 +232,29 @@ def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True)
     """`load`, where nothing but a language model will do."""
     from anaphora.text_model import TextModel
 
-    if device not in ("auto", "cpu"):
-        raise UserError(
-            f"a counting model looks up numbers, it does not compute on {device}", cure="leave --device out"
-        )
-    return TextModel(Path(folder), verify=verify)
+    path = Path(folder)
+    if _is_counted(path):  # needs no torch, so none is loaded to look for a device
+        if device not in ("auto", "cpu"):
+            raise UserError(
+                f"a counting model looks up numbers, it does not compute on {device}", cure="leave --device out"
+            )
+        return TextModel(path, verify=verify)
+    from anaphora.device import choose_device
+
+    return TextModel(path, verify=verify, device=str(choose_device(device)))
+
+
+def _is_counted(path: Path) -> bool:
+    """Whether what a folder (or a file) holds was counted, all of it."""
+    from anaphora.folder import CONFIG, read_config
+    from anaphora.models import COUNTED_MODELS
+    from anaphora.text_model import is_arpa
+
+    if is_arpa(path):
+        return True
+    model = RunConfig.read(read_config(path), file=str(path / CONFIG)).model
+    parts = [path / name for name in getattr(model, "parts", [])] if model.kind == "mixture" else []
+    return model.kind in COUNTED_MODELS and all(map(_is_counted, parts))
 
 
 def _proposal(train: Part, recipe: str, own: Document, *, held_out: bool, device: str) -> dict[str, Any]:

@@ -217,17 +217,20 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
 
 def documentation(cls: type) -> dict[str, tuple[str, Any, str]]:
     """{field: (type, default, docstring)}: the docstring is the string written under the field."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    assert isinstance(tree, ast.ClassDef)
     texts: dict[str, str] = {}
-    for statement, following in zip(tree.body, tree.body[1:]):
-        if (
-            isinstance(statement, ast.AnnAssign)
-            and isinstance(statement.target, ast.Name)
-            and isinstance(following, ast.Expr)
-            and isinstance(following.value, ast.Constant)
-        ):
-            texts[statement.target.id] = " ".join(str(following.value.value).split())
+    for base in reversed(cls.__mro__):  # what a class says of a field wins over those that it derives from
+        if not dataclasses.is_dataclass(base):
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        assert isinstance(tree, ast.ClassDef)
+        for statement, following in zip(tree.body, tree.body[1:]):
+            if (
+                isinstance(statement, ast.AnnAssign)
+                and isinstance(statement.target, ast.Name)
+                and isinstance(following, ast.Expr)
+                and isinstance(following.value, ast.Constant)
+            ):
+                texts[statement.target.id] = " ".join(str(following.value.value).split())
     result = {}
     for f in dataclasses.fields(cls):
         default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default

@@ -1,7 +1,11 @@
-"""Which processor computes, and what it could do at best."""
+"""Which processor computes, what it could do at best, and how much memory is in use."""
 
 from __future__ import annotations
 
+import re
+import resource
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anaphora.errors import UserError, nearest
@@ -57,3 +61,27 @@ def describe_device(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
     return f"{device.type}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def resident() -> int:
+    """Bytes of memory that this process has now."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:  # other systems tell only the most it ever had
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def peak_resident() -> int:
+    """The most bytes of memory that this process ever had."""
+    try:  # what getrusage tells may be that of the process which started this one
+        found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+        return int(found[1]) * 1024 if found else resident()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most bytes that this process ever had: of a GPU what was allocated for tensors, else what was resident."""
+    import torch
+
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_resident()

@@ -170,6 +170,13 @@ def part_names(models: Sequence[Path_]) -> list[str]:
     return names
 
 
+def _one_vocabulary(first: TextModel, path: Path_) -> str:
+    """How other models get the vocabulary of the first one."""
+    if first.tokenizer.split == "blanks":
+        return "train all of them with one vocabulary: tokenizer.words=FILE, one word a line"
+    return f"train the others on the text of {path}, with {' '.join(first.vocabulary_settings())}"
+
+
 def _check_fit(loaded: Sequence[TextModel], models: Sequence[Path_]) -> None:
     """Ids of one must mean the same to the other, and lines too."""
     first, *others = loaded
@@ -182,7 +189,7 @@ def _check_fit(loaded: Sequence[TextModel], models: Sequence[Path_]) -> None:
             raise UserError(
                 f"has another vocabulary than {models[0]} {how}, so that an id of one means nothing to the other",
                 file=path,
-                cure="train all of them with one vocabulary: tokenizer.words=FILE, one word a line",
+                cure=_one_vocabulary(first, models[0]),
             )
         for what in ("kind", "split"):
             mine, its = getattr(first.tokenizer, what), getattr(other.tokenizer, what)

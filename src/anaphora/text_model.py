@@ -4,9 +4,12 @@
     model.log_probabilities(["To be, or not to be"])
     model.evaluate(open("test.txt"))
     print(model.generate("Enter the", samples=3, seed=7)[0][0].text)
+    for piece in model.stream("Enter the"):
+        print(piece, end="", flush=True)
 
-All of it goes through the LanguageModel contract, so that counting models and neural ones answer alike. Torch is loaded
-only by a model that needs it, and by `generate`.
+All of it goes through the LanguageModel contract, so that counting models and neural ones answer alike. A masked model
+fills in blanks instead of going on with a text, a classifier tells texts apart; who is asked for what it cannot do says
+so. Torch is loaded only by a model that needs it, and by `generate`.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from contextlib import suppress
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,27 +41,34 @@ from anaphora.decoding.language import (
     score_lines,
     sums,
 )
-from anaphora.decoding.settings import DecodingConfig
-from anaphora.errors import UserError, nearest
-from anaphora.folder import CONFIG, WEIGHTS, check_new_file, read_config, read_metrics
+from anaphora.decoding.settings import DecodingConfig, saying
+from anaphora.decoding.spelling import Prompt
+from anaphora.errors import UserError
+from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, check_new_file, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, read_language_model
+from anaphora.models.abilities import Ability, require
+from anaphora.models.shape import normalised, shape
+from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
 from anaphora.text.vocabulary_file import UNKNOWN
 from anaphora.text.word_tokenizer import open_tokenizer
 from anaphora.training.recipes import RunConfig
 
 if TYPE_CHECKING:
-    from anaphora.decoding.generation import Generation
+    from anaphora.decoding.classifying import Classified
+    from anaphora.decoding.drafts import Draft
+    from anaphora.decoding.filling import Filled
+    from anaphora.decoding.generation import Generation, GenerationStream
+    from anaphora.decoding.vectors import Pool, WordVectors
     from anaphora.inspect.why import WhyText
     from anaphora.models.contracts import LanguageModel
+    from anaphora.text.words import Split
 
 ARPA = (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.zst")
 """How the names of files end that may stand in the place of a model folder."""
 NEW_TOKENS = 100
 LONGEST_NAME = 4096
 """Characters of a path."""
-SAID = ("min_length", "no_repeat_ngram", "length_penalty")
-"""Settings of section `decoding` that `generate` takes beside those that it names."""
 Progress = Callable[[int], None]
 
 
@@ -68,10 +78,12 @@ def is_arpa(path: Path) -> bool:
 
 
 class TextModel:
-    """A language model with its tokeniser: score, evaluate, generate, why, info."""
+    """A language model with its tokeniser: score, evaluate, generate, stream, why, info; of a masked one fill, of a
+    classifier classify, of all that are neural sentence_vectors and word_vectors."""
 
-    def __init__(self, folder: Path, *, verify: bool = True) -> None:
-        """Open a model folder, or an ARPA file. `verify=False` leaves out the checksum of the numbers."""
+    def __init__(self, folder: Path, *, verify: bool = True, device: str = "cpu") -> None:
+        """Open a model folder, or an ARPA file. `verify=False` leaves out the checksum of the numbers. device: where a
+        neural model computes; what was counted is looked up on the CPU."""
         self.folder = folder
         self.notes: list[str] = []
         """What had to be taken otherwise than the file says."""
@@ -93,9 +105,13 @@ class TextModel:
                 file=folder,
                 cure="give a folder made by `anaphora train --text`, or an ARPA file",
             )
-        self.boundaries, self.blank_lines = config.data.boundaries, config.data.blank_lines
+        lines = config.data.boundaries == "packed"  # it is only for learning that they stand together
+        self.boundaries = "lines" if lines else cast("Boundaries", config.data.boundaries)
+        self.blank_lines = config.data.blank_lines
         self.tokenizer = open_tokenizer(folder / "tokenizer.json")
-        self.model = read_language_model(config.model, folder, verify=verify)
+        self.model = cast(
+            "LanguageModel", read_language_model(config.model, folder, verify=verify, device=device)
+        )  # what it cannot do is refused below
         metrics = read_metrics(folder)
         self.notes = [str(note) for note in metrics.get("notes") or []]
         learned = metrics.get("vocabularies")
@@ -111,8 +127,16 @@ class TextModel:
             )
 
     def __repr__(self) -> str:
-        kind = "ngram" if self.config is None else self.config.model.kind
-        return f"<TextModel {str(self.folder)!r}: {kind}, {self.model.vocabulary:,} tokens>"
+        return f"<TextModel {str(self.folder)!r}: {self.kind}, {self.model.vocabulary:,} tokens>"
+
+    @property
+    def kind(self) -> str:
+        return "ngram" if self.config is None else self.config.model.kind
+
+    def _needs(self, ability: Ability) -> Any:
+        """The model, which must be able to do this."""
+        require(self.model, ability, kind=self.kind, folder=self.folder)
+        return self.model
 
     @cached_property
     def encode(self) -> Encoder:
@@ -121,26 +145,42 @@ class TextModel:
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
+    def windows(self, context: int | None = None, stride: int | None = None) -> dict[str, Any]:
+        """How a text too long for the model is read: `context` tokens at once, moved by `stride`; as it was learned,
+        unless given."""
+        learned = None if self.config is None else self.config.windows()
+        if learned is not None:
+            context = learned[0] if context is None else context
+            stride = min(learned[1], context) if stride is None else stride
+        return {"context": context, "stride": stride}
+
     def score(
-        self, lines: str | Iterable[str], *, progress: Progress | None = None, window: int = WINDOW
+        self,
+        lines: str | Iterable[str],
+        *,
+        stride: int | None = None,
+        progress: Progress | None = None,
+        window: int = WINDOW,
     ) -> Iterator[ScoredLine]:
         """How probable the model finds each line, token by token: one object a line, lazily, in order.
 
-        window: lines read ahead; 1 answers each line before the next is read.
+        stride: see `evaluate`. window: lines read ahead; 1 answers each line before the next is read.
         """
         return score_lines(
-            self.model,
+            self._needs("score"),
             self.tokenizer,
             self.encode,
             _lines(lines),
             boundaries=self.boundaries,
             blank_lines=self.blank_lines,
+            **self.windows(stride=stride),
             progress=progress,
             window=window,
         )
 
     def log_probabilities(self, lines: str | Iterable[str]) -> NDArray[np.float64]:
         """log P of each line (n,), natural, its end mark included: the quickest way from raw text to scores."""
+        model = self._needs("score")
         lines = list(_lines(lines))
         if self.blank_lines == "drop" and any(map(is_blank, lines)):
             found = np.zeros(len(lines))
@@ -148,9 +188,7 @@ class TextModel:
             found[kept] = self.log_probabilities([lines[place] for place in kept])
             return found
         ids, starts = self.encode(lines)
-        if self.boundaries == "lines" and self.model.max_length is None:
-            return sums(self.model.score_flat(ids, starts), starts)
-        return sums(score_ids(self.model, ids, starts, self.boundaries)[0], starts)
+        return sums(score_ids(model, ids, starts, self.boundaries, **self.windows())[0], starts)
 
     def score_ids(
         self, rows: Sequence[Sequence[int]] | NDArray[Any], starts: NDArray[np.int64] | None = None
@@ -174,20 +212,27 @@ class TextModel:
                 raise UserError("starts must go from 0 to the number of ids, and never back")
         if len(flat) and flat.dtype.kind not in "iuO":
             raise UserError(f"ids are whole numbers, not {flat.dtype}", cure="give those that `encode` makes")
-        scores = score_ids(self.model, flat, starts)[0]
+        scores = score_ids(self._needs("score"), flat, starts, **self.windows())[0]
         if (starts[1:] > starts[:-1]).all():
             return sums(scores, starts)
         whole = np.concatenate([[0.0], np.cumsum(scores, dtype=np.float64)])
         return whole[starts[1:]] - whole[starts[:-1]]  # an empty row has none to sum
 
-    def evaluate(self, lines: str | Iterable[str], *, progress: Progress | None = None) -> TextEvaluation:
-        """Perplexity and bits per byte over a whole text, with its tokens, unknown ones and bytes."""
+    def evaluate(
+        self, lines: str | Iterable[str], *, stride: int | None = None, progress: Progress | None = None
+    ) -> TextEvaluation:
+        """Perplexity and bits per byte over a whole text, with its tokens, unknown ones and bytes.
+
+        stride: of a model that can read only so many tokens, by how many the window moves over a longer text: each
+        token is predicted from at least context - stride others; nothing: as it was learned, or half of the context.
+        """
         return evaluate_lines(
-            self.model,
+            self._needs("score"),
             self.encode,
             _lines(lines),
             boundaries=self.boundaries,
             blank_lines=self.blank_lines,
+            **self.windows(stride=stride),
             progress=progress,
         )
 
@@ -205,58 +250,143 @@ class TextModel:
         *,
         samples: int = 1,
         tokens: int = NEW_TOKENS,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
         greedy: bool = False,
         beam: int | None = None,
-        unknown: bool | None = None,
+        draft: TextModel | Literal["prompt"] | None = None,
+        draft_tokens: int | None = None,
         progress: Progress | None = None,
         **decoding: Any,
     ) -> list[list[Generation]]:
         """Go on with each prompt, at most `tokens` new tokens: `samples` texts of each.
 
-        Tokens are drawn at random (temperature, top_k, top_p; the same seed gives the same texts, in any batch), unless
-        `greedy` takes the likeliest at each step or `beam` looks for the likeliest text. `decoding`: min_length,
-        no_repeat_ngram, and for a beam length_penalty. An empty prompt is the beginning of a line, and what follows it
-        is no blank line, unless min_length=0 says that it may be.
+        Tokens are drawn at random (temperature, top_k, top_p, min_p; the same seed gives the same texts, in any batch),
+        unless `greedy` takes the likeliest at each step or `beam` looks for the likeliest text. `decoding`: those, and
+        repetition_penalty, stop (texts that end it), unknown, min_length, no_repeat_ngram, for a beam length_penalty.
+        An empty prompt is the beginning of a line, and what follows it is no blank line, unless min_length=0 says that
+        it may be.
+
+        draft: another model over the same vocabulary (an n-gram), or "prompt", that guesses up to draft_tokens ahead,
+        so that this one need only check: quicker, one text at a time, and the distribution stays what it is.
         """
-        from anaphora.decoding.generation import generate, spoken
+        from anaphora.decoding.continuing import continue_texts, guessing
 
-        for name in decoding:
-            if name not in SAID:
-                raise UserError(f"decoding.{name} means nothing for going on with a text", cure=nearest(name, SAID))
-        if temperature == 0:
-            raise UserError("temperature must be above 0", cure="--greedy (greedy=True) takes the likeliest token")
-        if greedy and beam is not None and str(beam) != "1":
-            raise UserError("greedy is a beam of 1, and a wider one is asked for", cure="choose one of the two")
-        sample = not greedy and beam is None
-        drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-        if not sample and (said := [name for name, value in drawing.items() if value is not None]):
-            raise UserError(f"{said[0]} is about drawing at random, and nothing is drawn", cure="leave it out, or draw")
-        if "length_penalty" in decoding and (sample or greedy):
-            raise UserError("length_penalty is about a beam, and there is none", cure="leave it out, or set beam")
-        config = self.decoding(
-            sample=sample, beam=1 if sample or greedy else beam, n_best=1, unknown=unknown, **drawing, **decoding
+        model, config = self._needs("generate"), self._saying(greedy, beam, decoding)
+        return continue_texts(
+            model,
+            self.tokenizer,
+            [self._prompt(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)],
+            config,
+            tokens=tokens,
+            samples=samples,
+            blank=decoding.get("min_length") is not None,
+            ahead=guessing(self._drafting(draft, config), draft_tokens),
+            progress=progress,
         )
-        config = dataclasses.replace(config, max_length=None)  # `tokens` is the limit
-        asked = [self._plain(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
-        ids = [self._prompt(prompt) for prompt in asked]
-        blank = "min_length" in decoding
-        found = generate(self.model, ids, config, tokens=tokens, samples=samples, blank=blank, progress=progress)
-        return [
-            [spoken(prompt, own, said, self.tokenizer) for said in hypotheses]
-            for prompt, own, hypotheses in zip(asked, ids, found)
-        ]
 
-    def _plain(self, prompt: str) -> str:
-        """A prompt is one line; before a model that reads on across line ends, it may be several."""
-        return plain(prompt) if self.boundaries == "lines" else "\n".join(map(plain, prompt.split("\n")))
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        tokens: int = NEW_TOKENS,
+        greedy: bool = False,
+        draft: TextModel | Literal["prompt"] | None = None,
+        draft_tokens: int | None = None,
+        place: int = 0,
+        **decoding: Any,
+    ) -> GenerationStream:
+        """`generate` for one text, heard while it is said: an iterator over pieces of text, each handed out as soon as
+        nothing that follows can change it. Together they are the continuation that `generate` gives with the same
+        settings; `.generation` is the rest of it, once the stream has come to its end. place: the prompt's among
+        several that `generate` is asked for, each of which has its own noise."""
+        from anaphora.decoding.continuing import continue_aloud, guessing
 
-    def _prompt(self, text: str) -> list[int]:
-        """A prompt's ids: its last line has not ended."""
-        return self.encode(text.split("\n"))[0].tolist()[:-1]
+        model, config = self._needs("generate"), self._saying(greedy, None, decoding)
+        return continue_aloud(
+            model,
+            self.tokenizer,
+            self._prompt(prompt),
+            config,
+            tokens=tokens,
+            blank=decoding.get("min_length") is not None,
+            ahead=guessing(self._drafting(draft, config), draft_tokens),
+            place=place,
+        )
+
+    def _saying(self, greedy: bool, beam: int | None, decoding: dict[str, Any]) -> DecodingConfig:
+        """Settings for going on with a text, those checked that were given; `tokens` is the limit."""
+        config = self.decoding(**saying(greedy, beam, decoding))
+        return dataclasses.replace(config, max_length=None)
+
+    def _drafting(self, draft: TextModel | Literal["prompt"] | None, config: DecodingConfig) -> Draft | None:
+        from anaphora.decoding.drafts import PromptDraft, draft_of
+
+        if draft is None:
+            return None
+        if draft == "prompt":
+            return PromptDraft()
+        if not isinstance(draft, TextModel):
+            raise UserError(f"{draft!r} is no draft", cure='give a loaded model, or "prompt"')
+        draft._needs("generate")
+        if draft.tokenizer.vocabulary_fingerprint() != self.tokenizer.vocabulary_fingerprint():
+            raise UserError(
+                "the draft has another vocabulary than the model",
+                file=draft.folder,
+                cure=f"train it on the same text with {' '.join(self.vocabulary_settings())}".rstrip(),
+            )
+        return draft_of(draft.model, config)
+
+    def vocabulary_settings(self) -> list[str]:
+        """How the vocabulary was made, in the words of `anaphora train`: a draft must have the same one, and so be
+        trained on the same lines."""
+        if self.config is None:
+            return []
+        document = self.config.document()
+        of_lines = {"hold_out", "seed", "tokenizer_lines"} if document["data"]["hold_out"] else {"tokenizer_lines"}
+        own = {f"tokenizer.{key}": value for key, value in document["tokenizer"].items() if key != "dropout"}
+        if own.get("tokenizer.vocabulary") is not None:  # a text may have had fewer than it was given room for
+            own["tokenizer.vocabulary"] = min(own["tokenizer.vocabulary"], self.tokenizer.vocabulary_size)
+        own |= {f"data.{key}": value for key, value in document["data"].items() if key in of_lines}
+        usual = {"tokenizer.minimum_count": 1, "data.tokenizer_lines": DataConfig().tokenizer_lines, "data.seed": 1}
+        return [f"{key}={value}" for key, value in own.items() if value not in (None, "", usual.get(key))]
+
+    def _prompt(self, text: str) -> Prompt:
+        """A prompt is one line, before a model that reads on across line ends several; its last has not ended."""
+
+        text = plain(text) if self.boundaries == "lines" else "\n".join(map(plain, text.split("\n")))
+        return Prompt(text, self.encode(text.split("\n"))[0].tolist()[:-1])
+
+    # -- filling in, vectors, labels -----------------------------------------------------------------------------------
+
+    def fill(self, lines: str | Sequence[str], *, top: int = 5, unknown: bool = False) -> list[Filled]:
+        """What may stand in the blanks (three underscores or more) of each line: the `top` likeliest tokens of each."""
+        from anaphora.decoding.filling import fill_lines
+
+        model = self._needs("fill")
+        return fill_lines(model, self.tokenizer, [plain(line) for line in _lines(lines)], top=top, unknown=unknown)
+
+    def sentence_vectors(
+        self, lines: str | Iterable[str], *, pool: Pool = "mean", layer: int | None = None
+    ) -> NDArray[np.float32]:
+        """A vector for each line: (lines, dim). pool: mean, max, last, or first; layer: the last unless given, 0 is the
+        embedding."""
+        from anaphora.decoding.vectors import sentence_vectors
+
+        found = list(sentence_vectors(self._needs("encode"), self.tokenizer, _lines(lines), pool=pool, layer=layer))
+        return np.stack(found) if found else np.zeros((0, 0), np.float32)
+
+    def word_vectors(
+        self, lines: str | Iterable[str], *, layer: int | None = None, split: Split = "punctuation"
+    ) -> Iterator[WordVectors]:
+        """A vector for each word as it stands in its line: one object a line, lazily, in order."""
+        from anaphora.decoding.vectors import word_vectors
+
+        return word_vectors(self._needs("encode"), self.tokenizer, _lines(lines), layer=layer, split=split)
+
+    def classify(self, lines: str | Iterable[str]) -> Iterator[Classified]:
+        """The label of each line, and how probable every label is: one object a line, lazily, in order."""
+        from anaphora.decoding.classifying import classify_lines
+
+        return classify_lines(self._needs("classify"), self.tokenizer, _lines(lines))
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -265,12 +395,12 @@ class TextModel:
         from anaphora.inspect.why import explain_text
 
         parts = [] if self.config is None else getattr(self.config.model, "parts", [])
-        prefix = self._plain(prefix)
+        text, ids = self._prompt(prefix)
         return explain_text(
             self.model,
             self.tokenizer,
-            prefix,
-            ids=self._prompt(prefix),
+            text,
+            ids=ids,
             top=top,
             words=words,
             discounts=_discounts(self.folder),
@@ -280,22 +410,23 @@ class TextModel:
     def info(self) -> dict[str, Any]:
         """What this model is, what it was made of, how good it was found."""
         metrics = {} if self.config is None else read_metrics(self.folder)
-        kind = "ngram" if self.config is None else self.config.model.kind
         return {
             "folder": str(self.folder),
             "recipe": None if self.config is None else self.config.recipe,
-            "kind": kind,
+            "kind": self.kind,
             "parameters": self.model.parameter_count(),
             "vocabulary": self.model.vocabulary,
             "tokenizer": {"kind": self.tokenizer.kind, "split": self.tokenizer.split, "unknown": self._unknown()},
+            "max_length": self.model.max_length,
+            "device": str(self.model.device),
             "boundaries": self.boundaries,
             "blank_lines": self.blank_lines,
-            "normalised": _normalised(self.model),
+            "normalised": normalised(self.model),
             "capabilities": sorted(self.model.capabilities),
             "flops_per_token": self.model.flops(1, 1.0),
             "cache_bytes_per_token": self.model.cache_bytes_per_token(),
             "bytes_on_disk": sum(file.stat().st_size for file in self._files()),
-            **_shape(self.model),
+            **shape(self.model),
             "notes": self.notes,
             "settings": None if self.config is None else self.config.document(),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},
@@ -308,7 +439,8 @@ class TextModel:
     def _files(self) -> list[Path]:
         if is_arpa(self.folder):
             return [self.folder]
-        return sorted(file for file in self.folder.rglob(WEIGHTS) if file.is_file())
+        found = (file for file in self.folder.rglob(WEIGHTS) if file.is_file())  # of a run, not what it goes on from
+        return sorted(file for file in found if CHECKPOINTS not in file.relative_to(self.folder).parts)
 
     def save_arpa(self, path: str | Path, *, force: bool = False) -> dict[str, str]:
         """Write the model as an ARPA file (.gz: packed). Returns the tokens that had to be renamed, and how.
@@ -341,31 +473,6 @@ def _lines(lines: str | Iterable[str]) -> Iterable[str]:
                 cure=f"give open({lines!r}, encoding='utf-8'), or [{lines!r}] if these very words are meant",
             )
     return [lines]
-
-
-def _normalised(model: LanguageModel) -> bool | None:
-    """Whether probabilities sum to one; nothing, where numbers were taken from a file as they are."""
-    if "normalised" in model.capabilities:
-        return True
-    parts = [_normalised(part) for part in getattr(model, "parts", ())]
-    given = getattr(getattr(model, "config", None), "smoothing", None) == "given"
-    return None if given or (parts and False not in parts) else False
-
-
-def _shape(model: LanguageModel) -> dict[str, Any]:
-    """What there is to say of a kind of model."""
-    from anaphora.models.mixture import Mixture
-    from anaphora.models.ngram.model import NgramModel
-
-    if isinstance(model, NgramModel):
-        settings = {"k": model.config.k} if model.config.smoothing == "add-k" else {}
-        settings |= {"backoff": model.config.backoff} if model.config.smoothing == "stupid-backoff" else {}
-        shape = {"order": model.order, "ngrams": model.ngrams(), "smoothing": model.config.smoothing}
-        return {**shape, "prune": list(model.config.prune), **settings}
-    if isinstance(model, Mixture):
-        parts = zip(model.names, model.weights, model.parts)
-        return {"parts": [{"name": name, "weight": weight, **_shape(part)} for name, weight, part in parts]}
-    return {}
 
 
 def _discounts(folder: Path) -> list[list[float]]:

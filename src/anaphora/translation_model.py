@@ -116,12 +116,18 @@ class TranslationModel:
 
         align: True for the method that was chosen for this model, or another `Method`; split: what a word is.
         """
+        settings = self.decoding(**decoding)
+        if align is not False and settings.stop:
+            raise UserError(
+                "a translation that ends at a stop string has no alignment of its own",
+                cure="leave out the stop strings, or align the text afterwards (anaphora align)",
+            )
         said = translate_lines(
             self.model,
             self.source_tokenizer,
             self.target_tokenizer,
             lines,
-            self.decoding(**decoding),
+            settings,
             device=self.device,
             prefixes=prefixes,
             progress=progress,
@@ -185,7 +191,7 @@ class TranslationModel:
         choose_part(self.model, asked)  # what is not there is said before anything is translated
         text, said, finished = one_line(clean(text)), None, True
         if target is None:
-            found = self.translate(text)
+            found = self.translate(text, stop=[])
             if found.pieces > 1:
                 raise UserError("the sentence is too long to be read in one piece", cure="walk through a shorter one")
             if not found.token_ids:

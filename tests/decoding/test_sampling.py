@@ -6,7 +6,7 @@ import pytest
 import torch
 from toy_translator import ToyTranslator
 
-from anaphora.decoding.sampling import draw, noise_keys, uniform
+from anaphora.decoding.sampling import draw, noise_keys, shares, uniform
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
@@ -15,7 +15,9 @@ DRAWS = 20_000
 CRITICAL = 27.9  # chi-square with 9 degrees of freedom exceeds this once in a thousand times; the seed is fixed
 
 
-def reference(log_probabilities: torch.Tensor, temperature: float, top_k: int, top_p: float) -> torch.Tensor:
+def reference(
+    log_probabilities: torch.Tensor, temperature: float, top_k: int, top_p: float, min_p: float = 0.0
+) -> torch.Tensor:
     """The distribution of `draw`, written plainly for one row."""
     p = (log_probabilities / temperature).softmax(0)
     order = p.argsort(descending=True).tolist()
@@ -25,7 +27,8 @@ def reference(log_probabilities: torch.Tensor, temperature: float, top_k: int, t
     for token in kept:
         if mass >= top_p:
             break
-        nucleus.append(token)
+        if p[token] >= min_p * p[kept[0]]:
+            nucleus.append(token)
         mass += float(p[token])
     result = torch.zeros_like(p)
     result[nucleus] = p[nucleus]
@@ -40,27 +43,69 @@ def chi_square(counts: torch.Tensor, p: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p"),
-    [(1.0, 0, 1.0), (0.5, 0, 1.0), (2.0, 0, 1.0), (1.0, 3, 1.0), (1.0, 0, 0.7), (0.7, 5, 0.8), (1.5, 50, 0.9)],
+    ("temperature", "top_k", "top_p", "min_p"),
+    [
+        (1.0, 0, 1.0, 0.0),
+        (0.5, 0, 1.0, 0.0),
+        (2.0, 0, 1.0, 0.0),
+        (1.0, 3, 1.0, 0.0),
+        (1.0, 0, 0.7, 0.0),
+        (0.7, 5, 0.8, 0.0),
+        (1.5, 50, 0.9, 0.0),
+        (1.0, 0, 1.0, 0.2),
+        (1.0, 0, 1.0, 1.0),
+        (2.0, 0, 0.8, 0.3),
+        (1.3, 4, 1.0, 0.5),
+        (0.8, 6, 0.9, 0.05),
+    ],
 )
-def test_frequencies_match_the_distribution(temperature, top_k, top_p):
+def test_frequencies_match_the_distribution(temperature, top_k, top_p, min_p):
     log_probabilities = torch.randn(10, generator=torch.Generator().manual_seed(3)).log_softmax(0)
     u = uniform(noise_keys(1, torch.arange(DRAWS // 4), 4), 5).view(-1)
-    drawn = draw(log_probabilities.expand(DRAWS, -1), u, temperature=temperature, top_k=top_k, top_p=top_p)
+    how = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    drawn = draw(log_probabilities.expand(DRAWS, -1), u, **how)
     counts = torch.bincount(drawn, minlength=10).float()
-    assert chi_square(counts, reference(log_probabilities, temperature, top_k, top_p)) < CRITICAL
+    expected = reference(log_probabilities, **how)
+    assert chi_square(counts, expected) < CRITICAL
+    torch.testing.assert_close(shares(log_probabilities[None], **how)[0], expected)
 
 
-def test_the_search_samples_from_the_model():
+@pytest.mark.parametrize("penalty", [1.0, 1.5, 0.6])
+@pytest.mark.parametrize("prompt", [False, True])
+def test_what_was_said_is_drawn_less_often(penalty, prompt):
+    """The second token's distribution, given the first: log-probabilities of what was said, and, where the source is a
+    prompt, of what was read, are multiplied; what is told stays the model's."""
     model = ToyTranslator(13, seed=4)
     source = [4, 5, EOS]
-    config = DecodingConfig(sample=True, n_best=4000, max_length=2)
+    config = DecodingConfig(sample=True, n_best=4000, max_length=3, min_length=2, repetition_penalty=penalty)
+    (found,) = search(model, *pad([source], "cpu"), config, prompt=prompt)
+    first = max({h.tokens[0] for h in found}, key=[h.tokens[0] for h in found].count)
+    own = model.next(source, [first])
+    scores = own.clone()
+    scores[[PAD, BOS, UNK, EOS]] = -torch.inf
+    said = {first, *([4, 5] if prompt else [])}
+    for token in said:
+        scores[token] *= penalty
+    after = [h for h in found if h.tokens[0] == first]
+    counts = torch.bincount(torch.tensor([h.tokens[1] for h in after]), minlength=13).float()
+    assert chi_square(counts, scores.softmax(0)) < CRITICAL
+    for h in after[:50]:
+        assert h.token_log_probabilities[1] == pytest.approx(float(own[h.tokens[1]]), abs=1e-5)
+
+
+@pytest.mark.parametrize("how", [{}, {"temperature": 0.6}, {"top_k": 3}, {"top_p": 0.6}, {"min_p": 0.3}])
+def test_the_search_samples_from_the_model(how):
+    model = ToyTranslator(13, seed=4)
+    source = [4, 5, EOS]
+    config = DecodingConfig(sample=True, n_best=4000, max_length=2, **how)
     (found,) = search(model, *pad([source], "cpu"), config)
     assert len(found) == 4000
     first = model.next(source, [])
     first[[PAD, BOS, UNK]] = -torch.inf  # never said: the others share their probability
     counts = torch.bincount(torch.tensor([[*h.tokens, EOS][0] for h in found]), minlength=13).float()
-    assert chi_square(counts, first.softmax(0)) < CRITICAL
+    narrowed = reference(first.log_softmax(0), **{"temperature": 1.0, "top_k": 0, "top_p": 1.0, **how})
+    assert 1 < (narrowed > 0).sum() < (10 if how.keys() - {"temperature"} else 13)
+    assert chi_square(counts, narrowed) < CRITICAL
     for h in found[:50]:  # the price is the model's own, not that of the narrowed distribution
         assert h.token_log_probabilities[0] == pytest.approx(
             float(model.next(source, [])[[*h.tokens, EOS][0]]), abs=1e-5

@@ -73,6 +73,8 @@ TRAINED: list[dict[str, Any]] = [
     {"model.kind": "transformer", "model.heads": 4},
     {"training.optimizer": "adam"},
     {"training.optimizer": "adamw", "training.weight_decay": 0.1},
+    {"training.optimizer": "sgd", "training.momentum": 0.9},
+    {"training.optimizer": "asgd", "training.trigger": 1},
     {"training.beta1": 0.8, "training.beta2": 0.9, "training.epsilon": 1e-6},
     {"training.schedule": "inverse-sqrt"},
     {"training.schedule": "cosine", "training.final_rate": 0.1},
@@ -220,6 +222,9 @@ DECODED: list[dict[str, Any]] = [
     {"sample": True, "temperature": 0.5},
     {"sample": True, "top_k": 5},
     {"sample": True, "top_p": 0.5},
+    {"sample": True, "min_p": 0.2},
+    {"repetition_penalty": 1.5},
+    {"stop": ["e"]},
     {"sample": True, "seed": 5},
     {"batch_tokens": 20},
     {"batch_sentences": 1},
@@ -249,6 +254,8 @@ def test_option_of_decoding(settings: dict[str, Any], model: anaphora.Translatio
             assert len(two) == len(set(two))
         if "max_source_tokens" in settings:
             assert translation.pieces > 1
+        if "stop" in settings:
+            assert not any(text in translation.text for text in settings["stop"])
         ranks = [(not candidate.finished, -candidate.score) for candidate in translation.n_best]
         assert ranks == sorted(ranks)
     if "n_best" in settings:

@@ -69,3 +69,31 @@ def test_learned_positions_are_trained_and_sinusoids_are_not() -> None:
     waves = Embedding(10, 16)
     assert "positions" not in dict(waves.named_parameters())
     assert "positions" not in waves.state_dict()
+
+
+def test_word_dropout_forgets_whole_words_wherever_they_stand() -> None:
+    torch.manual_seed(0)
+    embedding = Embedding(200, 4, positions="none", pad=None, scaled=False, word_dropout=0.3).train()
+    tokens = torch.arange(200).repeat(3, 2)  # (3, 400): every word six times
+    found = embedding(tokens).detach()
+    table = embedding.table.weight.detach()
+    kept = found[0, :200].abs().sum(-1) > 0
+    assert 0.6 < kept.float().mean() < 0.8
+    expected = torch.where(kept[:, None], table / 0.7, 0.0)
+    torch.testing.assert_close(found, expected[tokens])
+    torch.testing.assert_close(embedding.eval()(tokens), table[tokens])
+
+
+def test_tokens_may_stand_anywhere() -> None:
+    """A place for each token: as one by one; and waves grow where there is room to be made."""
+    for kind in ("sinusoidal", "learned", "sinusoidal-concatenated"):
+        embedding = Embedding(9, 6, positions=kind, max_length=20)  # type: ignore[arg-type]
+        tokens, places = torch.tensor([[4, 5, 6], [7, 8, 4]]), torch.tensor([[0, 1, 0], [7, 3, 19]])
+        found = embedding(tokens, places)
+        for row, column in ((0, 2), (1, 0), (1, 2)):
+            alone = embedding(tokens[row : row + 1, column : column + 1], places[row : row + 1, column])
+            torch.testing.assert_close(found[row, column], alone[0, 0])
+    endless = Embedding(9, 6, positions="sinusoidal", max_length=None)
+    endless.reserve(3000)
+    assert endless.positions is not None
+    torch.testing.assert_close(endless.positions[:2999], sinusoids(2999, 6))

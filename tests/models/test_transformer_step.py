@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anaphora.models.transformer import SLICE, TransformerConfig, TransformerTranslator
+from anaphora.layers.head import SLICE
+from anaphora.models.transformer import TransformerConfig, TransformerTranslator
 from anaphora.text.tokenizer import BOS, EOS
 
 

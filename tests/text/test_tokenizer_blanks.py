@@ -85,7 +85,7 @@ def test_a_word_that_stands_for_unknown_ones() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "word", "split": "blanks"}, "or tokenizer.fallback=unk"),
+        ({"kind": "word", "split": "blanks", "fallback": "bytes"}, "or tokenizer.fallback=unk"),
         ({"kind": "bpe", "unknown": "<unk>"}, "unknown is for whole words"),
         ({"kind": "word", "fallback": "unk", "unknown": "<unk>"}, "set tokenizer.split=blanks"),
         ({"kind": "word", "fallback": "unk", "split": "whitespace", "words": "v"}, "set tokenizer.split=blanks"),
@@ -96,6 +96,12 @@ def test_a_word_that_stands_for_unknown_ones() -> None:
 def test_settings_that_do_not_go_together(settings: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         build(TokenizerConfig, settings, section="tokenizer")
+
+
+def test_what_is_unknown_follows_the_split_unless_it_is_said() -> None:
+    assert TokenizerConfig(kind="word", split="blanks", unknown="<unk>").fallback == "unk"
+    assert TokenizerConfig(kind="word", split="whitespace").fallback == "bytes"
+    assert TokenizerConfig(kind="bpe", split="blanks").fallback == "bytes"  # split is for words
 
 
 # -- vocabularies in files ---------------------------------------------------------------------------------------------

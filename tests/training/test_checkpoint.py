@@ -57,7 +57,7 @@ def test_everything_comes_back_exactly(tmp_path: Path, tie: str, with_ema: bool,
     second = model(99, tie=tie)
     again, mean = build_optimiser(second, config), MovingAverage(second, 0.9) if with_ema else None
     learn(second, again, mean, 1)  # whatever state it has must be forgotten
-    assert checkpoints.restore(path, second, again, mean) == progress
+    assert checkpoints.restore(path, second, again, mean) == (progress, {})
     for step in range(4, 6):
         learn(second, again, mean, step)
 

@@ -19,7 +19,7 @@ from anaphora.models.transformer import TransformerTranslator
 from anaphora.models.weights import read_weights
 from anaphora.text.batches import Batch
 from anaphora.training.loop import Trainer
-from anaphora.training.memory import first_rows, is_out_of_memory, try_largest
+from anaphora.training.memory import is_out_of_memory, try_largest
 from micro_runs import MICRO, arguments, write_pairs
 
 
@@ -79,7 +79,7 @@ def test_other_errors_are_ours_and_pass_through() -> None:
 
 
 def test_first_rows_keeps_every_side_as_long() -> None:
-    part = first_rows(batch(5), 2)
+    part = batch(5).first(2)
     assert len(part.rows) == 2
     assert {tokens.shape for tokens in part.tokens.values()} == {(2, 7)}
     assert [len(lengths) for lengths in part.lengths.values()] == [2, 2]

@@ -46,6 +46,20 @@ def test_linear_and_cosine_reach_their_end() -> None:
     assert rates([20], 20, schedule="cosine", final_rate=0.1) == pytest.approx([0.08])
 
 
+def test_a_run_that_is_short_of_time_warms_up_for_a_tenth_of_it() -> None:
+    """A thousand updates of warm-up, of which it will come to a few dozen."""
+    for schedule in ("cosine", "linear"):
+        config = TrainingConfig(learning_rate=0.8, warmup_steps=1000, schedule=schedule)  # type: ignore[arg-type]
+        found = [learning_rate(3 * tenth, config, None, tenth / 20) for tenth in range(1, 21)]
+        assert found[0] == pytest.approx(0.4)  # half of a tenth
+        assert 0.7 < found[1] <= 0.8
+        assert found[2:] == sorted(found[2:], reverse=True)
+        assert found[-1] == pytest.approx(0.0, abs=1e-9)
+        assert learning_rate(500, config, None, 0.01) == pytest.approx(0.4)  # a quick machine does not notice
+        late = [learning_rate(step, config, None, step / 2000) for step in range(900, 1100)]
+        assert late == sorted(late, reverse=True)  # nor is the end of the warm-up, long past, any more of a peak
+
+
 def test_constant_stays() -> None:
     assert rates([5, 1000], schedule="constant") == [0.8, 0.8]
 

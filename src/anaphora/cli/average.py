@@ -19,7 +19,12 @@ def average(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make the mean of the last checkpoints the folder's model; its training state stays as it is."""
+    """Make the mean of the last checkpoints the folder's model; its training state stays as it is.
+
+    anaphora average runs/en-de
+
+    anaphora average runs/plays-lstm --last 3 --json
+    """
     from anaphora import api
     from anaphora.training.reporting import describe
 

@@ -36,6 +36,7 @@ def evaluate(
     log10: Log10 = False,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
     set_: Set = None,
+    stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser: 13a, intl, zh, char, …")] = "13a",
     output: OutputFile = None,
     force: Force = False,
@@ -47,10 +48,13 @@ def evaluate(
 
     A translator, of text with references: sacreBLEU, chrF, loss, speed.
     A language model, of any text: perplexity, bits per byte, unknown tokens.
+    One that can read only so much sees a longer text through a window: a smaller --stride, longer contexts.
 
     anaphora evaluate runs/en-de --source test.en --target test.de
 
     anaphora evaluate runs/plays --text test.txt
+
+    anaphora evaluate runs/gpt --text test.txt --stride 32
     """
     import dataclasses
 
@@ -62,10 +66,11 @@ def evaluate(
     if takes_text(model, text, source, target):
         idle: dict[str, Any] = {"--beam": beam, "--set": set_, "--output": output, "--force": force or None}
         idle["--tokenize"] = None if tokenize == "13a" else tokenize
-        _evaluate_text(out, model, text or [], device, idle, log10=log10)
+        _evaluate_text(out, model, text or [], device, idle, log10=log10, stride=stride)
         return
-    if log10:
-        raise UserError("--log10 is about --text, and this is a translator", cure="leave it out")
+    if log10 or stride is not None:
+        said = "--log10" if log10 else "--stride"
+        raise UserError(f"{said} is about --text, and this is a translator", cure="leave it out")
     check_new_file(output, force=force, inputs=[*(source or ()), *(target or ())])
     bleu([""], [""], tokenize=tokenize)  # an unknown tokeniser is named before the work is done
     notes: Counter[str] = Counter()
@@ -90,7 +95,14 @@ def evaluate(
 
 
 def _evaluate_text(
-    out: Output, model: Path, text: list[str], device: str, idle: dict[str, Any], *, log10: bool
+    out: Output,
+    model: Path,
+    text: list[str],
+    device: str,
+    idle: dict[str, Any],
+    *,
+    log10: bool,
+    stride: int | None,
 ) -> None:
     if said := [flag for flag, value in idle.items() if value is not None]:
         raise UserError(f"{said[0]} is about translating, and a language model translates nothing", cure="leave it out")
@@ -98,8 +110,10 @@ def _evaluate_text(
     notes: Counter[str] = Counter()
     with out.bar("reading") as bar:
         try:
-            found = loaded.evaluate(read_text(text, notes), progress=bar)
+            found = loaded.evaluate(read_text(text, notes), stride=stride, progress=bar)
         except UserError as error:
+            if error.file is not None or "stride" in error.what:
+                raise
             raise UserError(error.what, file=error.file or text[0], line=error.line, cure=error.cure) from None
     warn_of_notes(out, notes)
     size = count(found.tokens, "token", "tokens")
@@ -115,6 +129,11 @@ def _evaluate_text(
     read = "each line by itself" if found.boundaries == "lines" else "lines read on, as one text"
     blank = "kept" if found.blank_lines == "keep" else f"left out ({found.dropped_lines:,})"
     out.result(f"{count(found.lines, 'line', 'lines')}, {read}, blank lines {blank}")
+    if found.stride is not None:
+        out.result(
+            f"window of {found.context:,} tokens, moved by {found.stride:,}, over "
+            f"{count(found.cut_rows, 'longer row', 'longer rows')}"
+        )
     out.result(f"{found.tokens_per_second:,.0f} tokens/s")
     if found.impossible_tokens:
         cure = "smoothing is for that"
@@ -124,8 +143,6 @@ def _evaluate_text(
             f"{count(found.impossible_tokens, 'token has', 'tokens have')} probability 0 in this model, so the whole "
             f"text has: {cure}"
         )
-    if found.cut_rows:
-        out.say(f"{count(found.cut_rows, 'row was', 'rows were')} too long for the model and read in pieces")
     if found.note:
         out.say(f"note: {found.note}")
     logs = {"log_probability": log, "logarithm": "10" if log10 else "e"}

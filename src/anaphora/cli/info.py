@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from anaphora.cli.arguments import count
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -30,7 +31,7 @@ def info(
     out = Output(as_json=json, quiet=quiet)
     if api.is_language_model(model):
         found = api.load_text_model(model, device).info()
-        rows, learned = _language_model(found), _counted
+        rows, learned = _language_model(found), _learned_text if "dim" in found else _counted
     else:
         found = api.load_translator(model, device).info()
         rows, learned = _translator(found), _learned
@@ -89,6 +90,11 @@ def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("blank lines", "kept" if found["blank_lines"] == "keep" else "left out"),
         ("on disk", size(found["bytes_on_disk"])),
     ]
+    if found.get("max_length") is not None:
+        rows.append(("reads", f"{found['max_length']:,} tokens at once, ⟨s⟩ included"))
+    if "dim" in found:
+        cache = found["cache_bytes_per_token"]
+        rows.append(("costs", f"{found['flops_per_token']:,.0f} FLOP a token, {cache:,} bytes of cache"))
     if not found["normalised"]:
         rows.append(("sums", UNNORMALISED))
     return rows + [("note", note) for note in found["notes"]]
@@ -97,6 +103,15 @@ def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
 def _shape(shape: dict[str, Any], indent: str = "") -> list[tuple[str, str]]:
     """Orders and smoothing; of a mixture, those of each part."""
     rows = []
+    if "dim" in shape:
+        parts = [f"{shape['dim']} wide", count(shape["layers"], "layer", "layers")]
+        names = {"heads": "heads", "hidden": "hidden", "feed_forward": "feed-forward", "window": "words of window"}
+        parts += [f"{shape[key]} {said}" for key, said in names.items() if key in shape]
+        parts += [f"width {shape['width']}"] if "width" in shape else []
+        parts += [f"{shape['positions']} positions"] if "positions" in shape else []
+        rows.append(("shape", indent + ", ".join(parts)))
+        if "labels" in shape:
+            rows.append(("labels", indent + ", ".join(shape["labels"])))
     for part in shape.get("parts", ()):
         rows.append(("part", f"{indent}{part['name']}, weight {part['weight']:.4f}"))
         rows += _shape(part, indent + "  ")
@@ -138,6 +153,29 @@ def _counted(metrics: dict[str, Any]) -> list[tuple[str, str]]:
                 f"{held_out['tokens']:,} tokens, {held_out['unknown_tokens']:,} unknown",
             )
         )
+    return rows
+
+
+def _learned_text(metrics: dict[str, Any]) -> list[tuple[str, str]]:
+    """What metrics.json says of a neural language model's training."""
+    from anaphora.training.reporting import duration, short
+
+    rows: list[tuple[str, str]] = []
+    if trained := metrics.get("trained_on"):
+        seen = f"{trained['lines']:,} lines, {trained['tokens']:,} tokens with end marks"
+        rows.append(("learned from", f"{seen}, of {' '.join(trained['text'])}"))
+    if cost := metrics.get("cost"):
+        work = f"{cost['steps']:,} updates, {short(cost['tokens'])} tokens, {duration(cost['seconds'])}"
+        rows.append(("cost", f"{work} on {cost['device']}, {cost['flops']:.3g} FLOP"))
+    if held_out := metrics.get("validation"):
+        if "accuracy" in held_out:
+            rows.append(("validation", f"accuracy {held_out['accuracy']:.4f}"))
+        else:
+            # hidden tokens are measured by perplexity alone
+            bits = f", {held_out['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in held_out else ""
+            tokens = f"{held_out['tokens']:,} {'hidden ' if held_out.get('masked') else ''}tokens"
+            window = f", window moved by {held_out['stride']:,}" if held_out.get("stride") else ""
+            rows.append(("validation", f"perplexity {held_out['perplexity']:.3f}{bits} over {tokens}{window}"))
     return rows
 
 

@@ -15,9 +15,13 @@ from anaphora.cli import (
     align,
     average,
     check,
+    classify,
+    compare,
     convert,
     demo,
+    encode,
     evaluate,
+    fill,
     generate,
     info,
     mix,
@@ -44,11 +48,15 @@ app.command(rich_help_panel=DEMO)(demo.demo)
 app.command(rich_help_panel=LEARN)(check.check)
 app.command(rich_help_panel=LEARN)(train.train)
 app.command(rich_help_panel=LEARN)(average.average)
+app.command(rich_help_panel=LEARN)(compare.compare)
 app.command(rich_help_panel=LEARN)(mix.mix)
 app.command(rich_help_panel=USE)(translate.translate)
 app.command(rich_help_panel=USE)(generate.generate)
+app.command(rich_help_panel=USE)(fill.fill)
 app.command(rich_help_panel=USE)(score.score)
 app.command(rich_help_panel=USE)(evaluate.evaluate)
+app.command(rich_help_panel=USE)(classify.classify)
+app.command(rich_help_panel=USE)(encode.encode)
 app.command(rich_help_panel=USE)(convert.convert)
 app.command(rich_help_panel=LOOK)(align.align)
 app.command(rich_help_panel=LOOK)(walk.walk)

@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -75,6 +76,8 @@ class Output:
     def say(self, text: str) -> None:
         """A message for a person, on stderr."""
         if not self.quiet:
+            if sys.stderr.isatty():  # wrapped between words; a file gets the line whole
+                text = wrapped(text, shutil.get_terminal_size().columns)
             print(text, file=Steadfast(sys.stderr), flush=True)
 
     def result(self, text: str) -> None:
@@ -100,6 +103,14 @@ class Output:
         with Progress(*columns, console=console, transient=True) as progress:
             task = progress.add_task(what, total=total)
             yield lambda lines: progress.update(task, advance=lines)
+
+
+def wrapped(text: str, width: int, indent: str = "") -> str:
+    """Lines that are too long, broken between words; what follows a break stands under `indent`."""
+    lay = textwrap.TextWrapper(
+        max(width, 40), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False, tabsize=8
+    )
+    return "\n".join(line if len(line) <= width else lay.fill(line) for line in text.split("\n"))
 
 
 def json_line(document: dict[str, Any]) -> str:

@@ -35,6 +35,7 @@ def score(
     tokens: Annotated[
         bool, typer.Option("--tokens", help="With --text: line, token, log-probability, order of the n-gram.")
     ] = False,
+    stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
     log10: Log10 = False,
     device: Device = "auto",
     json: Json = False,
@@ -54,13 +55,14 @@ def score(
     """
     out = Output(as_json=json, quiet=quiet)
     if takes_text(model, text, source, target):
-        _score_text(out, model, text or [], device, tokens=tokens, log10=log10)
+        _score_text(out, model, text or [], device, tokens=tokens, log10=log10, stride=stride)
         return
-    if tokens or log10:
+    about_text = {"--tokens": tokens, "--log10": log10, "--stride": stride is not None}
+    if said := [name for name, given in about_text.items() if given]:
         from anaphora.errors import UserError
 
-        said, cure = ("--tokens", "--json shows every token") if tokens else ("--log10", "leave it out")
-        raise UserError(f"{said} is about --text, and this is a translator", cure=cure)
+        cure = "--json shows every token" if tokens else "leave it out"
+        raise UserError(f"{said[0]} is about --text, and this is a translator", cure=cure)
     from anaphora import api
 
     notes: Counter[str] = Counter()
@@ -91,8 +93,10 @@ def score(
     out.finish({"model": str(model), "pairs": documents, "loss": loss, "tokens": size, "unscored": unscored})
 
 
-def _score_text(out: Output, model: Path, text: list[str], device: str, *, tokens: bool, log10: bool) -> None:
-    from anaphora.decoding.language import WINDOW
+def _score_text(
+    out: Output, model: Path, text: list[str], device: str, *, tokens: bool, log10: bool, stride: int | None
+) -> None:
+    from anaphora.decoding.language import PSEUDO, WINDOW
     from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
     from anaphora.inspect.why import token_name
     from anaphora.text.tokenizer import UNK
@@ -111,7 +115,8 @@ def _score_text(out: Output, model: Path, text: list[str], device: str, *, token
     interactive = "-" in text and sys.stdin.isatty()
     with out.bar("scoring") as bar:
         # somebody who types sees each answer before the next line; otherwise lines are scored by thousands
-        scored = loaded.score(read_text(text, notes), progress=bar, window=1 if interactive else WINDOW)
+        ahead = 1 if interactive else WINDOW
+        scored = loaded.score(read_text(text, notes), stride=stride, progress=bar, window=ahead)
         for number, line in enumerate(scored, start=1):
             if not line.tokens:  # a blank line that this model leaves out
                 dropped += 1
@@ -142,7 +147,8 @@ def _score_text(out: Output, model: Path, text: list[str], device: str, *, token
         "logarithm": "10" if log10 else "e",
         "perplexity": perplexity(total, size),
         "bits_per_byte": bits_per_byte(total, total_bytes),
-        "note": note_on(unknown, size, normalised="normalised" in loaded.model.capabilities),
+        "note": note_on(unknown, size, normalised="normalised" in loaded.model.capabilities)
+        or (PSEUDO if "masked" in loaded.model.capabilities else None),
     }
     if not lines:
         out.say(f"warning: {', '.join(text)}: there is nothing to score")

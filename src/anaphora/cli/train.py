@@ -26,10 +26,13 @@ def train(
     valid_target: Annotated[list[str] | None, typer.Option(help="Its other side.")] = None,
     text: Annotated[list[str] | None, typer.Option(help="Text for a language model, in the same formats.")] = None,
     valid_text: Annotated[list[str] | None, typer.Option(help="Text to measure a language model on.")] = None,
+    labels: Annotated[list[str] | None, typer.Option(help="A label for each line of --text: for a classifier.")] = None,
+    valid_labels: Annotated[list[str] | None, typer.Option(help="Those of --valid-text.")] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="tiny, small, base, big, a YAML file, or transformer: sized to the corpus; for --text: ngram.",
+            help="tiny, small, base, big, a YAML file, or transformer: sized to the corpus. For --text: ngram, or dan, "
+            "window, rnn, gru, lstm, conv, transformer-decoder, transformer-encoder, gpt2, bert.",
             show_default=False,
         ),
     ] = None,
@@ -48,6 +51,10 @@ def train(
     anaphora train runs/mine --from runs/en-de --source my.en --target my.de
 
     anaphora train runs/lm --text train.txt --valid-text valid.txt model.order=3
+
+    anaphora train runs/lstm --text train.txt --recipe lstm
+
+    anaphora train runs/senses --text lines.txt --labels labels.txt --recipe gru
     """
     # until the loop takes over, SIGTERM ends the preparation as Ctrl-C does
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -55,6 +62,7 @@ def train(
 
     from anaphora import api
     from anaphora.errors import UserError
+    from anaphora.models import LANGUAGE_MODELS
     from anaphora.training.request import Interrupted
 
     output = Output(as_json=json, quiet=quiet)
@@ -71,6 +79,8 @@ def train(
             valid_target=valid_target or (),
             text=text or (),
             valid_text=valid_text or (),
+            labels=labels or (),
+            valid_labels=valid_labels or (),
             recipe=recipe,
             start_from=from_,
             device=device,
@@ -82,6 +92,8 @@ def train(
         output.say(f"interrupted: step {error.step} is saved in {run}; repeat the command to go on")
         output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
         sys.exit(130)
-    then = f"translate {run} input.txt" if outcome.steps else f"evaluate {run} --text test.txt"
+    then = f"translate {run} input.txt"
+    if outcome.kind in LANGUAGE_MODELS:
+        then = f"classify {run} input.txt" if "accuracy" in outcome.validation else f"evaluate {run} --text test.txt"
     output.say(f"finished: {outcome.reason}. Now: {program()} {then}")
     output.finish(dataclasses.asdict(outcome))

@@ -33,7 +33,10 @@ def translate(
     temperature: Annotated[float | None, typer.Option(help="Sampling: below 1 sharpens, above 1 flattens.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Sampling: only among the k most probable tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Sampling: only among the most probable mass p.")] = None,
+    min_p: Annotated[float | None, typer.Option(help="Sampling: only tokens this near to the likeliest.")] = None,
     seed: Annotated[int | None, typer.Option(help="Sampling: the same seed, the same text.")] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1 makes what was said less likely.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this text. Repeatable.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Every translation begins with this text.")] = None,
     alignments: Annotated[
         str | None, typer.Option(help="pharaoh: text ||| 0-0 1-2 (source-target words); json: a trace a line.")
@@ -73,13 +76,17 @@ def translate(
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
+        min_p=min_p,
         seed=seed,
+        repetition_penalty=repetition_penalty,
+        stop=stop,
     )
     notes: Counter[str] = Counter()
     lines = None if file == "-" else read_side([file], "source", notes)
     loaded = api.load_translator(model, device)
     settings = loaded.decoding(**decoding)  # mistakes in settings are named before anything is read
-    idle = [name for name in ("temperature", "top_k", "top_p", "seed") if name in decoding and not settings.sample]
+    drawing = ("temperature", "top_k", "top_p", "min_p", "seed")
+    idle = [name for name in drawing if name in decoding and not settings.sample]
     if idle:
         raise UserError(f"--{idle[0].replace('_', '-')} is about sampling, and nothing is sampled", cure="add --sample")
     if alignments not in (None, "pharaoh", "json"):

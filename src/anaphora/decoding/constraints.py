@@ -1,7 +1,8 @@
 """What a hypothesis may not say, and what it must: masks on the log-probabilities of one step.
 
 Each function changes `scores` (R, V) in place: -inf means "not this token". Nothing is renormalised: a hypothesis keeps
-the log-probabilities that the model gave it, the mask only says which continuations are looked at.
+the log-probabilities that the model gave it, the mask only says which continuations are looked at. (A penalty on what
+was said before changes how hypotheses are ranked and drawn; what is reported stays the model's own.)
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from anaphora.decoding.sampling import shares
+from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
 
@@ -39,6 +42,18 @@ def block_repeats(scores: Tensor, history: Tensor, n: int) -> None:
     scores.scatter_(1, banned, FORBIDDEN)
 
 
+def penalise_repeats(scores: Tensor, *said: Tensor, penalty: float) -> None:
+    """Multiply the log-probabilities of tokens that were said, each (R, t), by the penalty (CTRL, Keskar et al. 2019).
+
+    A logarithm of a probability is never positive, so above 1 it falls. The end mark is spared: an output that had to
+    avoid it because the prompt has several lines would never end.
+    """
+    places = torch.cat(said, dim=1)  # (R, t)
+    values = scores.gather(1, places)
+    spared = (places == EOS) | (values == FORBIDDEN)
+    scores.scatter_(1, places, torch.where(spared, values, values * penalty))
+
+
 def prefix_table(prefix: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """Prefixes of mixed length -> (B, P), -1 where nothing is forced."""
     longest = max((len(tokens) for tokens in prefix), default=0)
@@ -59,3 +74,32 @@ def force(scores: Tensor, log_probabilities: Tensor, forced: Tensor) -> None:
     truth = log_probabilities.gather(1, token).float().clamp(min=IMPOSSIBLE)
     keep = torch.where(rows[:, None], truth, scores.gather(1, token))
     scores.masked_fill_(rows[:, None], FORBIDDEN).scatter_(1, token, keep)
+
+
+class Constraints:
+    """What may be said at some places in a row, and how much repetitions weigh: the search's rules, for one row."""
+
+    def __init__(self, config: DecodingConfig, prompt: Sequence[int], device: torch.device | str) -> None:
+        self.config, self.prompt = config, list(prompt)
+        self.forbidden = forbidden_tokens(unknown=config.unknown, device=torch.device(device))
+
+    def __call__(self, log_probabilities: Tensor, said: Sequence[int], draft: Sequence[int]) -> Tensor:
+        """Place j of log P (k + 1, V) stands after what was said and draft[:j] -> scores, -inf where forbidden."""
+        c, scores = self.config, log_probabilities.index_fill(1, self.forbidden, FORBIDDEN)
+        if len(said) < c.min_length:
+            scores[: c.min_length - len(said), EOS] = FORBIDDEN
+        if not c.no_repeat_ngram and c.repetition_penalty == 1.0:
+            return scores
+        before = torch.tensor([*self.prompt, *said, *draft], dtype=torch.long, device=scores.device)
+        first = len(self.prompt) + len(said)
+        for place in range(len(scores)):
+            row, text = scores[place : place + 1], before[None, : first + place]
+            if c.no_repeat_ngram:
+                block_repeats(row, text[:, len(self.prompt) :], c.no_repeat_ngram)
+            if c.repetition_penalty != 1.0:
+                penalise_repeats(row, text, penalty=c.repetition_penalty)
+        return scores
+
+    def shares(self, scores: Tensor) -> Tensor:
+        c = self.config
+        return shares(scores, temperature=c.temperature, top_k=c.top_k, top_p=c.top_p, min_p=c.min_p)

@@ -2,9 +2,9 @@
 
 A translator reads a source and is then asked for one token after another. A language model that has read a prompt is in
 the same place, so `PromptedModel` makes of it a translator whose source *is* the prompt: `start` reads it, once for all
-that will be said after it, and `step` goes on from there. Beam, greedy search, sampling, temperature, top-k, top-p and
-noise that belongs to a sample and not to its batch are those of the search (search.py, sampling.py); nothing is written
-twice.
+that will be said after it, and `step` goes on from there. Beam, greedy search, sampling, temperature, top-k, top-p,
+stop strings and noise that belongs to a sample and not to its batch are those of the search (search.py, sampling.py,
+spelling.py); nothing is written twice.
 
 Every sample is searched as a sentence of its own, so that those which have ended leave the batch, and as many as one
 likes can be drawn. A generation ends with the model's end mark, ⟨/s⟩, which is the end of a line, or at the limit of
@@ -15,17 +15,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from anaphora.decoding.search import DecodingConfig, Hypothesis, search
+from anaphora.decoding.search import DecodingConfig, Hypothesis, search, search_aloud
+from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, LanguageModel, Translator
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+
+if TYPE_CHECKING:
+    from anaphora.decoding.speculative import Speculation
 
 NUMBERS = 1 << 23
 """Log-probabilities that a step may hold: rows times vocabulary, 32 MB. More at once is no quicker."""
@@ -54,7 +59,13 @@ class Generation:
     log_probability: float
     """Their sum: log P(continuation | prompt)."""
     finished: bool
-    """Whether it ended by itself, instead of being cut off at the limit of new tokens."""
+    """Whether it ended by itself, with its end mark or at a stop string, instead of being cut off at the limit."""
+    stop: str | None = None
+    """The stop string that ended it. The text ends before it; the tokens are all that were said."""
+    limit: int = 0
+    """How many new tokens it could have had: as many as were asked for, or as the model had room for."""
+    speculation: Speculation | None = None
+    """How a draft did, where one was used."""
 
 
 class PromptedModel(Translator):
@@ -111,34 +122,26 @@ def generate(
     *,
     tokens: int = 100,
     samples: int = 1,
+    listeners: Sequence[Listener] | None = None,
     blank: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """What follows each prompt (ids without ⟨s⟩), at most `tokens` new tokens: `samples` hypotheses of each, in the
     order in which they were drawn; without sampling, the best of a beam, best first.
 
+    listeners: one for each prompt, where stop strings are listened for (`listening`).
     blank: whether what follows an empty prompt may be the end at once.
     progress: called with the number of samples, or of prompts, that have just been said.
     """
-    if not 1 <= tokens <= MOST_TOKENS:
-        raise UserError(f"{tokens:,} new tokens are asked for", cure=f"ask for 1 to {MOST_TOKENS:,}")
-    if not 1 <= samples < MOST_SAMPLES:
-        raise UserError(f"{samples} samples are asked for", cure=f"ask for 1 to {MOST_SAMPLES - 1:,}")
-    if config.min_length >= tokens:
-        raise UserError(
-            f"at least {config.min_length} tokens are asked for, and at most {tokens}, the end mark included",
-            cure="allow more tokens, or a smaller min_length",
-        )
+    check_limits(config, tokens)
+    check_samples(samples)
     if not config.sample and samples > config.beam:
         raise UserError(
             f"{samples} different texts are asked for, and a beam of {config.beam} finds {config.beam} at the most",
             cure=f"widen it (--beam {samples}), or sample",
         )
     each = samples if config.sample else 1
-    limits = [
-        (room(model, len(prompt), tokens), config.min_length if blank or prompt else max(1, config.min_length))
-        for prompt in prompts
-    ]
+    limits = [(room(model, len(prompt), tokens), fewest(config, prompt, blank=blank)) for prompt in prompts]
     asked = [(place, sample) for place in range(len(prompts)) for sample in range(each)]
     # of one batch: as long as each other to read, and with the same limits, so that no limit depends on the batch
     asked.sort(key=lambda one: (limits[one[0]], -len(prompts[one[0]])))
@@ -157,6 +160,8 @@ def generate(
             lengths,
             dataclasses.replace(config, max_length=limit, min_length=min(least, limit - 1)),
             sentence_ids=[place * MOST_SAMPLES + sample for place, sample in batch],
+            prompt=True,
+            listeners=None if listeners is None else [listeners[place] for place, _ in batch],
         )
         for (place, _), hypotheses in zip(batch, said):
             found[place] += hypotheses
@@ -164,6 +169,49 @@ def generate(
         if progress is not None:
             progress(len(batch))
     return found
+
+
+def fewest(config: DecodingConfig, prompt: Sequence[int], *, blank: bool) -> int:
+    """Tokens before the end: what follows an empty prompt has at least one, unless it may be `blank`."""
+    return config.min_length if blank or prompt else max(1, config.min_length)
+
+
+def generate_aloud(
+    model: LanguageModel, prompt: Sequence[int], config: DecodingConfig, *, tokens: int = 100, place: int = 0
+) -> Iterator[tuple[int, float]]:
+    """The first sample that `generate` draws of the prompt at this place, while it is being said: each token and its
+    log-probability, the end mark too. Stop strings are for who spells it, and need hear no more."""
+    check_limits(config, tokens)
+    limit = room(model, len(prompt), tokens)
+    source, lengths = pad([[BOS, *prompt]], model.device)
+    config = dataclasses.replace(config, n_best=1, max_length=limit, min_length=min(config.min_length, limit - 1))
+    return search_aloud(PromptedModel(model), source, lengths, config, sentence_ids=[place * MOST_SAMPLES], prompt=True)
+
+
+def check_limits(config: DecodingConfig, tokens: int) -> None:
+    """Whether so many new tokens can be asked for."""
+    if not 1 <= tokens <= MOST_TOKENS:
+        raise UserError(f"{tokens:,} new tokens are asked for", cure=f"ask for 1 to {MOST_TOKENS:,}")
+    if config.min_length >= tokens:
+        raise UserError(
+            f"at least {config.min_length} tokens are asked for, and at most {tokens}, the end mark included",
+            cure="allow more tokens, or a smaller min_length",
+        )
+
+
+def check_samples(samples: int) -> None:
+    """Whether so many texts of each prompt can be asked for."""
+    if not 1 <= samples < MOST_SAMPLES:
+        raise UserError(f"{samples} samples are asked for", cure=f"ask for 1 to {MOST_SAMPLES - 1:,}")
+
+
+def listening(
+    prompts: Sequence[str], prompt_ids: Sequence[Sequence[int]], stops: Sequence[str], tokenizer: Tokenizer
+) -> list[Listener] | None:
+    """Who hears the stop strings in what is said after each prompt; nobody where there are none."""
+    if not stops:
+        return None
+    return [Listener(Spelling(tokenizer, ids, prompt), stops) for prompt, ids in zip(prompts, prompt_ids)]
 
 
 def room(model: LanguageModel, prompt: int, tokens: int) -> int:
@@ -179,12 +227,17 @@ def room(model: LanguageModel, prompt: int, tokens: int) -> int:
     return min(tokens, left)
 
 
-def spoken(prompt: str, prompt_ids: Sequence[int], said: Hypothesis, tokenizer: Tokenizer) -> Generation:
+def spoken(
+    prompt: str,
+    prompt_ids: Sequence[int],
+    said: Hypothesis,
+    tokenizer: Tokenizer,
+    *,
+    stops: Sequence[str] = (),
+    limit: int = 0,
+) -> Generation:
     """A hypothesis as text: the prompt as it was given, and after it what the new tokens add."""
-    before, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *said.tokens])
-    continuation = whole[len(before) :] if whole.startswith(before) else tokenizer.decode(said.tokens)
-    if prompt[-1:].isspace() and tokenizer.split == "blanks":  # one blank between two words is enough
-        continuation = continuation.removeprefix(" ")
+    continuation, stop = text_until_stop(tokenizer, said.tokens, stops, prompt_ids, prompt)
     ids = [*said.tokens, EOS] if said.finished else list(said.tokens)
     return Generation(
         prompt=prompt,
@@ -194,5 +247,62 @@ def spoken(prompt: str, prompt_ids: Sequence[int], said: Hypothesis, tokenizer: 
         token_ids=ids,
         token_scores=said.token_log_probabilities,
         log_probability=math.fsum(said.token_log_probabilities),
-        finished=said.finished,
+        finished=said.finished or stop is not None,
+        stop=stop,
+        limit=limit,
     )
+
+
+class GenerationStream:
+    """An iterator over pieces of text, in the order in which they can be shown; `generation` tells the rest of it when
+    it has come to its end."""
+
+    def __init__(
+        self,
+        said: Iterator[tuple[int, float]],
+        prompt: str,
+        prompt_ids: Sequence[int],
+        tokenizer: Tokenizer,
+        stops: Sequence[str] = (),
+        limit: int = 0,
+        speculation: Speculation | None = None,
+    ) -> None:
+        self.prompt, self.prompt_ids, self.tokenizer = prompt, list(prompt_ids), tokenizer
+        self.stops, self.limit, self.speculation = stops, limit, speculation
+        self.tokens: list[int] = []
+        self.scores: list[float] = []
+        self.ended = False
+        self._pieces = self._speak(said, Listener(Spelling(tokenizer, prompt_ids, prompt), stops))
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def close(self) -> None:
+        """Say no more."""
+        self._pieces.close()
+
+    def _speak(self, said: Iterator[tuple[int, float]], listener: Listener) -> Generator[str, None, None]:
+        for token, score in said:
+            self.tokens.append(token)
+            self.scores.append(score)
+            if piece := "" if token == EOS else listener.add(token):
+                yield piece
+            if listener.stopped is not None:
+                break
+        if piece := listener.end():
+            yield piece
+        self.ended = True
+
+    @property
+    def generation(self) -> Generation:
+        """What was said, with its scores."""
+        if not self.ended:
+            raise ValueError("the stream has not come to its end yet")
+        finished = self.tokens[-1:] == [EOS]
+        total = math.fsum(self.scores)
+        said = Hypothesis(self.tokens[: -1 if finished else None], total, total, self.scores, finished)
+        found = spoken(self.prompt, self.prompt_ids, said, self.tokenizer, stops=self.stops, limit=self.limit)
+        return dataclasses.replace(found, speculation=self.speculation)

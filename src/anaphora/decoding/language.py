@@ -7,8 +7,11 @@ What a line *is* to a model is stated by two settings of its data, and everybody
     blank_lines keep     a blank line is a line: ⟨/s⟩ alone
                 drop     it is left out, neither token nor byte
 
-⟨/s⟩ is predicted like a word and counts as a token; ⟨s⟩ is given. A row that is longer than a model can read is cut,
-and each piece begins anew: how often that happened is told.
+⟨/s⟩ is predicted like a word and counts as a token; ⟨s⟩ is given. A row that is longer than a model can read (its
+*context*) is read through a window that moves on by a *stride*: each token is scored once, in the first window that
+reaches it, and is predicted from at least context - stride others, as far as the row has them; ⟨s⟩ stands in front of
+every window. A smaller stride gives longer contexts and takes longer; a stride of the whole context is cutting into
+pieces. Results say it. Models that read on for as long as they like (n-grams, recurrent ones) need no window.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +42,12 @@ Progress = Callable[[int], None]
 
 WINDOW = 8192
 """Lines scored at once."""
+WINDOW_TOKENS = 1 << 22
+"""Tokens, those that windows share counted again, that are laid out at once."""
+PSEUDO = (
+    "a masked model guesses each token from all others: these are of its pseudo-likelihood, which compares texts under "
+    "this model, not this model with one that reads from left to right"
+)
 
 
 @dataclass
@@ -86,13 +95,17 @@ class TextEvaluation:
     impossible_tokens: int
     """Tokens that have probability 0, so that the text has: only where a model does not smooth."""
     cut_rows: int
-    """Rows that were too long for the model and scored in pieces."""
+    """Rows that were too long for the model and read through a moving window."""
     boundaries: Boundaries
     blank_lines: BlankLines
     seconds: float
     tokens_per_second: float
     note: str | None
     """What must be known to read the numbers."""
+    context: int | None = None
+    """Tokens that the model scored at once, at the most, where it can read only so many."""
+    stride: int | None = None
+    """By how many the window moved over rows longer than that; None where none was."""
 
     def document(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -152,26 +165,85 @@ def sums(scores: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.f
     return np.add.reduceat(scores, starts[:-1], dtype=np.float64)
 
 
-def rows_for(model: LanguageModel, starts: NDArray[np.int64], boundaries: Boundaries) -> tuple[NDArray[np.int64], int]:
-    """Where the rows begin that the model is asked for, and how many of them had to be cut into pieces."""
-    if boundaries == "stream":
-        starts = starts[[0, -1]] if len(starts) > 1 else starts
-    longest = None if model.max_length is None else model.max_length - 1  # ⟨s⟩ has its place too
+class Windows(NamedTuple):
+    """Stretches of text that a model reads one by one: window i is [begin, end), and scores from `first` on."""
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    first: NDArray[np.int64]
+    cut: int
+    """Rows that needed more than one."""
+
+
+def windows_for(starts: NDArray[np.int64], longest: int, stride: int) -> Windows:
+    """Windows of at most `longest` tokens over rows that begin at `starts`, each moved by at most `stride`.
+
+    Every window of a longer row is full: the last one moves by what is left.
+    """
     sizes = np.diff(starts)
-    if longest is None or not len(sizes) or sizes.max() <= longest:
-        return starts, 0
-    pieces = [np.arange(begin, end, longest) for begin, end in pairwise(starts)]
-    return np.concatenate([*pieces, starts[-1:]]), int((sizes > longest).sum())
+    many = 1 + np.maximum(0, -(-(sizes - longest) // stride))  # windows of each row
+    row = np.repeat(np.arange(len(sizes)), many)
+    number = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)  # of the window within its row
+    end = np.minimum(starts[row] + longest + number * stride, starts[row + 1])
+    begin = np.maximum(starts[row], end - longest)
+    first = np.where(number == 0, starts[row], np.concatenate(([0], end[:-1]))) if len(row) else end
+    return Windows(begin, end, first, int((many > 1).sum()))
+
+
+def context_of(model: LanguageModel, context: int | None = None, stride: int | None = None) -> tuple[int, int] | None:
+    """How many tokens a model scores at once, and by how many it moves on; None where it can read any length.
+
+    Nothing given: all that it can read, moved by half. Of a row of T tokens ⟨s⟩ w₁ … w_{T-1} are read; only a masked
+    model reads w_T too."""
+    if model.max_length is None and context is None:
+        if stride is not None:
+            raise UserError(
+                "a stride moves the window of a model that can read only so much, and this one reads on without end",
+                cure="leave it out",
+            )
+        return None
+    room = None if model.max_length is None else model.max_length - ("masked" in model.capabilities)
+    context = min(one for one in (context, room) if one is not None)
+    if context < 1:
+        raise UserError(f"a context of {context} tokens is none", cure="make it 1 or more")
+    stride = max(1, context // 2) if stride is None else stride
+    if not 1 <= stride <= context:
+        raise UserError(f"a stride of {stride} does not fit a context of {context}", cure=f"make it 1 to {context}")
+    return context, stride
 
 
 def score_ids(
-    model: LanguageModel, ids: NDArray[np.uint32], starts: NDArray[np.int64], boundaries: Boundaries = "lines"
+    model: LanguageModel,
+    ids: NDArray[np.uint32],
+    starts: NDArray[np.int64],
+    boundaries: Boundaries = "lines",
+    *,
+    context: int | None = None,
+    stride: int | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None, int]:
-    """log P of each token, the order that answered where the model tells, and how many rows were cut."""
-    rows, cut = rows_for(model, starts, boundaries)
+    """log P of each token, the order that answered where the model tells, and how many rows needed several windows."""
+    rows = starts[[0, -1]] if boundaries == "stream" and len(starts) > 1 else starts
+    reach = context_of(model, context, stride)
+    if reach is not None and len(rows) > 1 and np.diff(rows).max() > reach[0]:
+        windows = windows_for(rows, *reach)
+        return _score_windows(model, ids, windows), None, windows.cut
     if "explains" in model.capabilities and hasattr(model, "score_flat_orders"):
-        return *model.score_flat_orders(ids, rows), cut
-    return model.score_flat(ids, rows), None, cut
+        return *model.score_flat_orders(ids, rows), 0
+    return model.score_flat(ids, rows), None, 0
+
+
+def _score_windows(model: LanguageModel, ids: NDArray[np.uint32], windows: Windows) -> NDArray[np.float32]:
+    """Windows are laid end to end, some at a time: with a small stride they are many times the text."""
+    found = np.zeros(len(ids), np.float32)
+    sizes = windows.end - windows.begin
+    part = np.cumsum(sizes) // WINDOW_TOKENS
+    for some in np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(part)) + 1):
+        starts = np.concatenate(([0], np.cumsum(sizes[some])))
+        where = np.arange(starts[-1]) + np.repeat(windows.begin[some] - starts[:-1], sizes[some])
+        scores = model.score_flat(ids[where], starts)
+        new = where >= np.repeat(windows.first[some], sizes[some])
+        found[where[new]] = scores[new]
+    return found
 
 
 def score_lines(
@@ -182,6 +254,8 @@ def score_lines(
     *,
     boundaries: Boundaries = "lines",
     blank_lines: BlankLines = "keep",
+    context: int | None = None,
+    stride: int | None = None,
     progress: Progress | None = None,
     window: int = WINDOW,
 ) -> Iterator[ScoredLine]:
@@ -197,7 +271,7 @@ def score_lines(
     while block := list(lines if boundaries == "stream" else islice(lines, window)):
         kept = [line for line in block if blank_lines == "keep" or not is_blank(line)]
         ids, starts = encode(kept)
-        scores, orders, _ = score_ids(model, ids, starts, boundaries)
+        scores, orders, _ = score_ids(model, ids, starts, boundaries, context=context, stride=stride)
         totals = iter(sums(scores, starts).tolist())
         place = 0
         for line in block:
@@ -228,6 +302,8 @@ def evaluate_lines(
     *,
     boundaries: Boundaries = "lines",
     blank_lines: BlankLines = "keep",
+    context: int | None = None,
+    stride: int | None = None,
     progress: Progress | None = None,
     window: int = 16 * WINDOW,
 ) -> TextEvaluation:
@@ -246,7 +322,8 @@ def evaluate_lines(
             if progress is not None:
                 progress(len(block))
 
-    found = evaluate_ids(model, encoded(), lines=0, dropped=0, size=0, boundaries=boundaries, blank_lines=blank_lines)
+    how: dict[str, Any] = {"boundaries": boundaries, "blank_lines": blank_lines, "context": context, "stride": stride}
+    found = evaluate_ids(model, encoded(), lines=0, dropped=0, size=0, **how)
     if not count:
         raise UserError("there is no text to evaluate", cure="give a text with at least one line")
     bits = bits_per_byte(found.log_probability, size)
@@ -254,7 +331,7 @@ def evaluate_lines(
 
 
 def _scored(
-    model: LanguageModel, parts: Iterable[Ids], boundaries: Boundaries
+    model: LanguageModel, parts: Iterable[Ids], boundaries: Boundaries, context: int | None, stride: int | None
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.float32], int]]:
     """Ids of each part, log P of each of them, and how many rows were cut. A stream is one row: a model that can go on
     where it stopped (`score_on`) has it in its parts, any other one as a whole."""
@@ -268,7 +345,7 @@ def _scored(
         whole = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in parts)])
         parts = [(whole, np.array([0, len(whole)]))] if len(whole) else []
     for ids, starts in parts:
-        scores, _, cut = score_ids(model, ids, starts, boundaries)
+        scores, _, cut = score_ids(model, ids, starts, boundaries, context=context, stride=stride)
         yield ids, scores, cut
 
 
@@ -281,14 +358,17 @@ def evaluate_ids(
     size: int,
     boundaries: Boundaries = "lines",
     blank_lines: BlankLines = "keep",
+    context: int | None = None,
+    stride: int | None = None,
 ) -> TextEvaluation:
     """The same of a text that is ids already, in parts of whole rows w … ⟨/s⟩; its lines and bytes are counted."""
     tokens = unknown = impossible = cut = 0
     totals: list[float] = []  # of each part, in float64
     known_totals: list[float] = []
+    reach = context_of(model, context, stride)
     score_ids(model, np.array([EOS], np.uint32), np.array([0, 1]))  # loaded before it is timed
     began = time.perf_counter()
-    for ids, scores, more in _scored(model, parts, boundaries):
+    for ids, scores, more in _scored(model, parts, boundaries, context, stride):
         lost, strange = np.isneginf(scores), ids == UNK
         tokens, cut = tokens + len(ids), cut + more
         unknown, impossible = unknown + int(strange.sum()), impossible + int(lost.sum())
@@ -296,6 +376,8 @@ def evaluate_ids(
         known_totals.append(float(scores[~strange].sum(dtype=np.float64)))
     seconds = time.perf_counter() - began
     total, known = math.fsum(totals), math.fsum(known_totals)
+    said = note_on(unknown, tokens, normalised="normalised" in model.capabilities)
+    notes = [said, PSEUDO if "masked" in model.capabilities else None]
     return TextEvaluation(
         lines=lines,
         dropped_lines=dropped,
@@ -312,5 +394,7 @@ def evaluate_ids(
         blank_lines=blank_lines,
         seconds=seconds,
         tokens_per_second=tokens / seconds if seconds else math.inf,
-        note=note_on(unknown, tokens, normalised="normalised" in model.capabilities),
+        note=" · ".join(filter(None, notes)) or None,
+        context=None if reach is None else reach[0],
+        stride=None if reach is None or not cut else reach[1],
     )

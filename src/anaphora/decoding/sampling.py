@@ -41,33 +41,59 @@ def noise_keys(seed: int, sentence_ids: Tensor, samples: int) -> Tensor:
     return scramble(scramble(per_sentence)[:, None] + (sample + 1) * _signed(GOLDEN))  # (B, K)
 
 
-def uniform(keys: Tensor, step: int) -> Tensor:
+def uniform(keys: Tensor, step: int | Tensor) -> Tensor:
     """The step-th number of each stream, in [0, 1): 24 bits, all that float32 holds without rounding up to 1."""
-    bits = scramble(keys + _signed((step + 1) * GOLDEN))
+    count = (step + 1) * _signed(GOLDEN)
+    bits = scramble(keys + (_signed(count) if isinstance(count, int) else count))
     return _shifted(bits, 40).float() * 2.0**-24
 
 
-def draw(scores: Tensor, u: Tensor, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Tensor:
+def draw(
+    scores: Tensor, u: Tensor, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0
+) -> Tensor:
     """One token a row: scores (R, V) log-probabilities, -inf where forbidden; u (R,) uniform -> (R,).
 
     In this order: scores are divided by the temperature (below 1 sharper, above 1 flatter); top-k keeps the k most
     probable tokens (Fan et al. 2018); top-p keeps the fewest most probable ones that together reach p of what is left
-    (the nucleus, Holtzman et al. 2020). The rest share out the whole probability.
+    (the nucleus, Holtzman et al. 2020); min-p keeps those that have at least that share of the most probable one's
+    probability (Nguyen et al. 2024). The rest share out the whole probability.
     """
+    p, tokens = _narrowed(scores, temperature, top_k, top_p, min_p)
+    place = pick(p, u)[:, None]
+    return (place if tokens is None else tokens.gather(1, place))[:, 0]
+
+
+def pick(p: Tensor, u: Tensor) -> Tensor:
+    """Places of each row, by their shares: p (R, V), of any sum, and u (R,) or (R, n), uniform -> as u."""
+    cumulative = p.cumsum(dim=1)
+    wanted = u.view(len(p), -1) * cumulative[:, -1:]  # (R, n)
+    place = torch.searchsorted(cumulative, wanted, right=True)
+    # u * total may round up to total, or a dead row be all NaN: then the most probable token, never one past the end.
+    return torch.where(place < p.shape[1], place, p.argmax(dim=1, keepdim=True)).view(u.shape)
+
+
+def shares(
+    scores: Tensor, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0
+) -> Tensor:
+    """The probabilities that `draw` draws by: scores (R, V) -> (R, V), summing to one."""
+    p, tokens = _narrowed(scores, temperature, top_k, top_p, min_p)
+    p = p / p.sum(dim=1, keepdim=True)
+    return p if tokens is None else torch.zeros_like(scores).scatter_(1, tokens, p)
+
+
+def _narrowed(
+    scores: Tensor, temperature: float, top_k: int, top_p: float, min_p: float
+) -> tuple[Tensor, Tensor | None]:
+    """What is drawn among: shares (R, k), not summing to one, and of which tokens (R, k), where not of all."""
     values, tokens = scores if temperature == 1.0 else scores / temperature, None  # (R, V)
     if 0 < top_k < scores.shape[1]:
         values, tokens = values.topk(top_k)  # (R, k), most probable first
     elif top_p < 1.0:
         values, tokens = values.sort(dim=1, descending=True)
     p = values.softmax(dim=1)
+    if min_p > 0.0:
+        weak = p < min_p * p.amax(dim=1, keepdim=True)
     if top_p < 1.0:
-        if tokens is None:  # top_k does not cut anything off, but the nucleus needs an order
-            values, tokens = values.sort(dim=1, descending=True)
-            p = values.softmax(dim=1)
         before = p.cumsum(dim=1) - p  # mass of the more probable ones
         p = p.masked_fill(before >= top_p, 0.0)  # the token that crosses p stays: never an empty nucleus
-    cumulative = p.cumsum(dim=1)
-    place = torch.searchsorted(cumulative, u[:, None] * cumulative[:, -1:], right=True)  # (R, 1)
-    # u * total may round up to total, or a dead row be all NaN: then the most probable token, never one past the end.
-    place = torch.where(place < p.shape[1], place, p.argmax(dim=1, keepdim=True))
-    return (place if tokens is None else tokens.gather(1, place))[:, 0]
+    return p.masked_fill(weak, 0.0) if min_p > 0.0 else p, tokens

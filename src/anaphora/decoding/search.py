@@ -29,14 +29,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anaphora.decoding.constraints import FORBIDDEN, block_repeats, forbidden_tokens, force, prefix_table
+from anaphora.decoding.constraints import (
+    FORBIDDEN,
+    block_repeats,
+    forbidden_tokens,
+    force,
+    penalise_repeats,
+    prefix_table,
+)
 from anaphora.decoding.sampling import draw, noise_keys, uniform
 from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.spelling import Listener
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, Translator
 from anaphora.text.tokenizer import BOS, EOS
 
 DROP = 0.25  # share of the batch that must be done before the others are moved together: a move copies every cache
+CUT, FINISHED, STOPPED = 0, 1, 2  # how a hypothesis came to its end: at the limit, by its end mark, by a stop string
 BLOCK = 128  # tokens whose maximum is looked at first, in `_best_by_blocks`
 
 
@@ -53,7 +62,10 @@ class Hypothesis:
     token_log_probabilities: list[float]
     """For each token and, if finished, the end mark: they sum to log_probability."""
     finished: bool
-    """Whether it ended by itself; False: cut off at the length limit, ranked after all that ended."""
+    """Whether it ended with its end mark; False: cut off at the length limit, ranked after all that ended."""
+    stopped: bool = False
+    """Whether it ended because its text holds a stop string: no end mark was said, and it ranks with those that
+    ended."""
 
 
 def length_penalty(length: float, alpha: float) -> float:
@@ -83,19 +95,48 @@ def search(
     *,
     prefix: Sequence[Sequence[int]] | None = None,
     sentence_ids: Sequence[int] | Tensor | None = None,
+    prompt: bool = False,
+    listeners: Sequence[Listener] | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate source (B, S), padded, each ending in EOS, lengths (B,): B lists of n_best hypotheses, best first.
 
     prefix: for each sentence the tokens its outputs must begin with (may be empty, lengths may differ); they count in
     the score with their true log-probability. sentence_ids: numbers that name the sentences, from which the noise of
-    sampling is made; by default 0 … B-1. A list is shorter than n_best only where no more hypotheses exist.
+    sampling is made; by default 0 … B-1. prompt: the source is no other language but what was said before: its tokens
+    count as repeated. listeners: for each sentence one that stands at the end of its prefix and hears stop strings
+    (`config.stop` are texts, and the search knows none). A list is shorter than n_best only where no more exist.
     """
     if source.shape[0] == 0:
         return []
     with evaluating(model):
-        engine = _Engine(model, source, source_lengths, config, prefix, sentence_ids)
-        engine.run(source, source_lengths)
+        engine = _Engine(model, source, source_lengths, config, prefix, sentence_ids, prompt, listeners)
+        for _ in engine.run(source, source_lengths):
+            pass
         return engine.hypotheses()
+
+
+@torch.no_grad()
+def search_aloud(
+    model: Translator,
+    source: Tensor,
+    source_lengths: Tensor,
+    config: DecodingConfig,
+    *,
+    sentence_ids: Sequence[int] | Tensor | None = None,
+    prompt: bool = False,
+) -> Iterator[tuple[int, float]]:
+    """`search` for one sentence (1, S) and one row, which is heard while it is said: each token with its
+    log-probability, the end mark too if it was said. A beam knows its first word only at its end, and cannot; without
+    drawing the likeliest token is said at each step, whatever the length penalty."""
+    assert source.shape[0] == 1 and (config.sample or config.beam == 1)
+    with evaluating(model):
+        engine = _Engine(model, source, source_lengths, config, None, sentence_ids, prompt, None)
+        for step, (tokens, gain, end_gain) in enumerate(engine.run(source, source_lengths)):
+            if float(engine.sentences.finished[0, 0]) > FORBIDDEN:  # it ended here, and `tokens` is what it did not say
+                yield EOS, float(end_gain)
+                return
+            if float(engine.total[step, 0, 0]) > FORBIDDEN:
+                yield int(tokens), float(gain)
 
 
 @dataclass
@@ -111,6 +152,7 @@ class _Sentences:
     forced: Tensor | None = None  # (B, P)
     keys: Tensor | None = None  # (B, K) noise
     history: Tensor | None = None  # (B, K, L) tokens so far, where n-grams must not repeat
+    prompt: Tensor | None = None  # (B, S) tokens that count as said
     covered: Tensor | None = None  # (B, K, S) attention that each source token has received
     padding: Tensor | None = None  # (B, S) True where there is no source token
 
@@ -130,6 +172,8 @@ class _Engine:
         config: DecodingConfig,
         prefix: Sequence[Sequence[int]] | None,
         sentence_ids: Sequence[int] | Tensor | None,
+        prompt: bool,
+        listeners: Sequence[Listener] | None,
     ) -> None:
         self.model, self.config = model, config
         batch, device = source.shape[0], source.device
@@ -155,12 +199,17 @@ class _Engine:
         if config.sample:
             ids = s.number if sentence_ids is None else torch.as_tensor(sentence_ids, dtype=torch.long, device=device)
             s.keys = noise_keys(config.seed, ids, rows)
-        if config.no_repeat_ngram:
+        self.penalised = config.repetition_penalty != 1.0
+        if config.no_repeat_ngram or self.penalised:
             s.history = torch.zeros(batch, rows, self.steps, dtype=torch.long, device=device)
         if config.coverage_penalty:
             s.covered = torch.zeros(batch, rows, source.shape[1], device=device)
             s.padding = torch.arange(source.shape[1], device=device) >= source_lengths.to(device)[:, None]
+        if self.penalised and prompt:
+            s.prompt = source
         self.sentences = s
+        self.listeners = None if listeners is None else [[listener] * rows for listener in listeners]
+        self.deaf = [0] * batch if prefix is None else [len(tokens) for tokens in prefix]  # steps not listened to
 
         # The trellis, (steps, batch, K): what each row said at each step, and what ending there would have cost.
         shape = (self.steps, batch, rows)
@@ -186,7 +235,8 @@ class _Engine:
             limits.append(min(max(limit, c.min_length + 1, forced + 1), self.model.max_target_length))
         return limits
 
-    def run(self, source: Tensor, source_lengths: Tensor) -> None:
+    def run(self, source: Tensor, source_lengths: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Step by step; what each sentence's rows said, at which log-probability, and that of the end mark: (B, K)."""
         c, rows = self.config, self.rows
         state = self.model.start(source, source_lengths, rows, self.steps)
         tokens = torch.full((source.shape[0], rows), BOS, dtype=torch.long, device=source.device)
@@ -200,18 +250,26 @@ class _Engine:
                 tokens.view(-1), state, attention=s.covered is not None
             )  # (R, V)
             self.vocabulary = log_probabilities.shape[1]
-            scores = self._constrain(log_probabilities, forbidden, step)  # (R, V), float32, ours to write
+            scores, penalised = self._constrain(log_probabilities, forbidden, step)  # (R, V), float32, ours to write
             coverage = self._cover(attention)  # (B, K) or 0
 
             end_gain = scores[:, EOS].reshape(-1, rows).clone()  # (B, K)
             if s.keys is None:
-                live, parent, tokens, gain, ends = extend(scores, s.live, end_gain)
+                live, parent, tokens, gain, ends = extend(penalised, s.live, end_gain)
+                if self.penalised:  # what ranks is penalised, what is told is not
+                    gain = scores.view(-1, rows * self.vocabulary).gather(1, parent * self.vocabulary + tokens)
             else:
                 parent, u = identity.expand_as(s.live), uniform(s.keys, step).view(-1)
-                tokens = draw(scores, u, temperature=c.temperature, top_k=c.top_k, top_p=c.top_p).view(-1, rows)
+                tokens = draw(
+                    penalised, u, temperature=c.temperature, top_k=c.top_k, top_p=c.top_p, min_p=c.min_p
+                ).view(-1, rows)
                 gain, ending = scores.gather(1, tokens.view(-1, 1)).view(-1, rows), tokens == EOS
                 live = (s.live + gain).masked_fill(ending, FORBIDDEN)
                 ends = (s.live + end_gain).masked_fill(~ending, FORBIDDEN)
+
+            stops = None if self.listeners is None else self._stops(live, parent, tokens, step)  # (B, K)
+            if stops is not None:
+                stopped, live = live.masked_fill(~stops, FORBIDDEN), live.masked_fill(stops, FORBIDDEN)
 
             self.link[step].index_copy_(0, s.number, parent * self.vocabulary + tokens)
             self.gain[step].index_copy_(0, s.number, gain)
@@ -220,10 +278,13 @@ class _Engine:
 
             # Finished hypotheses, old and new, best first. A stable sort: of equals the earlier stays in front, so that
             # the order does not depend on how long the search went on.
-            pool = torch.cat([s.finished, ends / bounds[step + 1] + coverage], dim=1)  # (B, 2K)
-            pool, order = pool.sort(dim=1, descending=True, stable=True)
-            reference = torch.cat([s.reference, (step * rows + identity).expand_as(s.reference)], dim=1)
-            s.finished, s.reference = pool[:, :rows], reference.gather(1, order[:, :rows])
+            pool = [s.finished, ends / bounds[step + 1] + coverage]  # (B, K) each
+            reference = [s.reference, (step * rows + identity).expand_as(s.reference)]
+            if stops is not None:  # the token is part of them, unlike the end mark: they end where the next step begins
+                pool.append(stopped / bounds[step + 1] + coverage)
+                reference.append((-1 - (step + 1) * rows - identity).expand_as(s.reference))
+            best, order = torch.cat(pool, dim=1).sort(dim=1, descending=True, stable=True)
+            s.finished, s.reference = best[:, :rows], torch.cat(reference, dim=1).gather(1, order[:, :rows])
 
             # When sampling, n_best is K: the K-th best exists once all rows have ended, and then none is live.
             reachable = live.amax(dim=1) / penalty_at_limit[s.limit]  # (B,)
@@ -236,6 +297,7 @@ class _Engine:
             if broken:
                 what = "the model's log-probabilities are not numbers (NaN): its weights are damaged"
                 raise UserError(what, cure="take an earlier checkpoint, or train it again")
+            yield tokens, gain, end_gain
             if left == 0:
                 break
             if left <= (1 - DROP) * s.live.shape[0]:
@@ -244,19 +306,45 @@ class _Engine:
             self._follow(state if move and step > 0 else None, parent, tokens, step)
         self._leave()
 
-    def _constrain(self, log_probabilities: Tensor, forbidden: Tensor, step: int) -> Tensor:
-        """-inf for what may not be said, in place: a step's log-probabilities are nobody's but the search's."""
+    def _constrain(self, log_probabilities: Tensor, forbidden: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """-inf for what may not be said, in place: a step's log-probabilities are nobody's but the search's. What is
+        chosen by is the same, or, where repetitions are penalised, another."""
         c, s = self.config, self.sentences
         forcing = s.forced is not None and step < s.forced.shape[1]
         scores = log_probabilities.clone() if forcing else log_probabilities
         scores.index_fill_(1, forbidden, FORBIDDEN)
         if step < c.min_length:
             scores[:, EOS] = FORBIDDEN
-        if s.history is not None:
+        if s.history is not None and c.no_repeat_ngram:
             block_repeats(scores, s.history[:, :, :step].flatten(0, 1), c.no_repeat_ngram)
         if forcing and s.forced is not None:
             force(scores, log_probabilities, s.forced[:, step].repeat_interleave(self.rows))
-        return scores
+        if not self.penalised or s.history is None:
+            return scores, scores
+        penalised, said = scores.clone(), [s.history[:, :, :step].flatten(0, 1)]
+        if s.prompt is not None:
+            said.append(s.prompt.repeat_interleave(self.rows, dim=0))
+        penalise_repeats(penalised, *said, penalty=c.repetition_penalty)
+        return scores, penalised
+
+    def _stops(self, live: Tensor, parent: Tensor, tokens: Tensor, step: int) -> Tensor:
+        """Which rows have just said a stop string: (B, K). Text is not for the device, so the host waits here."""
+        assert self.listeners is not None
+        found = torch.zeros(live.shape, dtype=torch.bool)
+        told = torch.stack([parent, tokens, live > FORBIDDEN]).tolist()
+        for place, (number, done) in enumerate(torch.stack([self.sentences.number, self.sentences.done]).T.tolist()):
+            if done or step < self.deaf[number]:
+                continue
+            before, after = self.listeners[number], []
+            for row, (came, token, alive) in enumerate(zip(*(column[place] for column in told))):
+                heard = before[came]
+                if alive:
+                    heard = heard.copy()
+                    heard.add(token)
+                    found[place, row] = heard.stopped is not None
+                after.append(heard)
+            self.listeners[number] = after
+        return found.to(live.device)
 
     def _cover(self, attention: Tensor | None) -> Tensor | float:
         """GNMT's coverage term of each row, this step's attention included: (B, K), never positive."""
@@ -319,35 +407,34 @@ class _Engine:
         n = 0
         for b, found in enumerate(ends):
             results.append([])
-            for count, last_row, finished, score in found:
-                per_token = gains[n, :count].tolist()
+            for count, last_row, how, score in found:
+                per_token, finished = gains[n, :count].tolist(), how == FINISHED
                 if finished:
                     per_token.append(float(end_gain[count, b, last_row]))
-                results[b].append(
-                    Hypothesis(tokens[n, :count].tolist(), float(score), math.fsum(per_token), per_token, finished)
-                )
+                said, whole = tokens[n, :count].tolist(), math.fsum(per_token)
+                results[b].append(Hypothesis(said, float(score), whole, per_token, finished, how == STOPPED))
                 n += 1
         return results
 
     def _ends(
         self, b: int, scores: np.ndarray, references: np.ndarray, total: np.ndarray
-    ) -> list[tuple[int, int, bool, float]]:
-        """Where sentence b's hypotheses end, best first: (tokens, row after the last of them, finished, score)."""
+    ) -> list[tuple[int, int, int, float]]:
+        """Where sentence b's hypotheses end, best first: (tokens, row after the last of them, how it ended, score)."""
         n, alpha = self.config.n_best, self.config.length_penalty
-        found = [
-            (int(reference) // self.rows, int(reference) % self.rows, True, float(score))
-            for score, reference in zip(scores[:n], references[:n])
-            if score > FORBIDDEN
-        ]
+        found = []
+        for score, reference in zip(scores[:n].tolist(), references[:n].tolist()):
+            if score > FORBIDDEN:
+                place = reference if reference >= 0 else -1 - reference
+                found.append((*divmod(place, self.rows), FINISHED if reference >= 0 else STOPPED, score))
         cut = int(self.limits[b])  # those still live at the limit are handed out unfinished, if there is room
         alive = np.flatnonzero((total > FORBIDDEN).any(axis=1))
         if not found and (len(alive) == 0 or alive[-1] + 1 < cut):  # all died earlier: what they said until then
             cut = int(alive[-1]) + 1 if len(alive) else 0
         if cut == 0:
-            return [(0, 0, False, FORBIDDEN)]
+            return [(0, 0, CUT, FORBIDDEN)]
         rows = np.argsort(-total[cut - 1], kind="stable")[: n - len(found)]
         unfinished = [
-            (cut, int(row), False, float(total[cut - 1, row]) / length_penalty(cut, alpha))
+            (cut, int(row), CUT, float(total[cut - 1, row]) / length_penalty(cut, alpha))
             for row in rows
             if total[cut - 1, row] > FORBIDDEN
         ]

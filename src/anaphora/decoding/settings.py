@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+from anaphora.errors import UserError, nearest
+
+DRAWING = ("temperature", "top_k", "top_p", "min_p", "seed")
+"""Settings that are about drawing at random."""
+SAYING = (*DRAWING, "repetition_penalty", "stop", "unknown", "min_length", "no_repeat_ngram", "length_penalty")
+"""Settings that mean something for going on with a text."""
 MOST_ROWS = 4096  # hypotheses of one sentence; more would run for hours before memory ends
 
 
@@ -29,6 +37,11 @@ class DecodingConfig:
     """Tokens granted on top of that ratio."""
     no_repeat_ngram: int = 0
     """Never say the same n tokens twice in one output; 0 allows it."""
+    repetition_penalty: float = 1.0
+    """Log-probabilities of tokens that stand in the prompt or were said already are multiplied by this (Keskar et al.
+    2019): above 1 makes them less likely, 1 leaves them. The end mark is left out."""
+    stop: list[str] = field(default_factory=list)
+    """Texts that end an output as soon as it holds one of them; what was said ends before it."""
     unknown: bool = False
     """Allow the unknown token in outputs."""
     sample: bool = False
@@ -39,6 +52,9 @@ class DecodingConfig:
     """Sampling: draw among the k most probable tokens; 0 draws among all."""
     top_p: float = 1.0
     """Sampling: draw among the fewest tokens that hold this much probability; 1 draws among all."""
+    min_p: float = 0.0
+    """Sampling: draw among tokens that have at least this share of the most probable one's probability; 0 draws among
+    all."""
     seed: int = 1
     """Sampling: the same seed gives the same samples, in any batch."""
     batch_tokens: int = 4096
@@ -64,6 +80,12 @@ class DecodingConfig:
             raise ValueError("top_k must not be negative; 0 draws among all tokens")
         if not 0 < self.top_p <= 1:
             raise ValueError("top_p must be above 0 and at most 1")
+        if not 0 <= self.min_p <= 1:
+            raise ValueError("min_p must be at least 0 and at most 1")
+        if not 0 < self.repetition_penalty < float("inf"):
+            raise ValueError("repetition_penalty must be above 0; 1 leaves repetitions alone, 1.2 makes them rarer")
+        if any(not text for text in self.stop):
+            raise ValueError("a stop string is empty; give some text to stop at")
         if not self.temperature > 0:
             raise ValueError("temperature must be above 0; for the most probable token set sample=false and beam=1")
         if not self.sample and self.n_best > self.beam:
@@ -72,3 +94,24 @@ class DecodingConfig:
             raise ValueError(f"min_length ({self.min_length}) must be below max_length ({self.max_length})")
         if self.max_source_tokens is not None and self.max_source_tokens < 2:
             raise ValueError("max_source_tokens must be at least 2: one token and the end mark")
+
+
+def saying(greedy: bool, beam: int | None, decoding: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes to the settings of a language model that is to go on with a text: it draws, unless it is to be greedy or
+    has a beam. What means nothing then is refused."""
+    given = {name: value for name, value in decoding.items() if value is not None}
+    for name in given:
+        if name not in SAYING:
+            raise UserError(f"decoding.{name} means nothing for going on with a text", cure=nearest(name, SAYING))
+    if given.get("temperature") == 0:
+        raise UserError("temperature must be above 0", cure="--greedy (greedy=True) takes the likeliest token")
+    if greedy and beam is not None and str(beam) != "1":
+        raise UserError("greedy is a beam of 1, and a wider one is asked for", cure="choose one of the two")
+    sample = not greedy and beam is None
+    if not sample and (said := [name for name in DRAWING if name in given]):
+        raise UserError(f"{said[0]} is about drawing at random, and nothing is drawn", cure="leave it out, or draw")
+    if "length_penalty" in given and (sample or greedy):
+        raise UserError("length_penalty is about a beam, and there is none", cure="leave it out, or set beam")
+    if greedy:  # where the length counts, a text that has ended might be given up for a longer one
+        given["length_penalty"] = 0.0
+    return {"sample": sample, "beam": 1 if sample or greedy else beam, "n_best": 1, **given}

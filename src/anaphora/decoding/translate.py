@@ -24,6 +24,7 @@ from torch import Tensor
 from anaphora.decoding.scoring import score
 from anaphora.decoding.search import Hypothesis, evaluating, length_penalty, search
 from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.splitting import split_line
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
@@ -164,6 +165,9 @@ def translate_lines(
                 config,
                 prefix=[piece.prefix for piece in batch],
                 sentence_ids=[(first + piece.line) * MAX_PIECES + piece.part for piece in batch],
+                listeners=[Listener(Spelling(target_tokenizer, piece.prefix), config.stop) for piece in batch]
+                if config.stop
+                else None,
             )
             completed = 0
             for piece, piece.hypotheses in zip(batch, found):
@@ -267,9 +271,7 @@ def _join(
         ranks = max((len(part.hypotheses) for part in parts), default=1)
         n_best = [
             # A piece with fewer candidates than its neighbours lends its best one.
-            _candidate(
-                [(p.ids, p.hypotheses[rank if rank < len(p.hypotheses) else 0]) for p in parts], tokenizer, config
-            )
+            _candidate([(p, p.hypotheses[rank if rank < len(p.hypotheses) else 0]) for p in parts], tokenizer, config)
             for rank in range(ranks)
         ]
         n_best[1:] = sorted(n_best[1:], key=lambda c: (not c.finished, -c.score)) if len(parts) > 1 else n_best[1:]
@@ -287,10 +289,12 @@ def _join(
         )
 
 
-def _candidate(pieces: list[tuple[list[int], Hypothesis]], tokenizer: Tokenizer, config: DecodingConfig) -> Candidate:
-    """pieces: what was read, and what was said of it."""
+def _candidate(pieces: list[tuple[_Piece, Hypothesis]], tokenizer: Tokenizer, config: DecodingConfig) -> Candidate:
+    """pieces: what was read, and what was said of it. Where a stop string was said, the line ends."""
+    stop = next((place for place, (_, said) in enumerate(pieces) if said.stopped), len(pieces))
+    pieces = pieces[: stop + 1]
     parts = [said for _, said in pieces]
-    texts = [one_line(tokenizer.decode(part.tokens)) for part in parts]
+    texts = [one_line(_text(piece.prefix, said.tokens, tokenizer, config.stop)) for piece, said in pieces]
     token_scores: list[tuple[str, float]] = []
     for part in parts:
         tokens = [*part.tokens, EOS] if part.finished else part.tokens
@@ -302,9 +306,16 @@ def _candidate(pieces: list[tuple[list[int], Hypothesis]], tokenizer: Tokenizer,
         score=parts[0].score if len(parts) == 1 else normalised,
         log_probability=total,
         token_scores=token_scores,
-        finished=all(part.finished for part in parts),
-        token_ids=[(ids, said.tokens) for ids, said in pieces],
+        finished=all(part.finished or part.stopped for part in parts),
+        token_ids=[(piece.ids, said.tokens) for piece, said in pieces],
     )
+
+
+def _text(prefix: list[int], tokens: list[int], tokenizer: Tokenizer, stops: Sequence[str]) -> str:
+    """What was said, up to a stop string that stands behind the prefix."""
+    if not stops:
+        return tokenizer.decode(tokens)
+    return tokenizer.decode(prefix) + text_until_stop(tokenizer, tokens[len(prefix) :], stops, prefix)[0]
 
 
 def _named(tokens: Sequence[int], log_probabilities: Sequence[float], tokenizer: Tokenizer) -> list[tuple[str, float]]:

@@ -285,6 +285,7 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | Mask | None = None,
         causal: bool = False,
         bias: Tensor | PositionBias | None = None,
+        backend: Backend | None = None,
     ) -> Tensor:
         """`attend` with this layer's choices; in front of a watcher by the reference, weights in hand."""
         dropout = self.dropout if self.training else 0.0
@@ -301,7 +302,7 @@ class MultiHeadAttention(nn.Module):
                 causal=causal,
                 bias=bias,
                 dropout=dropout,
-                backend=self.backend,
+                backend=backend or self.backend,
             )
         weights = self.weights_of(query, key, mask=mask, causal=causal, bias=bias)  # (B, H, T, S)
         dropped = F.dropout(weights, dropout) if dropout else weights
@@ -365,7 +366,11 @@ class MultiHeadAttention(nn.Module):
         for cache, new in ((keys, key), (values, value)):
             cache.view(-1, cache.shape[-1]).index_copy_(0, slot, new.reshape(-1, cache.shape[-1]).to(cache.dtype))
         places = seen.shape[-1]
-        looked = self.attend(query, keys[:, :, :places], values[:, :, :places], mask=seen, bias=relation.bias)
+        # FlexAttention would compile a kernel for every length of the cache
+        backend: Backend | None = "auto" if self.backend == "flex" else None
+        looked = self.attend(
+            query, keys[:, :, :places], values[:, :, :places], mask=seen, bias=relation.bias, backend=backend
+        )
         return self.merge(looked)
 
     def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:

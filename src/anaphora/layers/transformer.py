@@ -14,20 +14,27 @@ stack.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaphora.layers.attention import Backend, MultiHeadAttention
 from anaphora.layers.backends import Normaliser
-from anaphora.layers.encoders import Encoder
-from anaphora.layers.masks import Causal, Mask, Padding, Window, padding_mask
+from anaphora.layers.contracts import Encoder, Past, after, beginning
+from anaphora.layers.masks import Causal, Documents, Mask, Padding, Window, padding_mask
 from anaphora.layers.positions import NOWHERE, Positions, Relation, RelativePositions
 from anaphora.layers.scores import Score
 
 Norm = Literal["pre", "post"]
-Activation = Literal["relu", "gelu"]
+Activation = Literal["relu", "gelu", "gelu-tanh"]
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # a formula that is nearly it: the published one of GPT-2
+}
 
 
 class FeedForward(nn.Module):
@@ -40,7 +47,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(dim, hidden)
         self.outer = nn.Linear(hidden, dim)
-        self.activation: Callable[[Tensor], Tensor] = F.relu if activation == "relu" else F.gelu
+        self.activation = ACTIVATIONS[activation]
         self.dropout = nn.Dropout(dropout)
         for layer in (self.inner, self.outer):
             nn.init.xavier_uniform_(layer.weight)
@@ -53,9 +60,9 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """Pre-norm: x + dropout(sublayer(norm(x))); post-norm: norm(x + dropout(sublayer(x))); (B, T, dim) all along."""
 
-    def __init__(self, dim: int, norm: Norm, dropout: float) -> None:
+    def __init__(self, dim: int, norm: Norm, dropout: float, epsilon: float = 1e-5) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(dim)
+        self.norm = nn.LayerNorm(dim, eps=epsilon)
         self.first = norm == "pre"
         self.dropout = nn.Dropout(dropout)
 
@@ -69,13 +76,20 @@ class AttentionBlock(nn.Module):
     """One attention and one feed-forward network, each within its residual: what the next two are made of."""
 
     def __init__(
-        self, attention: MultiHeadAttention, feed_forward: FeedForward, *, dim: int, norm: Norm, dropout: float
+        self,
+        attention: MultiHeadAttention,
+        feed_forward: FeedForward,
+        *,
+        dim: int,
+        norm: Norm,
+        dropout: float,
+        epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
         self.attention = attention
         self.feed_forward = feed_forward
-        self.around_attention = Residual(dim, norm, dropout)
-        self.around_feed_forward = Residual(dim, norm, dropout)
+        self.around_attention = Residual(dim, norm, dropout, epsilon)
+        self.around_feed_forward = Residual(dim, norm, dropout, epsilon)
 
 
 class EncoderBlock(AttentionBlock):
@@ -91,6 +105,14 @@ class EncoderBlock(AttentionBlock):
         """x (B, S, dim), mask (B, 1, 1, S) True at real tokens, where positions are relative what is said of them ->
         (B, S, dim)."""
         x = self.around_attention(x, lambda x: self.attention(x, mask=mask, causal=causal, relation=relation))
+        return self.around_feed_forward(x, self.feed_forward)
+
+    def step(
+        self, x: Tensor, cache: tuple[Tensor, Tensor], *, slot: Tensor, seen: Tensor, relation: Relation = NOWHERE
+    ) -> Tensor:
+        """The next tokens of each row, x (R, T, dim), over all before them, whose keys and values are in the cache
+        (slot and seen: see MultiHeadAttention.step) -> (R, T, dim)."""
+        x = self.around_attention(x, lambda x: self.attention.step(x, *cache, slot, seen, relation))
         return self.around_feed_forward(x, self.feed_forward)
 
 
@@ -207,6 +229,7 @@ class TransformerEncoder(Encoder):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         activation_dropout: float = 0.0,
+        epsilon: float = 1e-5,
         backend: Backend = "auto",
     ) -> None:
         super().__init__()
@@ -229,24 +252,103 @@ class TransformerEncoder(Encoder):
                 dim=dim,
                 norm=norm,
                 dropout=dropout,
+                epsilon=epsilon,
             )
             for _ in range(layers)
         )
-        self.norm = nn.LayerNorm(dim) if norm == "pre" else nn.Identity()
+        self.norm = nn.LayerNorm(dim, eps=epsilon) if norm == "pre" else nn.Identity()
         self.positions = RelativePositions(positions, heads, dim // heads, both_ways=not causal)
+        self.key_value_heads, self.head_dim = key_value_heads or heads, dim // heads
 
-    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        length = x.shape[1]
-        rule = Padding(lengths) if self.window is None else Padding(lengths) & self.window
+    def forward(self, x: Tensor, lengths: Tensor | None = None, *, every: list[Tensor] | None = None) -> Tensor:
+        if self.causal or lengths is None:  # padding stands at the end: what is causal never comes to see it
+            return self._through(x, self.window, every)
+        padding = Padding(lengths)
+        return self._through(x, padding if self.window is None else padding & self.window, every)
+
+    def packed(self, x: Tensor, documents: Tensor) -> Tensor:
+        rule = Documents(documents)
+        return self._through(x, rule if self.window is None else rule & self.window)
+
+    def _through(self, x: Tensor, rule: Mask | None, every: list[Tensor] | None = None) -> Tensor:
+        """All blocks, each place seeing what the rule, and the order of places where it is causal, let it see."""
+        length, causal = x.shape[1], self.causal
+        mask: Tensor | Mask | None = rule
         if self.rules:
-            mask: Tensor | Mask = rule & Causal() if self.causal else rule
+            if causal:
+                mask, causal = (Causal() if rule is None else rule & Causal()), False
             relation = self.positions.rule(length, x.device)
         else:  # written out once, for all layers
-            mask = padding_mask(lengths, length) if self.window is None else rule.materialise(length, length)
+            if isinstance(rule, Padding):
+                mask = padding_mask(rule.lengths, length)
+            elif rule is not None:
+                mask = rule.materialise(length, length, x.device)
             relation = self.positions.whole(length, x.device)
         for block in self.blocks:
-            x = block(x, mask, causal=self.causal and not self.rules, relation=relation)
-        return self.norm(x)
+            x = block(x, mask, causal=causal, relation=relation)
+            if every is not None:
+                every.append(x)
+        x = self.norm(x)
+        if every is not None:
+            every[-1] = x
+        return x
+
+    # -- stop and go on ------------------------------------------------------------------------------------------------
+
+    def start(self, rows: int, max_length: int, like: Tensor) -> Past:
+        past = {"position": beginning(rows, like)}
+        for name in sorted(self.growing()):
+            past[name] = like.new_zeros(rows, self.key_value_heads, max_length, self.head_dim)
+        return past
+
+    def growing(self) -> frozenset[str]:
+        return frozenset(f"{what}{layer}" for layer in range(len(self.blocks)) for what in ("key", "value"))
+
+    @torch.no_grad()
+    def read(
+        self, x: Tensor, past: Past, lengths: Tensor | None = None, bound: int | None = None
+    ) -> tuple[Tensor, Past]:
+        """Keys and values of x (R, T, dim) are written behind each row's own, and all of them looked at.
+
+        Padding writes too, behind the row's end, where the next token will write over it; so lowering `position` takes
+        tokens back.
+        """
+        position, places = past["position"], past["key0"].shape[2]
+        rows, length = x.shape[:2]
+        if length > places or (bound is not None and bound + length > places):
+            raise ValueError(f"{length} more places do not fit behind {bound or 0}: there is room for {places}")
+        used = places if bound is None else bound + length
+        where = position[:, None] + torch.arange(length, device=x.device)  # (R, T): the places of the new tokens
+        head = torch.arange(rows * self.key_value_heads, device=x.device).view(rows, -1, 1)  # (R, G, 1), all key heads
+        slot = (head * places + where[:, None]).flatten()  # (R * G * T,)
+        at = torch.arange(used, device=x.device)
+        seen = at <= where[:, :, None]  # (R, T, used)
+        if self.window is not None:
+            seen &= at > where[:, :, None] - self.window.size
+        relation = NOWHERE if self.positions.silent else self.positions(where, at)
+        for layer, block in enumerate(self.blocks):
+            cache = past[f"key{layer}"], past[f"value{layer}"]
+            x = block.step(x, cache, slot=slot, seen=seen[:, None], relation=relation)  # type: ignore[operator]
+        return self.norm(x), past | {"position": after(position, x, lengths)}
+
+    @torch.no_grad()
+    def step(self, x: Tensor, past: Past, bound: int | None = None) -> Tensor:
+        y, _ = self.read(x[:, None], past, bound=bound)
+        past["position"] += 1
+        return y[:, 0]
+
+    # -- costs ---------------------------------------------------------------------------------------------------------
+
+    def flops(self, length: float) -> float:
+        seen = (length + 1) / 2 if self.causal else length
+        if self.window is not None:
+            seen = min(seen, self.window.size if self.causal else 2 * self.window.size - 1)
+        weights = sum(w.numel() for name, w in self.blocks.named_parameters() if w.dim() == 2 and "score" not in name)
+        return 2.0 * weights + 4.0 * len(self.blocks) * self.dim * seen
+
+    def cache_bytes_per_token(self, element: int) -> int:
+        """Keys and values of every layer, each number `element` bytes."""
+        return 2 * len(self.blocks) * self.key_value_heads * self.head_dim * element
 
 
 def check_positions(positions: Positions, score: Score, normaliser: Normaliser) -> None:

@@ -1,13 +1,13 @@
 """Wholes: each system of the ladder, readable in at most two files.
 
-`KINDS` names them; `settings` finds the settings class of a kind, `build` makes a translator,
-`read_language_model` opens a language model.
+`KINDS` names them; `settings` finds the settings class of a kind, `build` makes a translator, `build_language_model` a
+neural language model, `read_language_model` opens a language model of any kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.config import build as build_settings
 from anaphora.errors import UserError, nearest
@@ -16,16 +16,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anaphora.models.contracts import LanguageModel, Translator
+    from anaphora.models.language.classifier import TextClassifier
+    from anaphora.models.language.masked import MaskedLanguageModel
+    from anaphora.models.language.model import NeuralLanguageModel
+    from anaphora.models.language.settings import LanguageConfig, NeuralConfig
     from anaphora.models.mixture import MixtureConfig
     from anaphora.models.ngram.model import NgramConfig
     from anaphora.models.transformer import TransformerConfig
 
-    ModelConfig = TransformerConfig | NgramConfig | MixtureConfig
+    ModelConfig = TransformerConfig | NgramConfig | MixtureConfig | NeuralConfig
+    NeuralModel = NeuralLanguageModel | MaskedLanguageModel | TextClassifier
 
 TRANSLATORS = ("transformer",)
 """Kinds that turn one text into another."""
-LANGUAGE_MODELS = ("ngram", "mixture")
-"""Kinds that give a text its probability and go on with it: counted n-grams, several models as one."""
+COUNTED_MODELS = ("ngram", "mixture")
+"""Kinds that nothing is learned for step by step: counted n-grams, several models as one."""
+NEURAL_MODELS = ("dan", "window", "rnn", "gru", "lstm", "conv", "transformer-decoder", "transformer-encoder")
+"""Kinds that learn to guess words from those before them, the last from those around them (models/language)."""
+LANGUAGE_MODELS = COUNTED_MODELS + NEURAL_MODELS
+"""Kinds that are made of text alone; what each can do, its `capabilities` say."""
 KINDS = TRANSLATORS + LANGUAGE_MODELS
 
 
@@ -50,6 +59,10 @@ def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig
         from anaphora.models.mixture import MixtureConfig
 
         return MixtureConfig
+    if kind in NEURAL_MODELS:
+        from anaphora.models.language.settings import CONFIGS
+
+        return CONFIGS[str(kind)]
     raise UserError(f"unknown model.kind {kind!r}", file=file, cure=nearest(str(kind), KINDS))
 
 
@@ -69,8 +82,35 @@ def build(config: TransformerConfig, source_vocabulary: int, target_vocabulary: 
         ) from None
 
 
-def read_language_model(config: ModelConfig, folder: Path, *, verify: bool = True) -> LanguageModel:
-    """The language model of a folder, by the settings of its section `model`; numbers are mapped, not loaded.
+def build_language_model(config: LanguageConfig, vocabulary: int) -> NeuralModel:
+    """The neural model that the settings describe, with fresh weights from torch's generator: a classifier where they
+    have labels."""
+    from anaphora.models.language.classifier import TextClassifier
+    from anaphora.models.language.masked import MaskedLanguageModel
+    from anaphora.models.language.model import NeuralLanguageModel
+    from anaphora.models.language.settings import TransformerEncoderConfig
+
+    try:
+        if config.labels:
+            return TextClassifier(config, vocabulary)
+        if isinstance(config, TransformerEncoderConfig):
+            return MaskedLanguageModel(config, vocabulary)
+        return NeuralLanguageModel(config, vocabulary)
+    except ValueError as error:
+        raise UserError(str(error), cure="change that setting of the model") from None
+    except (RuntimeError, MemoryError, OverflowError) as error:
+        why = (str(error).splitlines() or ["memory"])[0]
+        raise UserError(
+            f"a model {config.dim:,} wide with {config.layers:,} layers cannot be made here ({why})",
+            cure="take a smaller model: model.dim, model.layers",
+        ) from None
+
+
+def read_language_model(
+    config: ModelConfig, folder: Path, *, verify: bool = True, device: str = "cpu"
+) -> LanguageModel | NeuralModel:
+    """The model of a folder, by the settings of its section `model`, ready for use; what was counted is mapped, not
+    loaded, and stays on the CPU, neural ones go to the device.
 
     `verify=False` leaves the checksums out, for which every file has to be read once.
     """
@@ -91,9 +131,34 @@ def read_language_model(config: ModelConfig, folder: Path, *, verify: bool = Tru
         parts = []
         for name in config.parts:
             inside = settings(read_config(folder / name).get("model") or {}, file=str(folder / name / "config.yaml"))
-            parts.append(read_language_model(inside, folder / name, verify=verify))
+            part = read_language_model(inside, folder / name, verify=verify, device=device)
+            if "causal" not in part.capabilities:
+                raise UserError(f"{name} gives no text its probability", file=folder, cure="mix language models")
+            parts.append(cast("LanguageModel", part))
         try:
             return Mixture(parts, config.weights, config.parts)
         except UserError as error:
             raise UserError(error.what, file=folder, cure=error.cure) from None
+    if config.kind in NEURAL_MODELS:
+        return _read_neural(cast("NeuralConfig", config), folder, verify=verify).to(device)
     raise UserError(f"is a translator ({config.kind}), not a language model", file=folder)
+
+
+def _read_neural(config: NeuralConfig, folder: Path, *, verify: bool) -> NeuralModel:
+    """A neural model from its weights; how many words it knows, they tell."""
+    from anaphora.folder import WEIGHTS
+    from anaphora.models.weights import load_weights, read_weights
+
+    file = folder / WEIGHTS
+    if not file.is_file():
+        raise UserError("holds no model yet", file=folder, cure="repeat the `anaphora train` command")
+    weights = read_weights(file, verify=verify)
+    table = weights.get("embedding.table.weight")
+    if table is None:
+        raise UserError("holds no language model", file=file, cure="use the files of one and the same model")
+    vocabulary = len(table)
+    if config.kind == "transformer-encoder" and config.mask is None:
+        vocabulary -= 1  # the last row is ⟨mask⟩
+    model = build_language_model(config, vocabulary)
+    load_weights(model, weights, file=file)
+    return model.eval().requires_grad_(False)

@@ -25,7 +25,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 SCORED_AT_ONCE = 16_384
-"""Tokens, padding included, that `LanguageModel.score_flat` hands to `score` at once."""
+"""Tokens, padding included, that `LanguageModel.score_flat` hands to `score` at once, at the most."""
+NUMBERS_AT_ONCE = 1 << 26
+"""Log-probabilities, tokens times vocabulary, that a model is asked to form at once: 256 MB in float32."""
 
 
 @dataclass
@@ -46,6 +48,9 @@ class DecoderState:
     growing: frozenset[str] = field(default_factory=frozenset)
     """Names of caches that have a time axis at dimension 2, of which only `bound` positions need to be moved; in
     `memory`, where the rows of a sentence share the cache, `bound * beam`."""
+    trail: list[dict[str, Tensor]] = field(default_factory=list)
+    """What `past` held before each token of the latest `extend`, but for the growing caches: what `rewind` goes back
+    to. Empty where going back needs no more than the position."""
 
     @property
     def sentences(self) -> int:
@@ -154,8 +159,8 @@ class LanguageModel(Protocol):
     """Gives a text its probability, token by token: P(w₁ … w_T) = Π P(w_t | ⟨s⟩ w₁ … w_{t-1}).
 
     A protocol, so that a counting model can answer it without torch being loaded. A system that derives from it writes
-    `score`, `start`, `step` and the costs; `read` and `score_flat` follow, and may be written where there is a faster
-    way.
+    `score`, `start`, `step` and the costs; `read`, `extend`, `rewind` and `score_flat` follow, and may be written where
+    there is a faster way.
     """
 
     capabilities: frozenset[str]
@@ -165,31 +170,31 @@ class LanguageModel(Protocol):
     @property
     def vocabulary(self) -> int:
         """How many tokens there are, special ones included."""
-        ...
+        raise NotImplementedError
 
     @property
     def max_length(self) -> int | None:
         """The longest row, in tokens with ⟨s⟩; None: any."""
-        ...
+        raise NotImplementedError
 
     @property
     def device(self) -> torch.device | str:
         """Where it computes, and expects its ids."""
-        ...
+        raise NotImplementedError
 
     def score(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """log P of each token after ⟨s⟩ and those before it: ids (B, T) without ⟨s⟩, lengths (B,) -> (B, T) float32, 0
         at padding."""
-        ...
+        raise NotImplementedError
 
     def start(self, rows: int, max_length: int) -> DecoderState:
         """Rows that have taken nothing yet, with room for max_length tokens: ⟨s⟩ is the first that they are fed."""
-        ...
+        raise NotImplementedError
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """The last token of each row (R,), at the beginning ⟨s⟩ -> log P of the next (R, V), and the state after it.
         The log-probabilities are new, contiguous and float32 at every step: the search writes into them."""
-        ...
+        raise NotImplementedError
 
     def read(self, ids: Tensor, lengths: Tensor, max_length: int) -> DecoderState:
         """Rows that have taken ids (B, T), from ⟨s⟩ on, padded, lengths (B,): what `step` by step would come to.
@@ -211,36 +216,77 @@ class LanguageModel(Protocol):
             whole.insert(rows, state)
         return whole
 
+    def extend(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Several tokens a row at once, (R, k) -> log P of what follows each of them (R, k, V), and the state after the
+        last: what k steps would say. A model that reads in parallel writes this as one pass."""
+        return extend_by_steps(self, tokens, state)
+
+    def rewind(self, state: DecoderState, back: Tensor) -> DecoderState:
+        """Take the last tokens of the latest `extend` back, so many of each row: (R,), each at most its k."""
+        return rewound(state, back)
+
     def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.float32]:
         """`score` of rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]: (N,) -> (N,)."""
-        found = np.zeros(len(tokens), np.float32)
-        sizes = np.diff(starts)
-        order = np.argsort(-sizes, kind="stable")  # rows of like length together
-        place = 0
-        while place < len(order) and sizes[order[place]] > 0:
-            longest = int(sizes[order[place]])
-            rows = order[place : place + max(1, SCORED_AT_ONCE // longest)]
-            inside = np.arange(longest) < sizes[rows][:, None]  # (B, T)
-            where = starts[rows][:, None] + np.arange(longest)
-            ids = np.where(inside, tokens[np.minimum(where, len(tokens) - 1)], 0).astype(np.int64)
-            with torch.no_grad():
-                batch = torch.from_numpy(ids).to(self.device), torch.from_numpy(sizes[rows]).to(self.device)
-                scores = self.score(*batch)
-            found[where[inside]] = scores.cpu().numpy()[inside]
-            place += len(rows)
-        return found
+        return score_rows(self, tokens, starts, max(1, min(SCORED_AT_ONCE, NUMBERS_AT_ONCE // self.vocabulary)))
 
     def parameter_count(self) -> int:
         """How many numbers were learned or counted."""
-        ...
+        raise NotImplementedError
 
     def flops(self, tokens: int, length: float) -> float:
         """Floating-point operations of one forward pass over that many tokens in rows of that mean length."""
-        ...
+        raise NotImplementedError
 
     def cache_bytes_per_token(self) -> int:
         """Bytes of state that each token of a row adds while generating."""
-        ...
+        raise NotImplementedError
+
+
+def score_rows(
+    model: LanguageModel, tokens: NDArray[Any], starts: NDArray[np.int64], at_once: int
+) -> NDArray[np.float32]:
+    """`score_flat` by `score`, which is given rows of like length, at most so many tokens together, if not a single
+    row has more."""
+    found = np.zeros(len(tokens), np.float32)
+    sizes = np.diff(starts)
+    order = np.argsort(-sizes, kind="stable")  # rows of like length together
+    place = 0
+    while place < len(order) and sizes[order[place]] > 0:
+        longest = int(sizes[order[place]])
+        rows = order[place : place + max(1, at_once // longest)]
+        inside = np.arange(longest) < sizes[rows][:, None]  # (B, T)
+        where = starts[rows][:, None] + np.arange(longest)
+        ids = np.where(inside, tokens[np.minimum(where, len(tokens) - 1)], 0).astype(np.int64)
+        with torch.no_grad():
+            batch = torch.from_numpy(ids).to(model.device), torch.from_numpy(sizes[rows]).to(model.device)
+            scores = model.score(*batch)
+        found[where[inside]] = scores.cpu().numpy()[inside]
+        place += len(rows)
+    return found
+
+
+def extend_by_steps(model: LanguageModel, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    """`extend` for a model that reads one token after another; what it knew before each is kept in the trail."""
+    state.trail, said = [], []
+    for column in tokens.unbind(1):
+        state.trail.append({name: tensor.clone() for name, tensor in state.past.items() if name not in state.growing})
+        log_probabilities, state = model.step(column, state)
+        said.append(log_probabilities)
+    return torch.stack(said, dim=1), state
+
+
+def rewound(state: DecoderState, back: Tensor) -> DecoderState:
+    """The state before the last back (R,) tokens. A growing cache stays as it is: nothing looks behind `position`, and
+    what stands there is overwritten."""
+    if not state.trail:
+        state.past["position"] -= back
+        return state
+    rows = torch.arange(len(back), device=back.device)
+    for name in state.trail[0]:
+        known = torch.stack([*(before[name] for before in state.trail), state.past[name]])  # (k + 1, R, ...)
+        state.past[name].copy_(known[len(state.trail) - back, rows])
+    state.trail = []
+    return state
 
 
 def _picked(state: DecoderState, rows: Tensor) -> DecoderState:

@@ -13,6 +13,7 @@ Parts are any language models over the same ids, counting or neural; so is the m
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -85,7 +86,12 @@ class Mixture:
 
     @property
     def device(self) -> torch.device | str:
-        return self.parts[0].device
+        """Where it expects ids and keeps states: where its first neural part on a GPU is. What was counted is asked on
+        the CPU, and answers here."""
+        import torch
+
+        devices = [torch.device(part.device) for part in self.parts]
+        return next((device for device in devices if device.type != "cpu"), devices[0])
 
     # -- the contract --------------------------------------------------------------------------------------------------
 
@@ -93,21 +99,39 @@ class Mixture:
         """log P of each token after those before it: ids (B, T), lengths (B,) -> (B, T), 0 at padding."""
         import torch
 
-        mixed = self._mean([part.score(ids, lengths) for part in self.parts])
-        return mixed.masked_fill(torch.arange(ids.shape[1]) >= lengths[:, None], 0.0)
+        mixed = self._mean([part.score(ids.to(part.device), lengths.to(part.device)) for part in self.parts])
+        beyond = torch.arange(ids.shape[1], device=mixed.device) >= lengths.to(mixed.device)[:, None]
+        return mixed.masked_fill(beyond, 0.0)
 
     def start(self, rows: int, max_length: int = 0) -> DecoderState:
         """Rows that have taken nothing: the states of all parts side by side, as one."""
-        return _together([part.start(rows, max_length) for part in self.parts])
+        return _together([_moved(part.start(rows, max_length), self.device) for part in self.parts])
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Each row's last token (R,), at first ⟨s⟩ -> log P of every next one (R, V), and the state."""
-        said = [part.step(tokens, _of_part(state, place)) for place, part in enumerate(self.parts)]
-        return self._mean([logs for logs, _ in said]), _together([its for _, its in said], into=state)
+        said = [
+            part.step(tokens.to(part.device), _moved(_of_part(state, place), part.device))
+            for place, part in enumerate(self.parts)
+        ]
+        after = [_moved(its, self.device) for _, its in said]
+        return self._mean([logs for logs, _ in said]), _together(after, into=state)
 
     def read(self, ids: Tensor, lengths: Tensor, max_length: int = 0) -> DecoderState:
         """Rows that have taken ids (B, T), from ⟨s⟩ on, padded, lengths (B,)."""
-        return _together([part.read(ids, lengths, max_length) for part in self.parts])
+        read = [part.read(ids.to(part.device), lengths.to(part.device), max_length) for part in self.parts]
+        return _together([_moved(state, self.device) for state in read])
+
+    def extend(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Several tokens a row, (R, k) -> log P of what follows each of them (R, k, V), and the state."""
+        from anaphora.models.contracts import extend_by_steps
+
+        return extend_by_steps(self, tokens, state)
+
+    def rewind(self, state: DecoderState, back: Tensor) -> DecoderState:
+        """Take the last back (R,) tokens of the latest `extend` back."""
+        from anaphora.models.contracts import rewound
+
+        return rewound(state, back)
 
     def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.float32]:
         """log P of each token of rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]."""
@@ -126,7 +150,9 @@ class Mixture:
     def _mean(self, logs: list[Tensor]) -> Tensor:
         import torch
 
-        weighted = [part.double() + math.log(weight) for part, weight in zip(logs, self.weights) if weight > 0]
+        weighted = [
+            part.to(self.device).double() + math.log(weight) for part, weight in zip(logs, self.weights) if weight > 0
+        ]
         return torch.logsumexp(torch.stack(weighted), dim=0).float()
 
 
@@ -158,6 +184,17 @@ def _together(states: Sequence[DecoderState], into: DecoderState | None = None) 
     past["position"] = position.clone()  # its own: what moves rows moves each tensor once
     growing = frozenset(f"{n}.{name}" for n, state in enumerate(states) for name in state.growing)
     return DecoderState(beam=1, memory=memory, past=past, bound=bound, growing=growing)
+
+
+def _moved(state: DecoderState, device: torch.device | str) -> DecoderState:
+    """The state on another device; itself where it is there already."""
+    import torch
+
+    if all(tensor.device == torch.device(device) for tensor in (*state.memory.values(), *state.past.values())):
+        return state
+    memory = {name: tensor.to(device) for name, tensor in state.memory.items()}
+    past = {name: tensor.to(device) for name, tensor in state.past.items()}
+    return dataclasses.replace(state, memory=memory, past=past)
 
 
 def _of_part(state: DecoderState, place: int) -> DecoderState:

@@ -19,14 +19,12 @@ from torch import Tensor, nn
 from anaphora.layers.attention import MultiHeadAttention, padding_mask
 from anaphora.layers.backends import CHUNK, Choices, Normaliser, cannot, pairs_are_less
 from anaphora.layers.embedding import Embedding
+from anaphora.layers.head import logits_of_few
 from anaphora.layers.masks import Window
 from anaphora.layers.positions import NOWHERE, Positions, RelativePositions
 from anaphora.layers.scores import Score
 from anaphora.layers.transformer import Activation, DecoderBlock, FeedForward, Norm, TransformerEncoder, check_positions
 from anaphora.models.contracts import DecoderState, Translator
-
-SLICE = 512
-"""Tokens of the vocabulary that a decoding step scores in one product on a CPU."""
 
 
 @dataclass(kw_only=True)
@@ -264,15 +262,8 @@ class TransformerTranslator(Translator):
         return F.log_softmax(self.logits(x).float(), dim=-1), state, looked
 
     def logits(self, x: Tensor) -> Tensor:
-        """`projection` for the few rows of a step, (R, dim) -> (R, V). On a CPU the vocabulary is cut into slices: one
-        product as wide as the vocabulary, and of an odd width, takes half as long again."""
-        if x.device.type != "cpu" or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
-            return self.projection(x)
-        weight = self.projection.weight
-        logits = x.new_empty(x.shape[0], weight.shape[0])
-        for part, out in zip(weight.split(SLICE), logits.split(SLICE, dim=1)):
-            torch.mm(x, part.t(), out=out)
-        return logits
+        """`projection` for the few rows of a step, (R, dim) -> (R, V)."""
+        return logits_of_few(x, self.projection.weight)
 
     def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
         c = self.config

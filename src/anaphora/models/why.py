@@ -131,7 +131,7 @@ def explain_next(
     if isinstance(model, Mixture):
         return _mixed(model, prefix, top=top, tokens=tokens, part_discounts=part_discounts)
     raise UserError(
-        f"a model of kind {type(model).__name__} cannot say where its probabilities come from",
+        "this model was not counted, and cannot say where its probabilities come from",
         cure="ask a model that was counted (kind ngram), or a mixture of such",
     )
 
@@ -175,13 +175,13 @@ def after(model: LanguageModel, prefix: Sequence[int]) -> np.ndarray:
     state = model.start(1, len(prefix) + 1)
     logs = torch.empty(0)
     for token in (BOS, *prefix):
-        logs, state = model.step(torch.tensor([token]), state)
-    return logs[0].numpy()
+        logs, state = model.step(torch.tensor([token], device=model.device), state)
+    return logs[0].cpu().numpy()
 
 
 def _scored(model: LanguageModel, prefix: Sequence[int], token: int) -> float:
     """What `score` gives the token: all at once, not step by step."""
     import torch
 
-    row = torch.tensor([[*prefix, token]])
-    return float(model.score(row, torch.tensor([row.shape[1]]))[0, -1])
+    row = torch.tensor([[*prefix, token]], device=model.device)
+    return float(model.score(row, torch.tensor([row.shape[1]], device=model.device))[0, -1])

@@ -12,11 +12,12 @@ each pool, another one every epoch), so that reading stays near and sorting stay
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -31,6 +32,75 @@ BLOCK_ROWS, POOL_BLOCKS = 65_536, 16  # a pool: about a million rows
 JITTER = 2.0  # tokens by which the other side may be out of order; 4 % padding on Multi30k, 3 % without
 GROWTH = 1.5  # room for subword dropout; BPE-dropout of 0.1 makes text 1.3 times as long
 Position = tuple[int, int]  # (epoch, index)
+
+
+class AnyBatch(Protocol):
+    """What is known of every batch: how large it is, and that fewer rows of it are a batch too."""
+
+    @property
+    def height(self) -> int:
+        """Rows, with those that only fill the batch up."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Tokens of its longest side."""
+        ...
+
+    def first(self, rows: int) -> AnyBatch:
+        """The same batch with fewer rows, as wide as before."""
+        ...
+
+
+B = TypeVar("B", bound=AnyBatch)
+
+
+class EpochBatches(ABC, Generic[B]):
+    """Batches by epoch and index, each a pure function of its place: all that the loop takes of a text."""
+
+    ahead = False
+    """Whether making a batch takes so long that another thread should make it ahead of time."""
+
+    @abstractmethod
+    def count(self, epoch: int) -> int:
+        """How many batches an epoch has; epochs may differ by a few."""
+
+    @abstractmethod
+    def batch(self, epoch: int, index: int) -> B:
+        """One batch, always the same for the same position."""
+
+    @abstractmethod
+    def largest(self) -> B:
+        """The batch that needs most memory, to be tried first."""
+
+    @abstractmethod
+    def tokens_an_epoch(self, side: str) -> int:
+        """Tokens of that side that are learned in an epoch."""
+
+    def from_position(self, epoch: int, index: int, *, prefetch: bool = False) -> Iterator[tuple[B, Position]]:
+        """Batches from a position on, without end, each with the position after it; `prefetch` only adds speed."""
+        if not prefetch:
+            for here, after in self._positions(epoch, index):
+                yield self.batch(*here), after
+            return
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as worker:
+            waiting: list[tuple[Future[B], Position]] = []
+            try:
+                for here, after in self._positions(epoch, index):
+                    waiting.append((worker.submit(self.batch, *here), after))
+                    if len(waiting) > 3:
+                        future, then = waiting.pop(0)
+                        yield future.result(), then
+            finally:
+                for future, _ in waiting:
+                    future.cancel()
+
+    def _positions(self, epoch: int, index: int) -> Iterator[tuple[Position, Position]]:
+        while True:
+            after = (epoch, index + 1) if index + 1 < self.count(epoch) else (epoch + 1, 0)
+            if index < self.count(epoch):
+                yield (epoch, index), after
+            epoch, index = after
 
 
 @dataclass
@@ -49,56 +119,65 @@ class Batch:
         """Everything a device sees, padding included."""
         return sum(tokens.size for tokens in self.tokens.values())
 
+    @property
+    def height(self) -> int:
+        return len(next(iter(self.tokens.values())))
 
-class Batches:
-    """The batches of a corpus, by epoch and index.
+    @property
+    def width(self) -> int:
+        return max(tokens.shape[1] for tokens in self.tokens.values())
 
-    With a sampler for a side, its text is cut anew into subwords at every visit (subword dropout). Its rows then grow,
-    some far more than others, and one long row would widen all of its batch. So a batch is cut with room to grow by
-    half, and the few rows that outgrow it are drawn again with less dropout: the bound holds all the same.
+    def first(self, rows: int) -> Batch:
+        return Batch(
+            rows=self.rows[:rows],
+            tokens={side: tokens[:rows] for side, tokens in self.tokens.items()},
+            lengths={side: lengths[:rows] for side, lengths in self.lengths.items()},
+        )
 
-    With `multiple` above 1 batches have few shapes: widths are multiples of it, and a batch has as many rows as its
-    width allows, the missing ones filled up with rows that say nothing (one mark on the source side, no label).
-    Neither this nor subword dropout makes a row wider than `max_length`, the most that the model takes.
-    """
+
+class RowBatches(EpochBatches[B]):
+    """The batches of rows of about the same length, whatever is made of them: order and borders."""
 
     def __init__(
         self,
-        corpus: Corpus,
+        sides: Sequence[str],
+        lengths: np.ndarray,
         batch_tokens: int,
-        seed: int = 1,
+        seed: int,
         *,
-        samplers: Mapping[str, SubwordSampler] | None = None,
-        dropout: float = 0.0,
+        growth: float = 1.0,
         multiple: int = 1,
         max_length: int | None = None,
     ) -> None:
+        """lengths (n, sides): of every row, without special tokens."""
         if batch_tokens < 1:
             raise UserError(f"training.batch_tokens is {batch_tokens}", cure="make it a few thousand")
         if seed < 0:
             raise UserError(f"training.seed is {seed}", cure="make it 0 or more")
-        self.corpus, self.batch_tokens, self.seed = corpus, batch_tokens, seed
-        self.samplers = dict(samplers or {}) if dropout > 0 else {}
-        self.dropout = dropout
-        self.growth = GROWTH if self.samplers else 1.0
-        self.begins = {side: int(side != "source") for side in corpus.sides}  # BOS in front?
-        specials = np.array([1 + self.begins[side] for side in corpus.sides], dtype=np.int32)
-        self.multiple = multiple
+        self.sides, self.size, self.batch_tokens, self.seed = tuple(sides), len(lengths), batch_tokens, seed
+        self.growth, self.multiple = growth, multiple
         self.max_length = max_length or 1 << 30
-        self._lengths: np.ndarray = self._rounded_up(corpus.lengths + specials)  # (n, sides)
+        self.begins = {side: int(side != "source") for side in sides}  # BOS in front?
+        specials = np.array([1 + self.begins[side] for side in sides], dtype=np.int32)
+        self._tokens = lengths.sum(axis=0) + len(lengths)  # (sides,) with end marks
+        self._lengths: np.ndarray = self._rounded_up(lengths + specials)  # (n, sides)
         self._longest: np.ndarray = self._lengths.max(axis=1)  # (n,)
         self.order = lru_cache(maxsize=2)(self._order)  # an epoch and the next, for the prefetcher
+
+    @abstractmethod
+    def _make(self, rows: np.ndarray, seed: tuple[int, ...] | None) -> B:
+        """Rows as arrays, whatever is random about them drawn with this seed, if there is one."""
 
     # -- order ---------------------------------------------------------------------------------------------------------
 
     def _order(self, epoch: int) -> list[np.ndarray]:
         """The rows of each batch of an epoch, in the order of training."""
         random = np.random.Generator(np.random.PCG64([self.seed, epoch]))
-        blocks = np.argsort(random.random(-(-len(self.corpus) // BLOCK_ROWS)))
+        blocks = np.argsort(random.random(-(-self.size // BLOCK_ROWS)))
         batches: list[np.ndarray] = []
         for start in range(0, len(blocks), POOL_BLOCKS):
             pool = [
-                np.arange(b * BLOCK_ROWS, min((b + 1) * BLOCK_ROWS, len(self.corpus)))
+                np.arange(b * BLOCK_ROWS, min((b + 1) * BLOCK_ROWS, self.size))
                 for b in sorted(blocks[start : start + POOL_BLOCKS].tolist())
             ]
             cut = self._cut(np.concatenate(pool), random)
@@ -133,57 +212,30 @@ class Batches:
 
     # -- batches -------------------------------------------------------------------------------------------------------
 
-    def batch(self, epoch: int, index: int) -> Batch:
+    def batch(self, epoch: int, index: int) -> B:
         """One batch, always the same for the same position."""
         return self._make(self.order(epoch)[index], (self.seed, epoch, index))
 
-    def from_position(self, epoch: int, index: int, *, prefetch: bool = False) -> Iterator[tuple[Batch, Position]]:
-        """Batches from a position on, without end, each with the position after it; `prefetch` only adds speed."""
-        if not prefetch:
-            for here, after in self._positions(epoch, index):
-                yield self.batch(*here), after
-            return
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as worker:
-            waiting: list[tuple[Future[Batch], Position]] = []
-            try:
-                for here, after in self._positions(epoch, index):
-                    waiting.append((worker.submit(self.batch, *here), after))
-                    if len(waiting) > 3:
-                        future, then = waiting.pop(0)
-                        yield future.result(), then
-            finally:
-                for future, _ in waiting:
-                    future.cancel()
-
-    def _positions(self, epoch: int, index: int) -> Iterator[tuple[Position, Position]]:
-        while True:
-            after = (epoch, index + 1) if index + 1 < self.count(epoch) else (epoch + 1, 0)
-            if index < self.count(epoch):
-                yield (epoch, index), after
-            epoch, index = after
-
-    def fixed(self) -> Iterator[Batch]:
+    def fixed(self) -> Iterator[B]:
         """Every row once, by length, without dropout: for validation."""
-        for rows in self._cut(np.arange(len(self.corpus)), None):
+        for rows in self._cut(np.arange(self.size), None):
             yield self._make(rows, None)
 
-    def largest(self) -> Batch:
-        """The batch that needs most memory, to be tried first; under dropout as wide as a draw may make it.
+    def _most(self) -> np.ndarray:
+        """The rows of the batch that needs most memory.
 
         Epochs cut a little differently, so one of theirs may have a row more; `batch_tokens` bounds them all.
         """
-        cuts = self._cut(np.arange(len(self.corpus)), None)
+        cuts = self._cut(np.arange(self.size), None)
         cells = [self._height(rows) * int(self._lengths[rows].max(axis=0).sum()) for rows in cuts]
         most = max(range(len(cuts)), key=lambda i: (cells[i], int(self._longest[cuts[i]].max())))
-        batch = self._make(cuts[most], None)
-        for side, tokens in batch.tokens.items():
-            wider = self._widest(tokens.shape[1]) - tokens.shape[1] if side in self.samplers else 0
-            batch.tokens[side] = np.pad(tokens, ((0, 0), (0, wider)), constant_values=PAD)
-        return batch
+        return cuts[most]
 
-    def _widest(self, width: int) -> int:
-        widest = min(int(width * self.growth), max(width, self.max_length))
-        return max(width, widest if widest == self.max_length else widest // self.multiple * self.multiple)
+    def largest(self) -> B:
+        return self._make(self._most(), None)
+
+    def tokens_an_epoch(self, side: str) -> int:
+        return int(self._tokens[self.sides.index(side)])
 
     def _height(self, rows: np.ndarray) -> int:
         """How many rows a batch of these has, with those that fill it up."""
@@ -193,6 +245,51 @@ class Batches:
     def _rounded_up(self, lengths: np.ndarray) -> np.ndarray:
         """To the next multiple, but not beyond what the model takes."""
         return np.maximum(lengths, np.minimum(-(-lengths // self.multiple) * self.multiple, self.max_length))
+
+
+class Batches(RowBatches[Batch]):
+    """The batches of a corpus, by epoch and index.
+
+    With a sampler for a side, its text is cut anew into subwords at every visit (subword dropout). Its rows then grow,
+    some far more than others, and one long row would widen all of its batch. So a batch is cut with room to grow by
+    half, and the few rows that outgrow it are drawn again with less dropout: the bound holds all the same.
+
+    With `multiple` above 1 batches have few shapes: widths are multiples of it, and a batch has as many rows as its
+    width allows, the missing ones filled up with rows that say nothing (one mark on the source side, no label).
+    Neither this nor subword dropout makes a row wider than `max_length`, the most that the model takes.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        batch_tokens: int,
+        seed: int = 1,
+        *,
+        samplers: Mapping[str, SubwordSampler] | None = None,
+        dropout: float = 0.0,
+        multiple: int = 1,
+        max_length: int | None = None,
+    ) -> None:
+        self.corpus = corpus
+        self.samplers = dict(samplers or {}) if dropout > 0 else {}
+        self.dropout = dropout
+        self.ahead = bool(self.samplers)  # cutting words anew takes a while
+        growth = GROWTH if self.samplers else 1.0
+        super().__init__(
+            corpus.sides, corpus.lengths, batch_tokens, seed, growth=growth, multiple=multiple, max_length=max_length
+        )
+
+    def largest(self) -> Batch:
+        """The batch that needs most memory, to be tried first; under dropout as wide as a draw may make it."""
+        batch = super().largest()
+        for side, tokens in batch.tokens.items():
+            wider = self._widest(tokens.shape[1]) - tokens.shape[1] if side in self.samplers else 0
+            batch.tokens[side] = np.pad(tokens, ((0, 0), (0, wider)), constant_values=PAD)
+        return batch
+
+    def _widest(self, width: int) -> int:
+        widest = min(int(width * self.growth), max(width, self.max_length))
+        return max(width, widest if widest == self.max_length else widest // self.multiple * self.multiple)
 
     def _make(self, rows: np.ndarray, seed: tuple[int, ...] | None) -> Batch:
         """Rows as arrays, subwords drawn with this seed if there is one."""

@@ -3,7 +3,8 @@
     files ──► blocks of lines, checked ──► ids, each line ⟨s⟩ w … ⟨/s⟩ ──► folder/train.ids, valid.ids, tokenizer.json
 
 `train.ids` is nothing but 32-bit numbers, one after the other: what counting reads. `valid.ids` has the text to measure
-on, each line w … ⟨/s⟩. With `boundaries: stream` the whole training text has one ⟨s⟩, at its beginning.
+on, each line w … ⟨/s⟩. With `boundaries: stream` the whole training text has one ⟨s⟩, at its beginning. Where lines are
+labelled, `train.classes` and `valid.classes` have a number for each, and the manifest the names.
 
 Words between blanks take the short way: their bytes are numbered by compiled code as they are read (word_ids.py), and
 when all have been seen the most frequent one gets the lowest id. Every other kind of token is made by the tokeniser,
@@ -31,8 +32,9 @@ from anaphora.errors import UserError
 from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
 from anaphora.text.formats import place, read_blocks
+from anaphora.text.labels import TRAIN_CLASSES, label_prints, write_classes
 from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import BOS, EOS, LONGEST_LESSON, SPECIALS, UNK, Tokenizer, TokenizerConfig
+from anaphora.text.tokenizer import BOS, EOS, LONGEST_LESSON, SMALLEST, SPECIALS, UNK, Tokenizer, TokenizerConfig
 from anaphora.text.vocabulary_file import read_vocabulary, write_word_tokenizer
 from anaphora.text.word_ids import WordIds
 
@@ -43,6 +45,7 @@ ENCODED_AT_ONCE = 1 << 18  # bytes of text: as ids in Python lists they take a h
 RENUMBERED_AT_ONCE = 1 << 20  # ids
 DRAWN_AT_ONCE = 1 << 18  # lines
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiples of it are all different
+ENOUGH = 0.9  # of the vocabulary asked for: learning pieces may stop a little short of it
 
 U32 = NDArray[np.uint32]
 Progress = Callable[[str, int, int | None], None]  # (stage, done, total if known)
@@ -77,6 +80,15 @@ class PreparedText:
             yield ids[: ends[-1]], np.concatenate(([0], ends))
             begin += int(ends[-1])
 
+    def classes(self, name: str = TRAIN_CLASSES) -> NDArray[np.int64] | None:
+        """The class of each line, as a number of `class_names`; nothing if the text has no labels."""
+        path = self.folder / name
+        return np.fromfile(path, np.uint32).astype(np.int64) if path.exists() else None
+
+    @property
+    def class_names(self) -> list[str]:
+        return list(self.manifest.get("classes", []))
+
 
 @dataclass
 class Part:
@@ -100,26 +112,41 @@ def prepare_text(
     data: DataConfig,
     tokenizer: TokenizerConfig,
     *,
+    keep: Tokenizer | None = None,
+    at_most: bool = False,
     on_change: Literal["raise", "rebuild"] = "raise",
     progress: Progress = lambda stage, done, total: None,
 ) -> PreparedText:
-    """Turn text into ids in `folder`, or find them there."""
+    """Turn text into ids in `folder`, or find them there. keep: a tokeniser to use, instead of learning one. at_most:
+    nobody asked for that many subwords, so a text that has fewer (one that repeats itself, say) is no mistake."""
     check_text(data)
     manifest = read_manifest(folder)
     settings = text_settings(data, tokenizer)
+    if manifest is not None and keep and manifest["vocabulary_fingerprint"] == keep.vocabulary_fingerprint():
+        settings["tokenizer"] = manifest["settings"]["tokenizer"]  # it is the one that was learned here, or kept before
     if manifest is not None:
         prints = {"text": {"text": fingerprint(data.text, progress)}, "valid_text": None}
         if data.valid_text:
             prints["valid_text"] = {"text": fingerprint(data.valid_text, progress)}
+        if data.labels or manifest["settings"].get("labels"):
+            prints["labels"] = label_prints(data)
         changed = changes(manifest["settings"], {**settings, **prints})
         if not changed:
             return PreparedText(folder, manifest, reused=True)
         if on_change == "raise":
             raise CorpusChanged(changed, folder)
     with atomic_folder(folder) as temporary:
-        manifest = _Preparation(temporary, data, tokenizer, progress).run(settings)
+        manifest = _Preparation(temporary, data, tokenizer, progress, keep, at_most).run(settings)
         write_json(temporary / MANIFEST, manifest)
     return PreparedText(folder, manifest, reused=False)
+
+
+def open_text(folder: Path) -> PreparedText:
+    """What an earlier `prepare_text` made."""
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise UserError("holds no prepared text, or not all of it", file=folder, cure="repeat the `train` command")
+    return PreparedText(folder, manifest, reused=True)
 
 
 def check_text(data: DataConfig) -> None:
@@ -184,11 +211,20 @@ def _short_way(tokenizer: TokenizerConfig) -> bool:
 class _Preparation:
     """One preparation on its way."""
 
-    def __init__(self, folder: Path, data: DataConfig, tokenizer: TokenizerConfig, progress: Progress) -> None:
-        self.folder, self.data, self.tokenizer, self.progress = folder, data, tokenizer, progress
+    def __init__(
+        self,
+        folder: Path,
+        data: DataConfig,
+        tokenizer: TokenizerConfig,
+        progress: Progress,
+        keep: Tokenizer | None = None,
+        at_most: bool = False,
+    ) -> None:
+        self.folder, self.data, self.tokenizer, self.progress, self.keep = folder, data, tokenizer, progress, keep
+        self.at_most = at_most
         self.notes: Counter[str] = Counter()
         self.train, self.valid = Part(), Part()
-        self.framed = data.boundaries == "lines"
+        self.framed = data.boundaries != "stream"
         self.held_out = np.zeros(0, np.int64)
         """Places of the lines that are held out, in order; lines that are dropped have none."""
 
@@ -199,19 +235,26 @@ class _Preparation:
         with (self.folder / TRAIN).open("w+b") as ids:
             if not self.framed:
                 ids.write(np.array([BOS], np.uint32).data)
-            encode, vocabulary, its_fingerprint = self._words(ids) if _short_way(self.tokenizer) else self._tokens(ids)
+            short = _short_way(self.tokenizer) and self.keep is None
+            encode, vocabulary, its_fingerprint = self._words(ids) if short else self._tokens(ids)
             written = ids.tell() // 4
         self._refuse_nothing()
-        if self.data.valid_text or len(self.held_out):
+        measured = bool(self.data.valid_text or len(self.held_out))
+        if measured:
             self._validation(encode)
+        labelled = {}
+        if self.data.labels:
+            labelled["classes"] = write_classes(self.folder, self.data, self.held_out, self._keeps)
+            settings = {**settings, "labels": label_prints(self.data)}
         return {
+            **labelled,
             "settings": {
                 **settings,
                 "text": {"text": self.train.fingerprint.hexdigest()},
                 "valid_text": {"text": self.valid.fingerprint.hexdigest()} if self.data.valid_text else None,
             },
             "train": self.train.summary(),
-            "valid": self.valid.summary() if self.data.valid_text or len(self.held_out) else {},
+            "valid": self.valid.summary() if measured else {},
             "train_ids": written,
             "vocabulary": vocabulary,
             "vocabulary_fingerprint": its_fingerprint,
@@ -244,18 +287,21 @@ class _Preparation:
             if block:
                 yield block
 
+    def _keeps(self, line: bytes) -> bool:
+        return self.data.blank_lines == "keep" or not BLANK_LINE.match(line + b"\n")
+
     def _to_learn_from(self, *, stage: str, count: bool = False) -> Iterator[bytes]:
         """The training text, as often as it is needed; what is odd in it, and how much there is, is counted once."""
         part, notes = (self.train, self.notes) if count else (Part(), Counter[str]())
         return self._blocks(self.data.text, part, notes, stage=stage, held_out=False)
 
     def _draw(self, number: int) -> NDArray[np.int64]:
-        """Choose the lines to hold out."""
+        """Choose the lines to hold out: of a stream, in which a line means something only where it stands, the last."""
         text = self._blocks(self.data.text, Part(), Counter(), stage="choosing lines to hold out")
         lines = sum(block.count(b"\n") for block in text)
         if 2 * number > lines:
             raise UserError(f"data.hold_out is {number:,}, but there are only {lines:,} lines", cure="hold out fewer")
-        return draw_places(lines, number, self.data.seed)
+        return draw_places(lines, number, self.data.seed) if self.framed else np.arange(lines - number, lines)
 
     def _refuse_nothing(self) -> None:
         """A text of no words cannot be counted."""
@@ -333,7 +379,11 @@ class _Preparation:
 
     def _tokens(self, file: BinaryIO) -> tuple[Encode, int, str]:
         """Train the tokeniser, then encode with it."""
-        tokenizer = Tokenizer.train(self.tokenizer, self._lessons(), pairs=self._count_lines())
+        tokenizer = self.keep
+        if tokenizer is None:
+            tokenizer = Tokenizer.train(self.tokenizer, self._lessons(), pairs=self._count_lines())
+            if not self.at_most:
+                self._refuse_too_many(tokenizer.vocabulary_size)
         tokenizer.save(self.folder / TOKENIZER)
 
         def encode(lines: bytes, framed: bool) -> U32:
@@ -344,6 +394,16 @@ class _Preparation:
             for some in _cut(block):
                 self._write(file, encode(some, self.framed), self.train)
         return encode, tokenizer.vocabulary_size, tokenizer.vocabulary_fingerprint()
+
+    def _refuse_too_many(self, found: int) -> None:
+        """A text may hold fewer different pieces than were asked for."""
+        asked = self.tokenizer.vocabulary
+        if self.tokenizer.kind in ("bpe", "unigram") and asked is not None and found < ENOUGH * asked:
+            raise UserError(
+                f"tokenizer.vocabulary is {asked:,}, but this text has no more than {found:,} different tokens",
+                file=self.data.text[0],
+                cure=f"ask for fewer (tokenizer.vocabulary={max(SMALLEST, found // 2)}, say), or leave it to the text",
+            )
 
     def _count_lines(self) -> int | None:
         if self.tokenizer.kind not in ("bpe", "unigram") or self.tokenizer.vocabulary is not None:

@@ -24,14 +24,18 @@ class DataConfig:
     """Files of a language model, one line after another, in the same formats; instead of source and target."""
     valid_text: list[str] = field(default_factory=list)
     """Text that a language model is measured on."""
-    boundaries: Literal["lines", "stream"] = "lines"
+    labels: list[str] = field(default_factory=list)
+    """What kind of text each line of `text` is, line for line: the model then learns to tell."""
+    valid_labels: list[str] = field(default_factory=list)
+    """The same of `valid_text`."""
+    boundaries: Literal["lines", "stream", "packed"] = "lines"
     """Of a language model's text. lines: each line begins and ends by itself; stream: one text, whose lines end with an
-    end mark and are read on across it."""
+    end mark and are read on across it; packed: as lines, but learned many to a row, kept apart from each other."""
     blank_lines: Literal["keep", "drop"] = "keep"
     """Lines without a word, in a language model's text: empty lines like any others, or left out."""
     hold_out: int | None = None
-    """Pairs, or lines of a language model's text, held out for validation when there are no validation files; nothing:
-    5 %, at most 2,000 (of text that is counted: none); 0: none."""
+    """Pairs, or lines of a language model's text (of a stream the last ones), held out for validation when there are no
+    validation files; nothing: 5 %, at most 2,000 (of text that is counted: none); 0: none."""
     max_length: int = 256
     """Pairs with more tokens than this on a side are left out, and counted."""
     tokenizer_lines: int = 1_000_000
@@ -50,6 +54,12 @@ class DataConfig:
             self.valid_text and (self.source or self.target)
         ):
             raise ValueError("the validation files are of another sort; text has valid_text, pairs have valid_source")
+        if (self.labels and not self.text) or (self.valid_labels and not self.valid_text):
+            raise ValueError("labels belong to text, line for line, and valid_labels to valid_text")
+        if bool(self.valid_labels) != bool(self.labels and self.valid_text):
+            raise ValueError("labels and valid_labels go together; give both, or hold lines out for validation")
+        if self.labels and self.boundaries != "lines":
+            raise ValueError("labels are of single lines; leave boundaries at lines")
 
     def sides(self) -> Sides:
         named = (("source", self.source), ("target", self.target), ("text", self.text))

@@ -64,8 +64,9 @@ class TokenizerConfig:
     """One vocabulary for source and target, or one for each."""
     dropout: float = 0.0
     """Subword dropout while training: the chance to skip a merge (bpe) or to sample a word's segmentation (unigram)."""
-    fallback: Literal["bytes", "unk"] = "bytes"
-    """What words and characters outside the vocabulary become: their bytes (nothing is lost), or one unknown token."""
+    fallback: Literal["bytes", "unk"] | None = None
+    """What words and characters outside the vocabulary become: their bytes (nothing is lost), or one unknown token;
+    nothing: bytes, and with split: blanks, which keeps no white space to spell, unk."""
     split: Literal["punctuation", "whitespace", "blanks"] = "punctuation"
     """What a word is (kind: word): punctuation stands apart; each space parts words (for tokenised text); or runs of
     white space do and are not kept (blanks: what counting tools do)."""
@@ -79,6 +80,8 @@ class TokenizerConfig:
     are unknown."""
 
     def __post_init__(self) -> None:
+        if self.fallback is None:
+            self.fallback = "unk" if self.kind == "word" and self.split == "blanks" else "bytes"
         if self.kind == "word" and self.split == "blanks" and self.fallback != "unk":
             raise ValueError(
                 "split is blanks, which keeps no white space, and fallback bytes, which spells every byte; "
@@ -401,7 +404,7 @@ def _train_unigram(texts: Iterable[str], size: int) -> RustTokenizer:
     return _byte_level(models.Unigram(vocab=[*((special, 0.0) for special in SPECIALS), *named], unk_id=UNK))
 
 
-def _word_frame(split: str, fallback: str, unknown: str) -> RustTokenizer:
+def _word_frame(split: str, fallback: str | None, unknown: str) -> RustTokenizer:
     """Cuts a line into words, each with a space in front: " dog" is the same word wherever it stands, and no word of a
     text is a special token."""
     rust = RustTokenizer(models.WordLevel(vocab={}, unk_token=SPECIALS[UNK]))

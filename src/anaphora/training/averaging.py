@@ -1,5 +1,5 @@
-"""Averages of weights: over time while training (EMA), and over the last checkpoints at the end (Vaswani et al.
-2017)."""
+"""Averages of weights: over time while training (a moving average, or averaged SGD), and over the last checkpoints at
+the end (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from anaphora.folder import WEIGHTS
 from anaphora.models.weights import read_weights
 
 
-class MovingAverage:
-    """θ̄ ← decay · θ̄ + (1 - decay) · θ after every update.
+class WeightAverage:
+    """A mean of the weights that follows them, update by update; it is validated and published in their place."""
 
-    The decay is smaller at first, (1 + t) / (10 + t), so that the random weights of the start are soon forgotten.
-    """
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay = decay
+    def __init__(self, model: nn.Module) -> None:
         self.live = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.mean = {name: p.detach().clone() for name, p in self.live.items()}
 
-    @torch.no_grad()
     def update(self, step: int) -> None:
-        decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self.mean.values()), list(self.live.values()), 1 - decay)
+        """Take in the weights after update `step` (1, 2, …)."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def towards(self, share: float) -> None:
+        """θ̄ ← θ̄ + share · (θ - θ̄)"""
+        torch._foreach_lerp_(list(self.mean.values()), list(self.live.values()), share)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -42,6 +42,35 @@ class MovingAverage:
             finally:
                 for name, p in self.live.items():
                     p.copy_(saved[name])
+
+
+class MovingAverage(WeightAverage):
+    """θ̄ ← decay · θ̄ + (1 - decay) · θ after every update.
+
+    The decay is smaller at first, (1 + t) / (10 + t), so that the random weights of the start are soon forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        super().__init__(model)
+        self.decay = decay
+
+    def update(self, step: int) -> None:
+        self.towards(1 - min(self.decay, (1 + step) / (10 + step)))
+
+
+class DescentAverage(WeightAverage):
+    """The mean of all weights since update `since`; before that, the weights themselves.
+
+    Plain descent with a constant rate ends by circling round the best weights; their mean is nearer to them than any of
+    them is (Polyak & Juditsky 1992). When the circling begins, validation knows (Merity et al. 2018).
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.since: int | None = None
+
+    def update(self, step: int) -> None:
+        self.towards(1.0 if self.since is None else 1 / max(1, step - self.since))
 
 
 def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:

@@ -3,7 +3,8 @@
 A checkpoint is a folder `checkpoints/step-00000500`:
 
     model.safetensors      the weights to use (the moving average, where there is one)
-    training.safetensors   live weights (where they differ), optimiser moments, random generators
+    training.safetensors   live weights (where they differ), optimiser moments, random generators, and what the
+                           objective carries from batch to batch (the state of a recurrent model)
     progress.json          step, place in the data, best score, patience, history
 
 It is written under another name and renamed when complete. Tied tables are stored once: safetensors holds no two names
@@ -16,6 +17,7 @@ schedule; it goes when the next one comes, and never enters an average).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from torch import Tensor, nn
 from anaphora.errors import UserError
 from anaphora.folder import CHECKPOINTS, WEIGHTS, atomic_folder, discard, readable
 from anaphora.models.weights import load_weights, model_weights, read_weights, store_tensors
-from anaphora.training.averaging import MovingAverage
+from anaphora.training.averaging import WeightAverage
 
 STATE, PROGRESS = "training.safetensors", "progress.json"
 
@@ -50,6 +52,8 @@ class Progress:
     best_step: int | None = None
     stale: int = 0
     """Checkpoints since the best one."""
+    averaged_since: int | None = None
+    """The update after which averaged descent began to average."""
     history: list[dict[str, Any]] = field(default_factory=list)
     """One entry a validation."""
 
@@ -76,19 +80,25 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}"
 
     def save(
-        self, model: nn.Module, optimiser: torch.optim.Optimizer, ema: MovingAverage | None, progress: Progress
+        self,
+        model: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        average: WeightAverage | None,
+        progress: Progress,
+        carried: Mapping[str, Tensor] | None = None,
     ) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.path(progress.step)
         state = _optimiser_tensors(model, optimiser)
+        state |= {f"carried.{name}": tensor for name, tensor in (carried or {}).items()}
         state["random.cpu"] = torch.get_rng_state()
         if torch.cuda.is_available():
             state["random.cuda"] = torch.cuda.get_rng_state()
         live = model_weights(model)
-        if ema is not None:
+        if average is not None:
             state |= {f"live.{name}": tensor for name, tensor in live.items()}
         with atomic_folder(path) as temporary:
-            store_tensors(temporary / WEIGHTS, live if ema is None else live | ema.mean)
+            store_tensors(temporary / WEIGHTS, live if average is None else live | average.mean)
             store_tensors(temporary / STATE, {name: tensor.contiguous() for name, tensor in state.items()})
             for name in (WEIGHTS, STATE):
                 readable(temporary / name)
@@ -106,20 +116,22 @@ class Checkpoints:
                 discard(path)
 
     def restore(
-        self, path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, ema: MovingAverage | None
-    ) -> Progress:
-        """Make everything as it was when `path` was saved, the random generators last."""
+        self, path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, average: WeightAverage | None
+    ) -> tuple[Progress, dict[str, Tensor]]:
+        """Make everything as it was when `path` was saved, the random generators last; what the objective carried is
+        handed over."""
         weights, state = read_weights(path / WEIGHTS), read_weights(path / STATE)
         live = {name.removeprefix("live."): tensor for name, tensor in state.items() if name.startswith("live.")}
         load_weights(model, live or weights, file=path / WEIGHTS)
-        if ema is not None:
-            for name, tensor in ema.mean.items():
+        if average is not None:
+            for name, tensor in average.mean.items():
                 tensor.copy_(weights[name])
         _restore_optimiser(model, optimiser, state)
         torch.set_rng_state(state["random.cpu"])
         if "random.cuda" in state and torch.cuda.is_available():
             torch.cuda.set_rng_state(state["random.cuda"])
-        return self.read_progress(path)
+        carried = {name.removeprefix("carried."): t for name, t in state.items() if name.startswith("carried.")}
+        return self.read_progress(path), carried
 
     def read_progress(self, path: Path) -> Progress:
         """What another version wrote and this one does not know is left aside; what is missing has its default."""
@@ -143,6 +155,7 @@ def _optimiser_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> di
         f"optimiser.{key}.{names[parameter]}": tensor
         for parameter, entries in optimiser.state.items()
         for key, tensor in entries.items()
+        if tensor is not None  # plain descent remembers nothing
     }
 
 

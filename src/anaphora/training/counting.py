@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.config import differences
 from anaphora.decoding.language import Ids, TextEvaluation, evaluate_ids
+from anaphora.device import peak_resident
 from anaphora.errors import UserError
 from anaphora.folder import (
     CHECKPOINTS,
@@ -38,7 +39,6 @@ from anaphora.models.ngram.counting import (
     compile_elsewhere,
     fit,
     give_back_what_is_freed,
-    peak_resident,
 )
 from anaphora.models.ngram.file import read_trie
 from anaphora.models.ngram.limited import LimitedModel
@@ -302,7 +302,7 @@ class CountingRun:
             lines=valid["lines"],
             dropped=valid["dropped_lines"],
             size=valid["bytes"],
-            boundaries=self.config.data.boundaries,
+            boundaries="stream" if self.config.data.boundaries == "stream" else "lines",
             blank_lines=self.config.data.blank_lines,
         )
         unknown = f", {measured.unknown_tokens:,} of them unknown" if measured.unknown_tokens else ""
@@ -340,6 +340,7 @@ class CountingRun:
             parameters=metrics["parameters"],
             weights=COUNTED,
             validation=metrics["validation"],
+            kind="ngram",
             orders=metrics["orders"],
             vocabulary=metrics["vocabulary"],
             unknown_tokens=metrics["unknown_tokens"],

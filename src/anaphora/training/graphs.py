@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, first_line
 from anaphora.training.settings import TrainingConfig
 
 Learn = Callable[[Any, Tensor], Tensor]
@@ -98,6 +98,11 @@ class GraphedLearning:
             self.most = 0
             torch.cuda.empty_cache()
             self.say(f"no memory for more CUDA graphs: going on with {len(self.recordings)}, other batches by kernels")
+            return None
+        except RuntimeError as error:  # some kernel asks the host for something, which a recording cannot
+            self.most = 0
+            torch.cuda.synchronize(self.device)
+            self.say(f"no CUDA graphs ({first_line(error)}): going on by kernels")
             return None
 
     def record(self, batch: Any) -> Recording:

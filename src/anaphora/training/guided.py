@@ -34,7 +34,7 @@ from anaphora.text.batches import Batch
 from anaphora.text.corpus import Corpus
 from anaphora.text.tokenizer import UNK, Tokenizer
 from anaphora.text.words import TokenWords, split_words
-from anaphora.training.objective import Forward, TranslationBatch, TranslationObjective
+from anaphora.training.objective import Forward, Independent, TranslationBatch, TranslationObjective
 
 TEACHER_PAIRS = 200_000
 """Pairs that IBM-1 learns from, spread evenly over the corpus: about half a minute."""
@@ -146,7 +146,7 @@ class HeadWatcher:
         self.weights = weights[:, self.head]
 
 
-class GuidedObjective:
+class GuidedObjective(Independent):
     """A translation objective plus the lessons of one head."""
 
     side = "target"

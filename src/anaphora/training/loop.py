@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.text.batches import Batch, Batches
-from anaphora.training.averaging import MovingAverage
+from anaphora.text.batches import EpochBatches
+from anaphora.training.averaging import DescentAverage, MovingAverage, WeightAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
 from anaphora.training.graphs import GraphedLearning, graphs_pay
 from anaphora.training.memory import try_largest
@@ -86,7 +86,7 @@ class Trainer:
         self,
         model: nn.Module,
         objective: Objective,
-        batches: Batches,
+        batches: EpochBatches[Any],
         validator: Callable[..., Validation] | None,
         config: TrainingConfig,
         folder: Path,
@@ -104,7 +104,7 @@ class Trainer:
         self.device = device
         self.publish = publish  # makes the checkpoint at that path the folder's model
         self.optimiser = build_optimiser(model, config)
-        self.ema = MovingAverage(model, config.ema) if config.ema else None
+        self.average = self.new_average()
         self.checkpoints = Checkpoints(folder, keep=config.keep, every=config.checkpoint_every)
         self.progress = Progress()
         self.total = self.planned_steps()
@@ -147,7 +147,7 @@ class Trainer:
             self.reporter.finish()
         return self.progress
 
-    def take(self) -> list[Batch]:
+    def take(self) -> list[Any]:
         """The next batches of one update; an update may begin in one epoch and end in the next."""
         taken = []
         for _ in range(self.config.accumulate):
@@ -155,7 +155,7 @@ class Trainer:
             taken.append(batch)
         return taken
 
-    def update(self, batches: list[Batch]) -> Update:
+    def update(self, batches: list[Any]) -> Update:
         """One step of the optimiser on the mean loss over all tokens of these batches."""
         progress, config = self.progress, self.config
         on_device = [self.objective.send(batch, self.device) for batch in batches]
@@ -169,8 +169,8 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=self.graphs is None)  # a graph adds to gradients where they are
-        if self.ema is not None:
-            self.ema.update(progress.step)
+        if self.average is not None:
+            self.average.update(progress.step)
         progress.tokens += tokens
         progress.flops += 3 * sum(self.objective.flops(self.model, batch) for batch in on_device)
         return Update(progress.step, torch.stack(losses).sum(), norm, rate, tokens)
@@ -203,6 +203,7 @@ class Trainer:
             elif progress.step % self.config.checkpoint_every == 0:  # the end of a run is no turn of patience
                 progress.stale += 1
             self.reporter.validation(validation, progress, best=best)
+            self.maybe_begin_average()
         saved = self.save()
         if best:
             self.publish(saved, progress)
@@ -212,22 +213,24 @@ class Trainer:
     def resume(self) -> None:
         newest = self.checkpoints.newest()
         if newest is not None:
-            self.progress = self.checkpoints.restore(newest, self.model, self.optimiser, self.ema)
+            restored = self.checkpoints.restore(newest, self.model, self.optimiser, self.average)
+            self.progress, carried = restored
+            self.objective.restore({name: tensor.to(self.device) for name, tensor in carried.items()})
+        self.maybe_begin_average()
         if self.progress.metric != self.config.metric:  # a best loss is no best BLEU
             self.progress.best = self.progress.best_step = None
             self.progress.metric, self.progress.stale = self.config.metric, 0
-        # cutting words anew for subword dropout takes a while: another thread does it ahead of time
-        ahead = bool(self.batches.samplers)
-        self.stream = self.batches.from_position(self.progress.epoch, self.progress.index, prefetch=ahead)
+        place = self.progress.epoch, self.progress.index
+        self.stream = self.batches.from_position(*place, prefetch=self.batches.ahead)
 
     def save(self) -> Path:
         if not torch.stack([p.isfinite().all() for p in self.model.parameters()]).all():
             raise self.diverged(f"the weights became infinite or NaN at or before step {self.progress.step}")
-        return self.checkpoints.save(self.model, self.optimiser, self.ema, self.progress)
+        return self.checkpoints.save(self.model, self.optimiser, self.average, self.progress, self.objective.carried())
 
     def validate(self) -> Validation:
         assert self.validator is not None
-        averaged: AbstractContextManager[None] = self.ema.in_place() if self.ema is not None else nullcontext()
+        averaged: AbstractContextManager[None] = nullcontext() if self.average is None else self.average.in_place()
         with averaged, self.uncompiled():
             return self.validator(self.model, autocast=self.autocast())
 
@@ -255,9 +258,29 @@ class Trainer:
 
     def planned_steps(self) -> int | None:
         """How many updates the limits allow, as far as that is known before starting."""
-        corpus = self.batches.corpus
-        tokens = int(corpus.lengths[:, corpus.sides.index(self.objective.side)].sum()) + len(corpus)
+        tokens = self.batches.tokens_an_epoch(self.objective.side)
         return planned_steps(self.config, batches_an_epoch=self.batches.count(0), tokens_an_epoch=tokens)
+
+    def new_average(self) -> WeightAverage | None:
+        """The mean of weights over time that is validated and published, if there is to be one."""
+        if self.config.optimizer == "asgd":
+            if self.config.trigger and self.validator is None:
+                raise UserError(
+                    "training.optimizer=asgd begins its average when validation says so, and there is no such text",
+                    cure="give validation text, or set training.trigger=0 to average from the beginning",
+                )
+            return DescentAverage(self.model)
+        return MovingAverage(self.model, self.config.ema) if self.config.ema else None
+
+    def maybe_begin_average(self) -> None:
+        """Averaged descent: after some checkpoints without a new best, the weights circle round the best ones."""
+        if not isinstance(self.average, DescentAverage):
+            return
+        progress = self.progress
+        if progress.averaged_since is None and progress.stale >= self.config.trigger:
+            progress.averaged_since, progress.stale = progress.step, 0
+            self.reporter.message(f"averaging the weights from step {progress.step} on")
+        self.average.since = progress.averaged_since
 
     def autocast(self) -> AbstractContextManager[None]:
         kind, precision = self.device.type, self.config.precision
@@ -280,7 +303,7 @@ class Trainer:
     def probe(self) -> None:
         """The largest batch, forward and backward, before anything else."""
 
-        def learn(batch: Batch) -> None:
+        def learn(batch: Any) -> None:
             on_device = self.objective.send(batch, self.device)
             try:
                 self.learn(on_device, on_device.tokens)
@@ -288,8 +311,9 @@ class Trainer:
                 self.optimiser.zero_grad(set_to_none=True)
 
         self.model.train()
-        largest = self.batches.largest()
-        try_largest(largest, learn, accumulate=self.config.accumulate)
+        carried = {name: tensor.clone() for name, tensor in self.objective.carried().items()}
+        try_largest(self.batches.largest(), learn, accumulate=self.config.accumulate)
+        self.objective.restore(carried)
 
     def watch(self, update: Update) -> None:
         """Log, and stop at a loss that is no number any more: on a GPU that is looked at only when it is logged

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import torch
 
 from anaphora.errors import UserError, first_line
-from anaphora.text.batches import Batch
+from anaphora.text.batches import AnyBatch
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -20,16 +20,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def first_rows(batch: Batch, rows: int) -> Batch:
-    """The same batch with fewer rows, every side as long as before."""
-    return Batch(
-        rows=batch.rows[:rows],
-        tokens={side: tokens[:rows] for side, tokens in batch.tokens.items()},
-        lengths={side: lengths[:rows] for side, lengths in batch.lengths.items()},
-    )
-
-
-def try_largest(largest: Batch, learn: Callable[[Batch], None], *, accumulate: int) -> None:
+def try_largest(largest: AnyBatch, learn: Callable[[Any], None], *, accumulate: int) -> None:
     """Run `learn` (forward and backward, no update) on the largest batch; the random state is left as it was.
 
     If it does not fit, halve it until it does, and say which settings learn the same in smaller bites.
@@ -37,11 +28,10 @@ def try_largest(largest: Batch, learn: Callable[[Batch], None], *, accumulate: i
     random = torch.get_rng_state()
     random_cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     try:
-        all_rows = len(next(iter(largest.tokens.values())))  # with those that only fill it up
-        rows, first = all_rows, None
+        rows, first = largest.height, None
         while True:
             try:
-                learn(first_rows(largest, rows))
+                learn(largest.first(rows))
                 break
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
@@ -50,16 +40,15 @@ def try_largest(largest: Batch, learn: Callable[[Batch], None], *, accumulate: i
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
             if rows == 1:
-                longest = max(int(np.max(lengths)) for lengths in largest.lengths.values())
                 raise UserError(
-                    f"not even one sentence of {longest} tokens fits in memory ({first})",
+                    f"not even one sentence of {largest.width} tokens fits in memory ({first})",
                     cure="take a smaller model (--recipe tiny) or shorter sentences (data.max_length=100)",
                 )
             rows //= 2
-        if rows < all_rows:
+        if rows < largest.height:
             # a corpus smaller than batch_tokens makes smaller batches: count what this one holds
-            held = all_rows * max(tokens.shape[1] for tokens in largest.tokens.values())
-            parts = -(-all_rows // rows)
+            held = largest.height * largest.width
+            parts = -(-largest.height // rows)
             raise UserError(
                 f"the largest batch ({held} tokens) does not fit in memory ({first})",
                 cure=f"set training.batch_tokens={held // parts} training.accumulate={accumulate * parts}, "

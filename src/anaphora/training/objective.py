@@ -29,16 +29,12 @@ class TranslationBatch:
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device) -> TranslationBatch:
-        def send(array: object) -> Tensor:
-            tensor = torch.as_tensor(array)
-            return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
-
         target = batch.tokens["target"]
         return cls(
-            source=send(batch.tokens["source"]),
-            source_lengths=send(batch.lengths["source"]),
-            target=send(target[:, :-1].copy()),
-            labels=send(target[:, 1:].copy()),
+            source=send(batch.tokens["source"], device),
+            source_lengths=send(batch.lengths["source"], device),
+            target=send(target[:, :-1].copy(), device),
+            labels=send(target[:, 1:].copy(), device),
             tokens=int((batch.lengths["target"] - 1).sum()),
             source_tokens=int(batch.lengths["source"][: len(batch)].sum()),
             rows=len(batch),
@@ -55,7 +51,7 @@ class Objective(Protocol):
     side: str
     """The side of the corpus whose tokens are learned and counted."""
 
-    def send(self, batch: Batch, device: torch.device) -> Any:
+    def send(self, batch: Any, device: torch.device) -> Any:
         """The batch on the device; its `tokens` are those that the loss is a sum over."""
         ...
 
@@ -67,8 +63,32 @@ class Objective(Protocol):
         """Floating-point operations of one forward pass over the batch."""
         ...
 
+    def carried(self) -> dict[str, Tensor]:
+        """What the next batch needs of those before it; it is saved in checkpoints."""
+        ...
 
-class TranslationObjective:
+    def restore(self, carried: dict[str, Tensor]) -> None:
+        """Go on from there; from nothing, as at the beginning."""
+        ...
+
+
+class Independent:
+    """Of an objective whose batches have nothing to do with each other."""
+
+    def carried(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, carried: dict[str, Tensor]) -> None:
+        pass
+
+
+def send(array: object, device: torch.device) -> Tensor:
+    """An array, without waiting until it is there."""
+    tensor = torch.as_tensor(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+class TranslationObjective(Independent):
     """Cross-entropy of the target's tokens, summed over a batch:
 
         (1 - ε) · -log P(label) + ε · mean over the vocabulary of -log P

@@ -142,12 +142,12 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     prepared = prepare(
         folder / "data", files, tokenizer=tokenizer, hold_out=0, max_length=longest(config), seed=config.data.seed
     )
-    stopwatch = _stopwatch(folder, request["seconds"])
-    run = Run(folder / "run", dataclasses.replace(config, training=trial), prepared, stopwatch, device)
+    watch = stopwatch(folder, request["seconds"])
+    run = Run(folder / "run", dataclasses.replace(config, training=trial), prepared, watch, device)
     trainer = run.trainer()
     with contextlib.suppress(Enough):
         trainer.fit()
-    seconds, tokens, updates = stopwatch.pace()
+    seconds, tokens, updates = watch.pace()
     # batches differ in size: what one update costs is what a token costs, times the tokens of a usual update
     an_epoch = int(prepared.train.lengths[:, 1].sum()) + len(prepared.train)
     usual = config.training.accumulate * an_epoch / trainer.batches.count(0)
@@ -197,7 +197,7 @@ class Enough(Exception):
     """The trial has lasted long enough."""
 
 
-def _stopwatch(folder: Path, limit: float) -> Any:
+def stopwatch(folder: Path, limit: float) -> Any:
     """A reporter that notes the time of every report, and ends the trial when its time is over."""
     from anaphora.training.reporting import RunReporter
 

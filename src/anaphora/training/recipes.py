@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from anaphora.config import build, convert, merge, read_yaml, shown, to_mapping
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError, nearest
-from anaphora.models import LANGUAGE_MODELS
+from anaphora.models import COUNTED_MODELS, LANGUAGE_MODELS, NEURAL_MODELS
 from anaphora.models import settings as model_settings
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
@@ -23,6 +23,7 @@ from anaphora.training.settings import LIMITS, TrainingConfig
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
     from anaphora.models import ModelConfig
+    from anaphora.models.language.settings import LanguageConfig
     from anaphora.models.transformer import TransformerConfig
 
 SECTIONS = ("data", "tokenizer", "model", "training", "decoding")
@@ -45,7 +46,11 @@ class RunConfig:
     def document(self) -> dict[str, Any]:
         """What config.yaml holds: every setting that means something for this kind of model."""
         sections = {section: to_mapping(getattr(self, section)) for section in SECTIONS}
-        known = {section: meaningful(self.model.kind, section, content) for section, content in sections.items()}
+        classifier = bool(getattr(self.model, "labels", ()))
+        known = {
+            section: meaningful(self.model.kind, section, content, classifier=classifier)
+            for section, content in sections.items()
+        }
         return {"run": {"recipe": self.recipe, "start_from": self.start_from}, **known}
 
     @property
@@ -57,6 +62,21 @@ class RunConfig:
                 cure="score, evaluate and generate take language models",
             )
         return cast("TransformerConfig", self.model)
+
+    @property
+    def language(self) -> LanguageConfig:
+        """The model's settings, where it must be a neural language model."""
+        if self.model.kind not in NEURAL_MODELS:
+            raise UserError(f"{self.model.kind} is no neural language model", cure="choose --recipe lstm, say")
+        return cast("LanguageConfig", self.model)
+
+    def windows(self) -> tuple[int, int] | None:
+        """How a stream is read by a model that carries nothing along: so many tokens at once, moved by so many
+        (decoding/language.py). None: the text is not a stream, or is read as a whole."""
+        if self.data.boundaries != "stream" or self.model.kind not in WINDOWED:
+            return None
+        context = self.training.context
+        return context, self.training.stride or max(1, context // 2)
 
     @classmethod
     def read(cls, document: Mapping[str, Any], *, file: str | None = None) -> RunConfig:
@@ -80,6 +100,9 @@ class RunConfig:
         )
 
 
+WINDOWED = ("dan", "transformer-decoder", "transformer-encoder")
+"""Kinds whose rows know nothing of those before them: the mean of a whole book says nothing, and attention to all of it
+has no room."""
 COUNTED: dict[str, tuple[str, ...]] = {
     "data": ("text", "valid_text", "boundaries", "blank_lines", "hold_out", "tokenizer_lines", "seed"),
     "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
@@ -99,17 +122,39 @@ COUNTED: dict[str, tuple[str, ...]] = {
 many texts are drawn, how long, or by which beam, is said when they are asked for."""
 FOR_SMOOTHING = {"k": "add-k", "backoff": "stupid-backoff"}
 """Settings of an n-gram model that mean something for one smoothing."""
-FOR_TEXT_ONLY = {"data": ("text", "valid_text", "boundaries", "blank_lines"), "training": ("max_memory",)}
+PENALTIES = ("activation_penalty", "temporal_penalty")
+TEXT = {
+    "data": ("text", "valid_text", "labels", "valid_labels", "boundaries", "blank_lines"),
+    "training": ("max_memory", "context", "stride", "masked", *PENALTIES),
+}
 """Settings that mean nothing for a translator."""
+PAIRED = {
+    "data": ("source", "target", "valid_source", "valid_target", "max_length"),
+    "tokenizer": ("shared", "dropout"),
+    "training": ("consistency", "guided_alignment", "guided_layer", "guided_head", "validation_beam", "max_memory"),
+}
+"""Settings that mean nothing for a language model that learns."""
 
 
-def meaningful(kind: str, section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifier: bool = False) -> dict[str, Any]:
     """The settings of a section that mean something for a kind of model."""
     if kind == "ngram" and section == "model":
         return {key: value for key, value in settings.items() if key not in _of_other_smoothings(settings)}
-    if kind in LANGUAGE_MODELS:
+    if kind in COUNTED_MODELS:
         return {key: value for key, value in settings.items() if key in COUNTED.get(section, settings)}
-    return {key: value for key, value in settings.items() if key not in FOR_TEXT_ONLY.get(section, ())}
+    if kind not in NEURAL_MODELS:
+        return {key: value for key, value in settings.items() if key not in TEXT.get(section, ())}
+    without = set(PAIRED.get(section, ()))
+    if section == "training":
+        masked = kind == "transformer-encoder" and not classifier
+        without |= set() if masked else {"masked"}
+        without |= {*PENALTIES, "stride"} if masked or classifier else set()
+        without |= {"context"} if classifier else set()
+    if section == "data" and not classifier:
+        without |= {name for name in ("labels", "valid_labels") if not settings.get(name)}
+    if section == "model" and not classifier:
+        without |= {"labels", "pool", "both_ways"}
+    return {key: value for key, value in settings.items() if key not in without}
 
 
 def _of_other_smoothings(model: Mapping[str, Any]) -> list[str]:
@@ -118,18 +163,19 @@ def _of_other_smoothings(model: Mapping[str, Any]) -> list[str]:
     return [key for key, used_by in FOR_SMOOTHING.items() if key in model and smoothing != used_by]
 
 
-def refuse_meaningless(kind: str, said: Document) -> None:
+def refuse_meaningless(kind: str, said: Document, *, classifier: bool = False) -> None:
     """A setting that would change nothing is named, not ignored."""
+    what = f"a classifier of kind {kind}" if classifier else f"a model of kind {kind}"
     if kind == "ngram" and (unused := _of_other_smoothings(said.get("model", {}))):
         only = FOR_SMOOTHING[unused[0]]
         raise UserError(
             f"model.{unused[0]} means nothing without model.smoothing={only}", cure="leave it out, or choose that"
         )
     for section, settings in said.items():
-        for key in settings.keys() - meaningful(kind, section, settings).keys():
+        for key in settings.keys() - meaningful(kind, section, settings, classifier=classifier).keys():
             known = [f"{section}.{name}" for name in COUNTED.get(section, ())]
-            cure = f"of that section it has {', '.join(known)}" if kind in LANGUAGE_MODELS else "leave it out"
-            raise UserError(f"{section}.{key} means nothing for a model of kind {kind}", cure=cure)
+            cure = f"of that section it has {', '.join(known)}" if kind in COUNTED_MODELS else "leave it out"
+            raise UserError(f"{section}.{key} means nothing for {what}", cure=cure)
 
 
 def recipe_folder() -> Path:
@@ -187,7 +233,11 @@ def sized_to(pairs: int, recipe: Document) -> Document:
 
 
 FREE = {
-    "model": ("dropout", "attention_dropout", "activation_dropout", "attention", "max_length"),
+    "model": (
+        *("dropout", "attention_dropout", "activation_dropout", "attention", "max_length"),
+        *("input_dropout", "output_dropout", "embedding_dropout", "weight_dropout", "locked"),
+        *("labels", "pool"),
+    ),
     "tokenizer": ("dropout",),
 }
 """What fine-tuning may change of the model it starts from: how it learns and computes, not what its weights mean."""
@@ -227,7 +277,7 @@ def complete(
     """The full settings of a run over that many pairs; `own` is what the user said, `start` the settings of the model
     that the run starts from."""
     chosen = load_recipe(recipe)
-    if merge(chosen, own).get("model", {}).get("kind") in LANGUAGE_MODELS:  # what is counted has no size to choose
+    if merge(chosen, own).get("model", {}).get("kind") in COUNTED_MODELS:  # what is counted has no size to choose
         return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **merge(chosen, own)})
     sized = sized_to(pairs, chosen)
     if start is not None:  # fine-tuning: the model is what it is, and learns on gently

@@ -40,7 +40,15 @@ def short(number: float) -> str:
 def describe(scores: dict[str, Any]) -> str:
     """loss 1.234  perplexity 3.43  BLEU 34.1  chrF 60.2"""
     names = {"loss": "loss {:.3f}", "perplexity": "perplexity {:.2f}", "bleu": "BLEU {:.1f}", "chrf": "chrF {:.1f}"}
+    names |= {"bits_per_byte": "bits/byte {:.3f}", "accuracy": "accuracy {:.1%}"}
     return "  ".join(form.format(scores[name]) for name, form in names.items() if name in scores)
+
+
+def visible(text: str) -> str:
+    """On one line, whatever a model made of its bytes: control characters would play with the terminal."""
+    return "".join(
+        " " if character.isspace() else character if character.isprintable() else "�" for character in text
+    )
 
 
 class RunReporter:
@@ -127,11 +135,16 @@ class RunReporter:
             from rich.text import Text
 
             where = f"epoch {progress.epoch + 1}  {duration(progress.seconds)}"
-            mark = "  [green]best so far[/green]" if best and len(progress.history) > 1 else ""
-            self.console.print(f"[bold]step {progress.step}[/bold]  {where}  {describe(validation.scores)}{mark}")
+            line = Text.assemble((f"step {progress.step}", "bold"), f"  {where}  {describe(validation.scores)}")
+            if best and len(progress.history) > 1:
+                room = not self.console.is_terminal or line.cell_len + len("  best so far") <= self.console.width
+                line.append("  best so far" if room else "  best", "green")
+            self.console.print(line, soft_wrap=True)
             for sample in validation.samples:
                 for name, text in vars(sample).items():
-                    line = Text.assemble((f"  {name:>11}  ", "dim"), text)
+                    line = Text.assemble((f"  {name:>11}  ", "dim"), visible(text))
+                    if self.console.is_terminal:
+                        line.truncate(2 * self.console.width, overflow="ellipsis")
                     self.console.print(line, soft_wrap=True)
         self.mark = (time.monotonic(), progress.tokens, progress.flops)  # validation is not training speed
 

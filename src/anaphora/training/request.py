@@ -9,7 +9,8 @@ from typing import Any
 
 from anaphora.config import merge
 from anaphora.errors import UserError
-from anaphora.models import LANGUAGE_MODELS
+from anaphora.folder import read_config
+from anaphora.models import LANGUAGE_MODELS, NEURAL_MODELS
 from anaphora.training.recipes import Document, RunConfig, load_recipe, refuse_meaningless
 
 
@@ -39,6 +40,8 @@ class Outcome:
     parameters: int
     weights: str
     validation: dict[str, Any] = field(default_factory=dict)
+    kind: str = "transformer"
+    """What was trained: model.kind."""
 
 
 class Interrupted(Exception):
@@ -53,9 +56,16 @@ PAIRS = ("source", "target", "valid_source", "valid_target")
 """Settings of section `data` that name the files of a translator."""
 
 
-def choose_recipe(data: Mapping[str, Any]) -> str:
-    """The recipe of those who name none: plain text is counted, pairs are learned by a Transformer."""
-    return "ngram" if data.get("text") and not any(data.get(name) for name in PAIRS) else "transformer"
+def choose_recipe(data: Mapping[str, Any], start_from: Path | None = None) -> str:
+    """The recipe of those who name none: plain text is counted, labels are learned by a Transformer that reads both
+    ways, pairs by one that translates; whoever starts from a language model stays with its kind."""
+    if not data.get("text") or any(data.get(name) for name in PAIRS):
+        return "transformer"
+    if start_from is not None:
+        kind = (read_config(start_from).get("model") or {}).get("kind")
+        if kind in NEURAL_MODELS:
+            return str(kind)
+    return "transformer-encoder" if data.get("labels") else "ngram"
 
 
 def check_files(request: Request) -> str:
@@ -69,6 +79,11 @@ def check_files(request: Request) -> str:
             "both text and pairs are given: one model learns from one of them",
             cure="give --text for a language model, or --source and --target for a translator",
         )
+    if pairs and (data.get("labels") or data.get("valid_labels")):
+        raise UserError(
+            "labels tell the lines of one text apart, and a translator learns from pairs",
+            cure="leave out --labels, or give --text FILE instead of --source and --target",
+        )
     config = RunConfig.read(settings)
     kind = config.model.kind
     if kind == "mixture":
@@ -79,6 +94,15 @@ def check_files(request: Request) -> str:
             cure="give --text FILE; for a translator leave out --recipe, or choose one such as small",
         )
     if kind not in LANGUAGE_MODELS and text:
-        raise UserError(f"{request.recipe} learns translations", cure="for --text use --recipe ngram")
-    refuse_meaningless(kind, settings)
+        raise UserError(f"{request.recipe} learns translations", cure="for --text use --recipe ngram, or lstm, say")
+    if config.data.labels and kind not in NEURAL_MODELS:
+        raise UserError(f"a model of kind {kind} does not tell texts apart", cure="for --labels use --recipe lstm, say")
+    if config.data.boundaries == "packed" and kind not in NEURAL_MODELS:
+        raise UserError(
+            "data.boundaries=packed is about rows that are learned from",
+            cure="leave it out: every line counts by itself",
+        )
+    if request.own.get("model", {}).get("labels"):
+        raise UserError("model.labels are found in the labels themselves", cure="give --labels FILE")
+    refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
     return kind

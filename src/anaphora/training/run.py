@@ -1,48 +1,36 @@
-"""A run, from files to a model folder; repeating the same call goes on where it stopped.
+"""Translators: a run, from files to a model folder; repeating the same call goes on where it stopped.
 
     lock → settings (compared with the folder's own) → corpus → model → loop → average → card
 
-What comes before the model is in settling.py.
+What comes before the model is in settling.py, what all runs that learn have in common in learning.py.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from anaphora.config import merge
 from anaphora.device import choose_device, describe_device, peak_flops
-from anaphora.errors import UserError
-from anaphora.folder import (
-    CONFIG,
-    DATA,
-    WEIGHTS,
-    RunLock,
-    publish,
-    read_config,
-    read_metrics,
-    weights_file,
-)
-from anaphora.models import LANGUAGE_MODELS, build
-from anaphora.models.contracts import Translator
-from anaphora.models.weights import load_weights, read_weights, write_weights
+from anaphora.models import build
 from anaphora.text.batches import Batches
 from anaphora.text.formats import describe_notes
-from anaphora.text.preparation import Prepared, open_prepared
-from anaphora.training.averaging import average_weights
+from anaphora.text.preparation import Prepared
 from anaphora.training.card import write_card
-from anaphora.training.checkpoint import Checkpoints, Progress, step_of
+from anaphora.training.checkpoint import Progress
 from anaphora.training.graphs import MULTIPLE, graphs_pay
-from anaphora.training.loop import Trainer
+from anaphora.training.learning import LearningRun
 from anaphora.training.objective import Objective, TranslationObjective
 from anaphora.training.recipes import RunConfig, load_recipe
 from anaphora.training.reporting import RunReporter, describe, short
 from anaphora.training.request import Outcome, Request
 from anaphora.training.session import check_folder, working_in
 from anaphora.training.settling import settle
-from anaphora.training.validation import Validator, better
+from anaphora.training.validation import Validator
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,53 +51,22 @@ def train(request: Request, console: Console | None = None) -> Outcome:
         return Run(request.run, config, prepared, reporter, device).complete()
 
 
-class Run:
-    """A settled run: corpus and settings are fixed, now it learns."""
+class Run(LearningRun):
+    """A settled run of a translator."""
 
     def __init__(
         self, folder: Path, config: RunConfig, prepared: Prepared, reporter: RunReporter, device: torch.device
     ) -> None:
-        self.folder, self.config, self.prepared = folder, config, prepared
-        self.reporter, self.device = reporter, device
+        self.prepared = prepared
         self.tokenizers = prepared.tokenizers["source"], prepared.tokenizers["target"]
-        torch.manual_seed(config.training.seed)
-        self.model = self.new_model()
+        super().__init__(folder, config, reporter, device)
         self.guide: Guide | None = None
-        self.validator = None
         if prepared.valid is not None:
             self.validator = Validator(prepared.valid, *self.tokenizers, config.training, config.decoding, device)
 
-    def new_model(self) -> Translator:
+    def build(self) -> nn.Module:
         source, target = self.tokenizers
-        model = build(self.config.translator, source.vocabulary_size, target.vocabulary_size)
-        newest = Checkpoints(self.folder, keep=1, every=1).newest()
-        if self.config.start_from is not None and newest is None:
-            file = weights_file(Path(self.config.start_from))
-            load_weights(model, read_weights(file), file=file)
-        return model
-
-    def complete(self) -> Outcome:
-        """Learn until it is over, then choose the weights that stay."""
-        self.explain()
-        trainer = self.trainer()
-        self.catch_up(trainer.checkpoints)
-        progress = trainer.fit()
-        reason = trainer.over() or "done"
-        if read_metrics(self.folder).get("finished_step") != progress.step:
-            with trainer.uncompiled():
-                self.finish(trainer, progress)
-        metrics = read_metrics(self.folder)
-        return Outcome(
-            folder=self.folder,
-            reason=reason,
-            steps=progress.step,
-            tokens=progress.tokens,
-            seconds=progress.seconds,
-            flops=progress.flops,
-            parameters=self.model.parameter_count(),
-            weights=metrics.get("weights", ""),
-            validation=metrics.get("validation", {}),
-        )
+        return build(self.config.translator, source.vocabulary_size, target.vocabulary_size)
 
     def objective(self) -> Objective:
         config = self.config.training
@@ -128,20 +85,6 @@ class Run:
             head=config.guided_head,
         )
 
-    def trainer(self) -> Trainer:
-        """The loop over this run's model, text and objective."""
-        return Trainer(
-            self.model,
-            self.objective(),
-            self.batches(),
-            self.validator,
-            self.config.training,
-            self.folder,
-            self.reporter,
-            self.device,
-            publish=self.publish,
-        )
-
     def batches(self) -> Batches:
         config, samplers = self.config, {}
         if config.tokenizer.dropout:
@@ -158,49 +101,14 @@ class Run:
             max_length=config.translator.max_length,
         )
 
-    def publish(self, checkpoint: Path, progress: Progress) -> None:
-        """Make a checkpoint's weights the folder's model."""
-        publish(checkpoint / WEIGHTS, self.folder / WEIGHTS)
-        scores = dict(progress.history[-1]) if progress.history else {}
-        self.card(progress, f"those of step {progress.step}", scores, finished=False)
+    def measure(self, autocast: AbstractContextManager[None]) -> dict[str, Any]:
+        assert isinstance(self.validator, Validator)
+        beam = self.config.decoding.beam
+        scores = self.validator(self.model, beam=beam, thorough=True, autocast=autocast).scores
+        self.reporter.message(f"final model, beam {beam}: {describe(scores)}")
+        return scores
 
-    def catch_up(self, checkpoints: Checkpoints) -> None:
-        """A process killed after saving a best checkpoint and before publishing it: publish it now."""
-        newest = checkpoints.newest()
-        progress = checkpoints.read_progress(newest) if newest is not None else Progress()
-        if progress.best_step is not None and (read_metrics(self.folder).get("step") or 0) < progress.best_step:
-            self.publish(checkpoints.path(progress.best_step), progress)
-
-    def finish(self, trainer: Trainer, progress: Progress) -> None:
-        """Average the last checkpoints, keep the average if it is better on the validation text, measure what stays."""
-        config = self.config.training
-        best_step = progress.best_step or progress.step
-        weights = f"those of step {best_step}"
-        publish(trainer.checkpoints.path(best_step) / WEIGHTS, self.folder / WEIGHTS)
-        last = trainer.checkpoints.scheduled()[-config.average :]
-        if len(last) > 1 and self.validator is not None and config.average > 1:
-            averaged = average_weights(last)
-            load_weights(self.model, averaged, file=last[-1])
-            value = self.validator(self.model, autocast=trainer.autocast()).metric(config.metric)
-            kept = better(config.metric, value, progress.best)
-            best = f"{config.metric} {value:.3f}, best single {progress.best:.3f}"
-            outcome = "kept" if kept else "not kept"
-            self.reporter.message(f"average of the last {len(last)} checkpoints: {best}: {outcome}")
-            if kept:
-                weights = f"the mean of the last {len(last)} checkpoints, up to step {progress.step}"
-                write_weights(self.folder / WEIGHTS, averaged)
-        load_weights(self.model, read_weights(self.folder / WEIGHTS), file=self.folder / WEIGHTS)
-        scores: dict[str, Any] = {}
-        if self.validator is not None:
-            self.reporter.message("measuring the final model on the validation text …")
-            scores = self.validator(
-                self.model, beam=self.config.decoding.beam, translate_all=True, autocast=trainer.autocast()
-            ).scores
-            self.reporter.message(f"final model, beam {self.config.decoding.beam}: {describe(scores)}")
-        self.choose_alignment()
-        self.card(progress, weights, scores, finished=True)
-
-    def choose_alignment(self) -> None:
+    def look_back(self) -> None:
         """Which layer and head align words best, on held-out text, without gold: `alignment.json`."""
         from anaphora.decoding.alignment_method import choose_on, write_choice
 
@@ -253,48 +161,4 @@ class Run:
             f"{short(self.model.parameter_count())} parameters, {size} vocabulary {vocabulary} "
             f"({config.tokenizer.kind})"
         )
-        newest = Checkpoints(self.folder, keep=1, every=1).newest()
-        where = f"continuing from {newest.name}" if newest else "starting"
-        say(f"{where} on {describe_device(self.device)}, in {self.folder}")
-
-
-def average(folder: Path, last: int | None, *, device: str = "auto") -> dict[str, Any]:
-    """Publish the mean of the last checkpoints of a run, and say how it compares with what was there."""
-    config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
-    if config.model.kind in LANGUAGE_MODELS:
-        raise UserError(
-            "is a language model made by counting, and has no checkpoints",
-            file=folder,
-            cure="`anaphora mix` makes one model of several",
-        )
-    with RunLock(folder):
-        checkpoints = Checkpoints(folder, keep=config.training.keep, every=config.training.checkpoint_every)
-        there = checkpoints.scheduled() or checkpoints.all()
-        chosen = there[-(last or 5) :]
-        if len(chosen) < (last or 1):
-            raise UserError(
-                f"has only {len(chosen)} checkpoints to average, not {last or 1}",
-                file=folder,
-                cure=f"use --last {len(chosen)}, or train with training.keep={last}" if chosen else "train it first",
-            )
-        prepared = open_prepared(folder / DATA)
-        run = Run(folder, config, prepared, RunReporter(folder, None), choose_device(device))
-        run.model.to(run.device)
-        averaged = average_weights(chosen)
-        before = after = None
-        if run.validator is not None:
-            file = weights_file(folder)
-            load_weights(run.model, read_weights(file), file=file)
-            before = run.validator(run.model, translate_all=True).scores
-            load_weights(run.model, averaged, file=chosen[-1])
-            after = run.validator(run.model, translate_all=True).scores
-        write_weights(folder / WEIGHTS, averaged)
-        load_weights(run.model, averaged, file=chosen[-1])
-        run.choose_alignment()
-        newest = checkpoints.newest()
-        assert newest is not None
-        progress = checkpoints.read_progress(newest)
-        steps = [step_of(path) for path in chosen]
-        finished = read_metrics(folder).get("finished_step") is not None  # then `train` leaves this choice alone
-        run.card(progress, f"the mean of the checkpoints {steps}", after or {}, finished=finished)
-    return {"folder": str(folder), "averaged": steps, "before": before, "after": after}
+        say(self.where())

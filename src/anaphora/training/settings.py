@@ -14,17 +14,27 @@ class TrainingConfig:
     epochs: float | None = None
     """Stop after this many passes over the corpus."""
     max_tokens: int | None = None
-    """Stop after this many target tokens."""
+    """Stop after this many tokens: of the target side, or of the text."""
     max_minutes: float | None = None
     """Stop after this much training time, all sessions together."""
     seed: int = 1
     """Decides the weights at the start, the order of the data, dropout and subword dropout."""
     batch_tokens: int = 4096
-    """A batch is at most this many rows × its longest side, in tokens."""
+    """A batch is at most this many rows × its longest side, in tokens; of a stream, rows × context."""
     accumulate: int = 1
     """Batches whose gradients are summed into one update."""
-    optimizer: Literal["adam", "adamw"] = "adamw"
-    """AdamW decouples weight decay from the gradient."""
+    context: int = 256
+    """Tokens of a row of text that is one stream, or packed: how far a gradient reaches back."""
+    stride: int | None = None
+    """Tokens by which the window moves over validation text, of a model that can read only so many: each token is
+    predicted from at least context - stride others; half of context unless given."""
+    optimizer: Literal["adam", "adamw", "sgd", "asgd"] = "adamw"
+    """AdamW decouples weight decay from the gradient; asgd is sgd whose weights are averaged once it circles round the
+    best ones (training.trigger)."""
+    momentum: float = 0.0
+    """Of sgd and asgd: share of the last change that is added to the next."""
+    trigger: int = 5
+    """Of asgd: the average begins after this many checkpoints without a new best (0: at once)."""
     learning_rate: float = 1e-3
     """The highest rate, reached at the end of the warm-up."""
     schedule: Literal["inverse-sqrt", "cosine", "linear", "constant"] = "inverse-sqrt"
@@ -45,6 +55,12 @@ class TrainingConfig:
     """Longest allowed gradient (0: no limit)."""
     label_smoothing: float = 0.1
     """Share of the target probability spread over the whole vocabulary."""
+    activation_penalty: float = 0.0
+    """Pull of a language model's last vectors towards zero, by their mean square (AR of Merity et al. 2018: 2)."""
+    temporal_penalty: float = 0.0
+    """Pull of each of them towards the one before (TAR: 1)."""
+    masked: float = 0.15
+    """Share of the tokens that a masked language model has to guess: 80 % of them hidden, 10 % replaced by others."""
     consistency: float = 0.0
     """R-Drop's α: each batch is read under two draws of dropout, whose predictions are pulled together; a step costs
     twice as much (0: off)."""
@@ -69,14 +85,14 @@ class TrainingConfig:
     """Checkpoints averaged at the end, if that is better on the validation text (1: never)."""
     ema: float = 0.0
     """Decay of a moving average of the weights, validated and published in their place (0: none; 0.999, say)."""
-    metric: Literal["loss", "bleu", "chrf"] = "loss"
+    metric: Literal["loss", "bleu", "chrf", "accuracy"] = "loss"
     """What decides which checkpoint is best, and early stopping."""
     patience: int = 0
     """Stop after this many checkpoints without a new best (0: never)."""
     validation_beam: int = 1
     """Beam of the translations made for validation; the last evaluation uses decoding.beam."""
     samples: int = 3
-    """Validation sentences shown at each checkpoint."""
+    """Validation sentences shown at each checkpoint; of a language model, lines that it makes up."""
     log_every: int = 50
     """Updates between two lines of the log."""
     max_memory: str | None = None
@@ -86,7 +102,8 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         least = {"batch_tokens": 1, "accumulate": 1, "warmup_steps": 0, "checkpoint_every": 1, "keep": 1, "average": 1}
         least |= {"patience": 0, "validation_beam": 1, "samples": 0, "log_every": 1, "clip_norm": 0, "seed": 0}
-        least |= {"consistency": 0, "guided_alignment": 0, "guided_head": 0}
+        least |= {"consistency": 0, "guided_alignment": 0, "guided_head": 0, "context": 1, "trigger": 0}
+        least |= {"activation_penalty": 0, "temporal_penalty": 0}
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise ValueError(f"{name} must be at least {low}, not {getattr(self, name)}")
@@ -94,9 +111,17 @@ class TrainingConfig:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be above 0, not {value}")
-        for name in ("label_smoothing", "ema", "beta1", "beta2"):
+        for name in ("label_smoothing", "ema", "beta1", "beta2", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+        if not 0 < self.masked < 1:
+            raise ValueError(f"masked must be above 0 and below 1, not {self.masked}")
+        if self.stride is not None and not 1 <= self.stride <= self.context:
+            raise ValueError(f"stride is {self.stride}; it must be at least 1 and at most context ({self.context})")
+        if self.optimizer == "asgd" and self.ema:
+            raise ValueError("optimizer=asgd averages weights by itself; leave ema at 0")
+        if self.momentum and self.optimizer not in ("sgd", "asgd"):
+            raise ValueError(f"momentum is for sgd and asgd; {self.optimizer} has beta1")
         if self.learning_rate <= 0:
             raise ValueError(f"learning_rate must be above 0, not {self.learning_rate}")
         self.memory_limit()

@@ -55,7 +55,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
         if side not in asked.data.sides():
             raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
     if saved is not None:  # before the corpus is touched
-        text = differences(_text_settings(saved), _text_settings(asked.document()))
+        text = differences(text_settings(saved), text_settings(asked.document()))
         refuse(folder, text, force=request.force)
     if saved is None and not (folder / DATA).exists():
         check_request(asked.data.sides(), asked.data.valid_sides(), asked.data.hold_out, longest(asked))
@@ -125,11 +125,11 @@ def longest(config: RunConfig) -> int:
     return min(config.data.max_length, int((config.translator.max_length - 2) / growth))
 
 
-FILES = (*PAIRS, "text", "valid_text")
+FILES = (*PAIRS, "text", "valid_text", "labels", "valid_labels")
 """Settings that name files: what counts is their content, and `prepare` looks at that."""
 
 
-def _text_settings(document: Mapping[str, Any]) -> Document:
+def text_settings(document: Mapping[str, Any]) -> Document:
     """What decides how text becomes tokens, without the names of files and what is decided anew in every epoch."""
     data = {key: value for key, value in document["data"].items() if key not in FILES}
     tokenizer = {key: value for key, value in document["tokenizer"].items() if key != "dropout"}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 
@@ -32,14 +33,25 @@ class Validation:
     """What was measured; `scores` goes into the history, the log and metrics.json."""
 
     scores: dict[str, Any]
-    samples: list[Sample] = field(default_factory=list)
+    samples: Sequence[Any] = ()
+    """For the eye: objects whose fields are shown by their names."""
 
     def metric(self, name: str) -> float:
         return float(self.scores.get(name, math.nan))
 
 
+class Measure(Protocol):
+    """Who measures a model while it learns; it never touches the random state nor the gradients."""
+
+    def __call__(
+        self, model: Any, *, autocast: AbstractContextManager[None] | None = None, thorough: bool = False
+    ) -> Validation:
+        """thorough: all that can be measured, with care, instead of what decides between checkpoints."""
+        ...
+
+
 def better(metric: str, new: float, old: float | None) -> bool:
-    """Loss should fall, BLEU and chrF should rise."""
+    """Loss should fall; BLEU, chrF and accuracy should rise."""
     return old is None or (new < old if metric == "loss" else new > old)
 
 
@@ -66,20 +78,21 @@ class Validator:
         self,
         model: Translator,
         *,
-        beam: int | None = None,
-        translate_all: bool | None = None,
         autocast: AbstractContextManager[None] | None = None,
+        thorough: bool = False,
+        beam: int | None = None,
     ) -> Validation:
-        """Loss always; BLEU and chrF when they decide, or when asked; `samples` translations in any case."""
+        """Loss always; BLEU and chrF when they decide, or where it is to be thorough; `samples` translations in any
+        case."""
         was_training = model.training
         model.eval()
         try:
             with torch.inference_mode(), autocast or nullcontext():
-                return self._measure(model, beam or self.config.validation_beam, translate_all)
+                return self._measure(model, beam or self.config.validation_beam, thorough)
         finally:
             model.train(was_training)
 
-    def _measure(self, model: Translator, beam: int, translate_all: bool | None) -> Validation:
+    def _measure(self, model: Translator, beam: int, thorough: bool) -> Validation:
         objective, total, tokens = TranslationObjective(), 0.0, 0
         for batch in self.batches.fixed():
             on_device = objective.send(batch, self.device)
@@ -89,7 +102,7 @@ class Validator:
         scores: dict[str, Any] = {"loss": loss, "perplexity": math.exp(min(loss, 50.0))}
         if not math.isfinite(loss):  # a model that has diverged has nothing to say
             return Validation(scores)
-        everything = self.config.metric != "loss" if translate_all is None else translate_all
+        everything = thorough or self.config.metric != "loss"
         rows = range(len(self.corpus)) if everything else range(min(self.config.samples, len(self.corpus)))
         sources = [self.corpus.text("source", row) for row in rows]
         references = [self.corpus.text("target", row) for row in rows]

@@ -133,5 +133,17 @@ EXAMPLES: dict[str, Example] = {
             "lectures/8-all-scores.md",
             _later("all_scores", "all_scores"),
         ),
+        Example(
+            "forgetting",
+            "a name asked for at growing distance, by every rung (minutes)",
+            "lectures/9-forgetting.md",
+            _later("forgetting", "forgetting"),
+        ),
+        Example(
+            "bank",
+            "which layer knows the sense of *bank*: an LSTM and a Transformer (a minute)",
+            "lectures/10-bank.md",
+            _later("bank", "bank"),
+        ),
     )
 }

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
-import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from anaphora.device import resident
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import UNFINISHED, discard, publish, sync
 from anaphora.kernels.ngram_counts import equal_parts, number_positions, positions_by_word, refine
@@ -157,23 +156,6 @@ def fit_spilled(
         for path in (*work.glob("*.bin"), made):  # the trie last: without it, the file counts as published
             path.unlink()
     return fitted
-
-
-def resident() -> int:
-    """Bytes of memory that this process has now."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    except OSError:  # other systems tell only the most it ever had
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def peak_resident() -> int:
-    """The most bytes of memory that this process ever had."""
-    try:  # what getrusage tells may be that of the process which started this one
-        found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-        return int(found[1]) * 1024 if found else resident()
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def give_back_what_is_freed() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.device import resident
 from anaphora.kernels.ngrams import F32, U32, Trie, Whole, walk
-from anaphora.models.ngram.counting import resident
 from anaphora.models.ngram.file import let_go
 from anaphora.models.ngram.model import NgramConfig, NgramModel
 

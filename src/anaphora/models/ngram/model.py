@@ -89,6 +89,7 @@ class NgramModel:
     def __init__(self, config: NgramConfig, trie: Trie) -> None:
         self.config = config
         self.trie = trie
+        self._powers: tuple[float, NDArray[np.float64], NDArray[np.float64]] | None = None
         words = int(predictable(self.vocabulary).sum())
         if config.smoothing == "stupid-backoff":
             self.rule = Rule(False, np.float32(math.log(config.backoff)), np.float32(-math.inf))
@@ -129,12 +130,12 @@ class NgramModel:
         """log P of each token after those before it: ids (B, T), lengths (B,) -> (B, T), 0 at padding."""
         import torch
 
-        inside = np.arange(ids.shape[1]) < lengths.numpy()[:, None]  # (B, T)
+        inside = np.arange(ids.shape[1]) < lengths.cpu().numpy()[:, None]  # (B, T)
         starts = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(inside.sum(1), out=starts[1:])
         out = np.zeros(inside.shape, np.float32)
-        out[inside] = self.score_flat(ids.numpy()[inside], starts)
-        return torch.from_numpy(out)
+        out[inside] = self.score_flat(ids.cpu().numpy()[inside], starts)
+        return torch.from_numpy(out).to(ids.device)
 
     def start(self, rows: int, max_length: int = 0) -> DecoderState:
         """Rows that have taken nothing, not even ⟨s⟩: they know no context."""
@@ -150,10 +151,11 @@ class NgramModel:
         return DecoderState(beam=1, memory={}, past=past)
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Each row's last token (R,), at first ⟨s⟩ -> log P of every next one (R, V), and the state."""
+        """Each row's last token (R,), at first ⟨s⟩ -> log P of every next one (R, V), where the tokens were, and the
+        state, which stays on the CPU: the trie is there."""
         import torch
 
-        ids = self._checked(tokens.numpy())
+        ids = self._checked(tokens.cpu().numpy())
         context, length = state.past["context"].numpy(), state.past["length"].numpy()
         out = np.empty((len(ids), self.vocabulary), np.float32)
         parts = max(1, min(CORES, len(ids), 2 * out.size // SHARED))
@@ -168,11 +170,12 @@ class NgramModel:
             list(pool().map(work, starmap(slice, pairwise(edges))))
         state.past["position"] += 1
         state.bound += 1
-        return torch.from_numpy(out), state
+        return torch.from_numpy(out).to(tokens.device), state
 
     def read(self, ids: Tensor, lengths: Tensor, max_length: int = 0) -> DecoderState:
         """Rows that have taken ids (B, T), from ⟨s⟩ on, padded, lengths (B,)."""
         state = self.start(len(ids), max_length)
+        ids, lengths = ids.cpu(), lengths.cpu()
         inside = np.arange(ids.shape[1]) < lengths.numpy()[:, None]  # (B, T)
         starts = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(inside.sum(1), out=starts[1:])
@@ -182,6 +185,18 @@ class NgramModel:
         state.past["position"] += lengths
         state.bound = int(lengths.max()) if len(ids) else 0
         return state
+
+    def extend(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Several tokens a row, (R, k) -> log P of what follows each of them (R, k, V), and the state."""
+        from anaphora.models.contracts import extend_by_steps
+
+        return extend_by_steps(self, tokens, state)
+
+    def rewind(self, state: DecoderState, back: Tensor) -> DecoderState:
+        """Take the last back (R,) tokens of the latest `extend` back."""
+        from anaphora.models.contracts import rewound
+
+        return rewound(state, back)
 
     def parameter_count(self) -> int:
         """Probabilities and weights."""
@@ -193,6 +208,20 @@ class NgramModel:
 
     def cache_bytes_per_token(self) -> int:
         return 0
+
+    # -- drawing ahead -------------------------------------------------------------------------------------------------
+
+    def backs_off(self) -> bool:
+        """Whether a word that was not seen after a context has what it has after a shorter one, times a weight, and
+        nothing else: what kernels/ngram_draws.py can draw from."""
+        return not self.rule.exact and self.rule.level == 0
+
+    def short_powers(self, power: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """P^power of every n-gram of one word or two, and the sums over those of one; kept until another is asked."""
+        if self._powers is None or self._powers[0] != power:
+            short = np.exp(self.trie.log_probability[: self.trie.limits[min(1, self.order - 1)]] * np.float64(power))
+            self._powers = power, short, np.cumsum(short[: self.vocabulary])
+        return self._powers[1:]
 
     # -- many rows at once ---------------------------------------------------------------------------------------------
 

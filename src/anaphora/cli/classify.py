@@ -1,0 +1,81 @@
+"""`anaphora classify`: what kind of text is each line?"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anaphora.cli.arguments import count, read_text, warn_of_notes
+from anaphora.cli.output import Device, Json, Output, Quiet
+
+
+def classify(
+    model: Annotated[Path, typer.Argument(help="Folder of a classifier, trained with --labels.")],
+    file: Annotated[str, typer.Argument(help="Text, one line for each answer; - is stdin.")] = "-",
+    labels: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The right labels, line for line: accuracy is told.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every label of a line, with its probability.")] = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put each line into one of the classes that a model was trained with: label and probability.
+
+    anaphora classify runs/senses lines.txt
+
+    echo 'the bank of the river' | anaphora classify runs/senses --all
+
+    anaphora classify runs/senses test.txt --labels test.labels --json
+    """
+    from anaphora import api
+    from anaphora.errors import UserError
+
+    out = Output(as_json=json, quiet=quiet)
+    loaded = api.load_text_model(model, device)
+    notes: Counter[str] = Counter()
+    if labels == file == "-":
+        raise UserError("stdin can be read once, and - stands twice", cure="name a file for one of them")
+    lines: Iterable[str] = read_text([file], notes)
+    gold: list[str] | None = None
+    if labels is not None:
+        gold, lines = [label.strip() for label in read_text([labels], notes)], list(lines)
+        if len(gold) != len(lines):
+            raise UserError(
+                f"has {count(len(gold), 'label', 'labels')} for {count(len(lines), 'line', 'lines')} of text",
+                file=labels,
+                cure="give one label a line",
+            )
+    documents, right, number = [], 0, 0
+    interactive = file == "-" and sys.stdin.isatty()
+    with out.bar("classifying") as bar:
+        try:
+            for number, found in enumerate(loaded.classify(lines), start=1):
+                ranked = list(found.probabilities.items())
+                shown = ranked if all_ else ranked[:1]
+                if not json:
+                    print("\t".join(f"{label}\t{p:.4f}" for label, p in shown), flush=interactive)
+                if gold is not None:
+                    right += found.label == gold[number - 1]
+                if json:
+                    documents.append({"text": found.text, "label": found.label, "probabilities": found.probabilities})
+                if bar is not None:
+                    bar(1)
+        except UserError as error:
+            raise UserError(error.what, file=error.file or file, line=error.line, cure=error.cure) from None
+    warn_of_notes(out, notes)
+    if not number:
+        out.say(f"warning: {file} is empty: there is nothing to classify")
+    known = list(getattr(loaded.model, "labels", ()))
+    document: dict[str, Any] = {"model": str(model), "labels": known, "lines": documents}
+    if gold is not None:
+        if odd := sorted(set(gold) - set(known)):
+            out.say(f"note: the model does not know the label {odd[0]!r}" + (" and others" if len(odd) > 1 else ""))
+        document["accuracy"] = right / number if number else None
+        out.say(f"accuracy {100 * right / max(number, 1):.2f} % ({right:,} of {number:,})")
+    out.finish(document)

@@ -1,0 +1,140 @@
+"""`anaphora encode`: text becomes vectors."""
+
+from __future__ import annotations
+
+import io
+import json as json_format
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anaphora.cli.arguments import Force, check_new_file, count, read_text, warn_of_notes
+from anaphora.cli.output import Device, Json, Output, Quiet
+
+if TYPE_CHECKING:
+    from anaphora.text_model import TextModel
+
+FORMATS = (".npy", ".jsonl", ".safetensors")
+DIGITS = 6
+
+
+def encode(
+    model: Annotated[Path, typer.Argument(help="Folder of a neural language model or classifier.")],
+    file: Annotated[str, typer.Argument(help="Text, one sentence a line; - is stdin.")] = "-",
+    output: Annotated[Path | None, typer.Option(help=".npy, .jsonl or .safetensors; nothing: JSON lines.")] = None,
+    words: Annotated[bool, typer.Option("--words", help="A vector for each word, as it stands in its line.")] = False,
+    pool: Annotated[str | None, typer.Option(help="Of a sentence: mean, max, last or first.")] = None,
+    layer: Annotated[int | None, typer.Option(help="Which layer's; 0 is the embedding, nothing the last.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="With --words, what parts them: punctuation (and blanks), or whitespace.")
+    ] = None,
+    force: Force = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make vectors of text: one for each line, or one for each word in its context.
+
+    .npy: an array (lines, dim). .jsonl: an object a line.
+    .safetensors: `vectors` (lines, dim); with --words (words, dim), and `starts`, where each line's words begin.
+
+    anaphora encode runs/bert lines.txt --output lines.npy
+
+    anaphora encode runs/lstm lines.txt --words --layer 2 --output w.safetensors
+
+    echo 'the bank of the river' | anaphora encode runs/bert --words
+    """
+    from anaphora import api
+    from anaphora.errors import UserError, nearest
+    from anaphora.folder import write_bytes, write_text
+
+    out = Output(as_json=json, quiet=quiet)
+    kind = ".jsonl" if output is None else output.suffix
+    if kind not in FORMATS:
+        raise UserError(f"vectors are not written as {kind or 'a file without an ending'}", cure=nearest(kind, FORMATS))
+    if words and kind == ".npy":
+        raise UserError(
+            "an array of words would not say which line each belongs to", cure="write .safetensors or .jsonl"
+        )
+    if words and pool is not None:
+        raise UserError("--pool is about vectors of sentences, and --words has none", cure="leave one of them out")
+    if split is not None and (not words or split not in ("punctuation", "whitespace")):
+        cure = "write --words too" if not words else "use punctuation or whitespace"
+        raise UserError(f"--split {split} has no meaning here", cure=cure)
+    check_new_file(output, force=force, inputs=[file])
+    loaded = api.load_text_model(model, device)
+    notes: Counter[str] = Counter()
+    lines = list(read_text([file], notes))
+    warn_of_notes(out, notes)
+    if not lines:
+        out.say(f"warning: {file} is empty: there is nothing to encode")
+    how: dict[str, Any] = {"layer": layer}
+    how |= {"split": split or "punctuation"} if words else {"pool": pool or "mean"}
+    try:
+        if kind == ".jsonl":
+            written = _as_lines(loaded, lines, words=words, how=how)
+            if output is not None:
+                rows = list(written)
+                write_text(output, "".join(line + "\n" for line, _ in rows))
+                size, dim = sum(n for _, (n, _) in rows), max((d for _, (_, d) in rows), default=0)
+            else:
+                size = dim = 0
+                for line, (n, d) in written:
+                    out.result(line)
+                    size, dim = size + n, d
+        else:
+            assert output is not None
+            content, (size, dim) = _as_arrays(loaded, lines, words=words, how=how, kind=kind)
+            write_bytes(output, content)
+    except UserError as error:
+        where = file if error.line is not None and error.file is None else error.file
+        raise UserError(error.what, file=where, line=error.line, cure=error.cure) from None
+    what = count(size, "vector", "vectors")
+    out.say(f"{what} of {dim:,} numbers, of {count(len(lines), 'line', 'lines')}" + (f": {output}" if output else ""))
+    document = {"model": str(model), "lines": len(lines), "vectors": size, "dim": dim, **how}
+    out.finish({**document, "output": None if output is None else str(output)})
+
+
+def _as_lines(
+    loaded: TextModel, lines: list[str], *, words: bool, how: dict[str, Any]
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """A JSON object for each line, and how many vectors it has, how wide."""
+    if words:
+        for line in loaded.word_vectors(lines, **how):
+            own = [
+                {"word": word.text, "vector": [round(value, DIGITS) for value in vector]}
+                for word, vector in zip(line.words, line.vectors.tolist())
+            ]
+            shape = line.vectors.shape
+            yield json_format.dumps({"text": line.text, "words": own}, ensure_ascii=False), (len(own), shape[1])
+        return
+    for text, vector in zip(lines, loaded.sentence_vectors(lines, **how)):
+        numbers = [round(value, DIGITS) for value in vector.tolist()]
+        yield json_format.dumps({"text": text, "vector": numbers}, ensure_ascii=False), (1, len(numbers))
+
+
+def _as_arrays(
+    loaded: TextModel, lines: list[str], *, words: bool, how: dict[str, Any], kind: str
+) -> tuple[bytes, tuple[int, int]]:
+    """The bytes of a file of arrays, and how many vectors of which width it has."""
+    import numpy as np
+
+    if not words:
+        vectors = loaded.sentence_vectors(lines, **how)
+        if kind == ".npy":
+            stream = io.BytesIO()
+            np.save(stream, vectors)
+            return stream.getvalue(), (vectors.shape[0], vectors.shape[1])
+        tensors, told = {"vectors": vectors}, {}
+    else:
+        found = list(loaded.word_vectors(lines, **how))
+        starts = np.cumsum([0, *(len(line.words) for line in found)])
+        vectors = np.concatenate([line.vectors for line in found]) if found else np.zeros((0, 0), np.float32)
+        tensors = {"vectors": vectors, "starts": starts}
+        told = {"words": json_format.dumps([word.text for line in found for word in line.words], ensure_ascii=False)}
+    from safetensors.numpy import save
+
+    return save(tensors, {"format": "np", **told}), (vectors.shape[0], vectors.shape[1])

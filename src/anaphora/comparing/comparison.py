@@ -1,0 +1,312 @@
+"""A comparison, from a list of recipes to one report; repeating the same command goes on where it stopped.
+
+lock → shared text → plans, compared with what the folder has → run list → rows → measured alone → report
+
+OUT/report.json     what was asked for, how far each row is, all values: what the next command goes on from
+OUT/report.csv, report.md, report.png
+OUT/data/           the text that all rows share
+OUT/runs/NAME/      each row, an ordinary run folder
+OUT/logs/NAME.log   what each row said on its way
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anaphora.comparing.board import Board
+from anaphora.comparing.budget import Budget
+from anaphora.comparing.picture import draw
+from anaphora.comparing.report import COSTS, as_csv, as_markdown, notes, run_list
+from anaphora.comparing.rows import Entry
+from anaphora.comparing.running import Job, run_jobs
+from anaphora.comparing.task import Plan, Task
+from anaphora.config import differences
+from anaphora.errors import UserError
+from anaphora.folder import CHECKPOINTS, DATA, WEIGHTS, discard, write_bytes, write_json, write_text
+from anaphora.training.reporting import RunReporter, duration
+from anaphora.training.session import working_in
+from anaphora.version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FORMAT = 1
+RUNS, LOGS, REPORT, CSV, MARKDOWN, PICTURE = "runs", "logs", "report.json", "report.csv", "report.md", "report.png"
+FILES = ("text", "valid_text")
+"""Settings that name files: their content is compared, not their names."""
+
+
+@dataclass
+class Comparison:
+    """How a comparison ended."""
+
+    folder: Path
+    rows: list[dict[str, Any]]
+    columns: list[Any]
+    notes: list[str]
+    exit_code: int
+    """0: all rows are there; 2: a row failed by a mistake that can be mended; 1: by one of ours."""
+    document: dict[str, Any]
+    """What report.json holds."""
+
+
+def compare(
+    task: Task,
+    out: Path,
+    entries: Sequence[Entry],
+    *,
+    budget: Budget | None = None,
+    jobs: int = 1,
+    estimate: bool = True,
+    force: bool = False,
+    command: str = "",
+    console: Console | None = None,
+) -> Comparison:
+    """Make, continue or finish the comparison in the folder `out`."""
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs} runs nothing", cure="write --jobs 1, or more")
+    for entry in entries:
+        task.check(entry, budget)
+    saved = read_report(out)
+    reporter = RunReporter(out, console)
+    with working_in(out, reporter, smaller="compare smaller models, or fewer --jobs"):
+        return _Comparison(task, out, entries, budget, jobs, force, command, saved, reporter).complete(estimate)
+
+
+def read_report(out: Path) -> dict[str, Any]:
+    """What a folder says of the comparison in it; nothing where there is none yet. Any other folder is refused."""
+    if out.exists() and not out.is_dir():
+        raise UserError("is a file, not a folder", file=out, cure="choose another name for the comparison")
+    if not out.is_dir() or not any(path.name not in (".lock", ".owner.json") for path in out.iterdir()):
+        return {}
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads((out / REPORT).read_text(encoding="utf-8"))
+        if isinstance(found, dict) and isinstance(found.get("rows"), list) and "comparison" in found:
+            if found["comparison"] > FORMAT:
+                raise UserError(
+                    "was written by a newer Anaphora", file=out / REPORT, cure="upgrade with `pip install -U anaphora`"
+                )
+            return found
+    raise UserError(
+        "exists and is no comparison of Anaphora", file=out, cure="choose a new folder; nothing was touched"
+    )
+
+
+class _Comparison:
+    """One comparison on its way."""
+
+    def __init__(
+        self,
+        task: Task,
+        out: Path,
+        entries: Sequence[Entry],
+        budget: Budget | None,
+        jobs: int,
+        force: bool,
+        command: str,
+        saved: Mapping[str, Any],
+        reporter: RunReporter,
+    ) -> None:
+        self.task, self.out, self.entries, self.budget = task, out, list(entries), budget
+        self.jobs, self.force, self.command, self.reporter = jobs, force, command, reporter
+        known = [*(saved.get("others") or ()), *saved["rows"]] if saved else []
+        self.saved: dict[str, dict[str, Any]] = {row["name"]: row for row in known}
+        if saved and saved.get("task") != task.name:
+            raise UserError(
+                f"holds a comparison of another sort ({saved.get('task')})", file=out, cure="choose another"
+            )
+        self.rows: list[dict[str, Any]] = []
+        self.plans: list[Plan] = []
+        self.said: list[str] = []
+
+    def complete(self, estimate: bool) -> Comparison:
+        begun = any(self.run(name).exists() for name in self.saved)
+        if not self.saved:
+            self.save()  # from now on the folder is known as ours
+        before = _stamp(self.out / DATA)
+        try:
+            self.task.prepare(self.out / DATA, force=self.force or not begun, reporter=self.reporter)
+        except UserError:
+            if not self.saved:  # the command was a mistake: nothing is left of it
+                (self.out / REPORT).unlink()
+            raise
+        self.reporter.finish()
+        anew = begun and _stamp(self.out / DATA) != before
+        self.plans = [self.task.plan(entry, self.budget) for entry in self.entries]
+        self.rows = [self.row(entry, plan, anew) for entry, plan in zip(self.entries, self.plans)]
+        self.save()
+        self.announce(estimate)
+        self.train()
+        self.measure()
+        return self.report()
+
+    def run(self, name: str) -> Path:
+        return self.out / RUNS / name
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def row(self, entry: Entry, plan: Plan, anew: bool) -> dict[str, Any]:
+        """How far a row is; one that was begun with other settings is refused, or begun anew where that is forced."""
+        asked = {section: {k: v for k, v in own.items() if k not in FILES} for section, own in plan.settings.items()}
+        new = {"name": entry.name, "recipe": entry.recipe, "settings": entry.written.partition(":")[2], "asked": asked}
+        new |= {"folder": str(self.run(entry.name)), "state": "planned"}
+        old = self.saved.get(entry.name)
+        if old is None or not self.run(entry.name).exists():
+            return new
+        changed = differences(old.get("asked", {}), asked)
+        if old["recipe"] != entry.recipe:
+            changed = {"recipe": (old["recipe"], entry.recipe), **changed}
+        learned = any((self.run(entry.name) / name).exists() for name in (WEIGHTS, CHECKPOINTS))
+        if changed and learned and not self.force:
+            spoken = "; ".join(f"{name} was {was!r} and is {now!r}" for name, (was, now) in changed.items())
+            raise UserError(
+                f"the row {entry.name} was begun with other settings: {spoken}",
+                file=self.out,
+                cure="repeat the old command, name the row otherwise (NAME=RECIPE), choose another folder, or add "
+                "--force to begin such rows anew",
+            )
+        if changed or anew:
+            if learned:
+                self.reporter.message(f"{entry.name}: begun anew")
+            discard(self.run(entry.name))
+            return new
+        kept = {key: value for key, value in old.items() if key not in ("error", "exit_code")}
+        return {**kept, **new, "state": "finished" if self.task.finished(self.run(entry.name)) else "begun"}
+
+    def announce(self, estimate: bool) -> None:
+        """The run list, with the time that each row will take."""
+        states = []
+        for entry, plan, row in zip(self.entries, self.plans, self.rows):
+            if row["state"] == "finished":
+                plan.seconds = 0.0
+            elif estimate and plan.seconds is None:
+                plan.seconds = self.task.try_out(entry, plan)
+            if row["state"] == "begun" and plan.steps and plan.seconds is not None:
+                plan.seconds *= 1 - min(1.0, _steps_done(self.run(entry.name)) / plan.steps)
+            states.append({"finished": "finished", "begun": "goes on"}.get(row["state"], ""))
+        for line in run_list([entry.name for entry in self.entries], self.plans, states):
+            self.reporter.message(line)
+        if any(row["state"] != "finished" for row in self.rows):
+            known = [plan.seconds for plan in self.plans if plan.seconds is not None]
+            how = "one after the other" if self.jobs == 1 else f"{self.jobs} at once, as if each were alone"
+            if any(known):
+                total = sum(known) if self.jobs == 1 else max(max(known), sum(known) / self.jobs)
+                self.reporter.message(f"about {duration(total)} in all, {how}; counting, and starting each row, on top")
+            else:
+                self.reporter.message(f"no time is estimated; {how}")
+
+    # -- work ----------------------------------------------------------------------------------------------------------
+
+    def train(self) -> None:
+        """Whatever rows are not finished; one that fails leaves the others alone."""
+        by_name = {row["name"]: row for row in self.rows}
+        steps = {entry.name: plan.steps for entry, plan in zip(self.entries, self.plans)}
+        jobs = []
+        for entry, plan in zip(self.entries, self.plans):
+            if by_name[entry.name]["state"] != "finished":
+                run, log = self.run(entry.name), self.out / LOGS / f"{entry.name}.log"
+                jobs.append(Job(entry.name, run, self.task.arguments(entry, plan), log))
+        board = Board(self.reporter.console, steps)
+
+        def started(job: Job) -> None:
+            self.task.begin(job.run)
+            for one in jobs:  # at once, so that an interrupted row is still known to have had company
+                if one.shared:
+                    by_name[one.name]["shared"] = True
+            self.save()
+            board.start(job)
+
+        def ended(job: Job, code: int) -> None:
+            row = by_name[job.name]
+            row.setdefault("shared", False)
+            if code == 0 and self.task.finished(job.run):
+                row |= {"state": "finished", **self.values(job.run)}
+            else:
+                row |= {"state": "failed", "error": job.why(code), "exit_code": 2 if code == 2 else 1}
+            board.end(job, row, self.task.columns[0])
+            self.save()
+
+        with board:
+            run_jobs(jobs, self.jobs, started=started, ended=ended, looked=board.look)
+
+    def values(self, run: Path) -> dict[str, Any]:
+        try:
+            return self.task.result(run)
+        except UserError as error:
+            return {"state": "failed", "error": str(error), "exit_code": 2}
+
+    def measure(self) -> None:
+        """What is timed is timed alone: when no row is running any more."""
+        for row in self.rows:
+            if row["state"] != "finished":
+                continue
+            measured = row.get("measured", {})
+            row |= self.values(self.run(row["name"]))
+            if row["state"] == "finished" and measured.get("ruler") != self.task.ruler:
+                self.reporter.stage("measuring, alone", self.rows.index(row), len(self.rows))
+                measured = {"ruler": self.task.ruler, **self.task.measure(self.run(row["name"]))}
+                row |= {"measured": measured}
+                self.save()
+            row |= {key: value for key, value in measured.items() if key != "ruler"}
+        self.reporter.finish()
+
+    # -- what is told --------------------------------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        # rows that this command does not ask for are still there, for one that does
+        others = [row for name, row in self.saved.items() if name not in {row["name"] for row in self.rows}]
+        return {
+            "anaphora": __version__,
+            "comparison": FORMAT,
+            "task": self.task.name,
+            "command": self.command,
+            "budget": None if self.budget is None else str(self.budget),
+            "written": time.strftime("%Y-%m-%d %H:%M:%S"),
+            "shared": self.task.shared() if self.plans else {},
+            "columns": {column.key: column.meaning for column in (*self.task.columns, *COSTS)},
+            "notes": self.said,
+            "rows": self.rows,
+            "others": others,
+        }
+
+    def save(self) -> None:
+        document = self.document()
+        document["rows"] = [{key: _finite(value) for key, value in row.items()} for row in document["rows"]]
+        write_json(self.out / REPORT, document)
+
+    def report(self) -> Comparison:
+        columns = [*self.task.columns, *COSTS]
+        self.said = [*self.task.notes(self.rows), *notes(self.rows)]
+        picture = draw(self.rows, self.task.columns[0], lower_is_better=self.task.lower_is_better)
+        if picture is not None:
+            write_bytes(self.out / PICTURE, picture)
+        write_text(self.out / CSV, as_csv(self.rows, columns))
+        title, drawn = self.out.resolve().name, PICTURE if picture else None
+        markdown = as_markdown(self.rows, columns, self.said, title=title, command=self.command, picture=drawn)
+        write_text(self.out / MARKDOWN, markdown)
+        self.save()
+        failed = [row["exit_code"] for row in self.rows if row["state"] == "failed"]
+        code = 0 if not failed else 2 if set(failed) == {2} else 1
+        return Comparison(self.out, self.rows, columns, self.said, code, self.document())
+
+
+def _stamp(folder: Path) -> int | None:
+    """Changes when a folder is made anew."""
+    return folder.stat().st_ino if folder.exists() else None
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no infinity, which a model without smoothing may come to: it becomes null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _steps_done(run: Path) -> int:
+    steps = [path.name.removeprefix("step-") for path in (run / CHECKPOINTS).glob("step-*")]
+    return max((int(step) for step in steps if step.isdigit()), default=0)

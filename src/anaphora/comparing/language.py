@@ -1,0 +1,350 @@
+"""Language models side by side: one text, one tokeniser, the same held-out lines; bits per byte is the ruler.
+
+The text is prepared once, and every run folder gets it by hard links: `train` finds it there and looks only whether it
+is still the text that it was made of. Masked models are left out: what they make of a word they know from both sides of
+it, and the sum of such guesses is not the probability of a text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from anaphora.comparing.budget import LIMITS, Budget
+from anaphora.comparing.rows import Entry
+from anaphora.comparing.task import Column, Plan, Task
+from anaphora.config import build, merge
+from anaphora.errors import UserError
+from anaphora.evaluation.language import UNNORMALISED, note_on_unknown
+from anaphora.folder import DATA, publish, read_metrics
+from anaphora.models import COUNTED_MODELS, settings_class
+from anaphora.text.language_corpus import MANIFEST, PreparedText, check_text, fingerprint, prepare_text
+from anaphora.text.settings import DataConfig
+from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.training.recipes import COUNTED, Document, RunConfig, load_recipe, meaningful
+from anaphora.training.reporting import RunReporter
+from anaphora.training.request import Request, check_files
+
+SAID = 128
+"""Tokens that a model says while it is timed."""
+TIMES = 3
+"""How often; the middle one counts."""
+
+
+def _bits(value: float) -> str:
+    return f"{value:.3f}" if value < 1000 else f"{value:.2g}".replace("e+", "e")  # it has diverged
+
+
+def _perplexity(value: float) -> str:
+    return f"{value:,.2f}" if value < 1e6 else f"{value:.2g}".replace("e+", "e")
+
+
+class LanguageTask(Task):
+    name = "language"
+    usual = "unigram bigram ngram dan window rnn gru lstm conv transformer-decoder"
+    short_forms = {  # noqa: RUF012
+        "unigram": "ngram:model.order=1",
+        "bigram": "ngram:model.order=2",
+        "trigram": "ngram:model.order=3",
+    }
+    columns = (
+        Column("bits_per_byte", "bits/byte", _bits, "bits that a byte of the held-out text needs"),
+        Column("perplexity", "perplexity", _perplexity, "of a token of that text"),
+    )
+    lower_is_better = True
+
+    def __init__(
+        self,
+        text: Sequence[str],
+        *,
+        valid_text: Sequence[str] = (),
+        test_text: Sequence[str] = (),
+        settings: Document | None = None,
+        device: str = "auto",
+    ) -> None:
+        """settings: of all rows; sections data and tokenizer are shared, others hold where they mean something."""
+        own = settings or {}
+        self.own = {section: values for section, values in own.items() if section not in ("data", "tokenizer")}
+        self.test_text, self.device = list(test_text), device
+        files = {"text": list(text), **({"valid_text": list(valid_text)} if valid_text else {})}
+        data = {"boundaries": "stream", **own.get("data", {}), **files}
+        if data["boundaries"] == "packed" or data.get("labels"):
+            what = "data.labels are for classifiers" if data.get("labels") else "data.boundaries=packed is for learning"
+            raise UserError(f"{what}: not all rows can have that", cure="leave it out; stream and lines are for all")
+        # all of it is said to every row: the recipe of an n-gram has other words than that of an LSTM
+        usual = {key: value for key, value in asdict(TokenizerConfig()).items() if key in COUNTED["tokenizer"]}
+        self.common: Document = {"data": data, "tokenizer": {**usual, **own.get("tokenizer", {})}}
+        self.prepared: PreparedText | None = None
+        check_text(build(DataConfig, data, section="data"))
+        build(TokenizerConfig, self.common["tokenizer"], section="tokenizer")
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def check(self, entry: Entry, budget: Budget | None) -> None:
+        for section in ("data", "tokenizer"):
+            if entry.settings.get(section):
+                key = next(iter(entry.settings[section]))
+                raise UserError(
+                    f"{section}.{key} is set for the row {entry.name} alone, and all rows share their text",
+                    cure=f"set it for all: --set {section}.{key}=…",
+                )
+        kind = merge(load_recipe(entry.recipe), entry.settings).get("model", {}).get("kind", "transformer")
+        if kind == "transformer-encoder":
+            raise UserError(
+                f"{entry.name} guesses words from both sides: it has no bits per byte to compare with the others'",
+                cure="leave it out, or take transformer-decoder, which reads one way",
+            )
+        request = self._request(entry)
+        try:
+            check_files(request)
+        except UserError as error:
+            raise UserError(f"row {entry.name}: {error.what}", file=error.file, cure=error.cure) from None
+        for limit in LIMITS:
+            if budget is not None and request.own.get("training", {}).get(limit) is not None:
+                raise UserError(
+                    f"row {entry.name}: training.{limit} and --budget both say how far to go",
+                    cure="leave one of them out",
+                )
+
+    def check_settings(self, entries: Sequence[Entry]) -> None:
+        """A setting of all rows that means nothing to any of them is a mistake."""
+        for section, values in self.own.items():
+            for key in values:
+                if not any(key in self._own(entry).get(section, {}) for entry in entries):
+                    raise UserError(f"--set {section}.{key} means nothing to any row", cure="leave it out")
+
+    def _kind(self, entry: Entry) -> str:
+        return str(merge(load_recipe(entry.recipe), entry.settings).get("model", {}).get("kind", "transformer"))
+
+    def _own(self, entry: Entry) -> Document:
+        """Of the settings of all rows, those that mean something to this one."""
+        kind, found = self._kind(entry), {}
+        for section, values in self.own.items():
+            known = meaningful(kind, section, values)
+            if section == "model":
+                fields = settings_class(kind).__dataclass_fields__
+                known = {key: value for key, value in values.items() if key in fields}
+            if known:
+                found[section] = known
+        return found
+
+    def _request(self, entry: Entry, limits: Mapping[str, Any] | None = None) -> Request:
+        own = merge(self.common, self._own(entry), entry.settings, {"training": limits} if limits else {})
+        return Request(run=Path(entry.name), own=own, recipe=entry.recipe, device=self.device)
+
+    # -- the text ------------------------------------------------------------------------------------------------------
+
+    def prepare(self, folder: Path, *, force: bool, reporter: RunReporter) -> None:
+        from anaphora.training.language_settling import by_size, sized_by_text
+
+        asked = RunConfig.read({"model": {"kind": "ngram"}, **self.common})
+        found = by_size(asked, None, reporter)
+        self.common = merge(self.common, found)
+        data = build(DataConfig, self.common["data"], section="data")
+        if not data.valid_text and not data.hold_out:
+            raise UserError(
+                "no text is held out to measure on", cure="give --valid-text, or set data.hold_out to a number of lines"
+            )
+        self.ruler = fingerprint(self.test_text) if self.test_text else "validation"
+        self.prepared = prepare_text(
+            folder,
+            data,
+            build(TokenizerConfig, self.common["tokenizer"], section="tokenizer"),
+            at_most=sized_by_text(found),
+            on_change="rebuild" if force else "raise",
+            progress=reporter.stage,
+        )
+
+    @property
+    def _manifest(self) -> dict[str, Any]:
+        assert self.prepared is not None
+        return self.prepared.manifest
+
+    def shared(self) -> dict[str, Any]:
+        manifest = self._manifest
+        held = ("lines", "tokens", "unknown_tokens", "bytes")
+        return {
+            "text": self.common["data"]["text"],
+            "valid_text": self.common["data"].get("valid_text", []),
+            "test_text": self.test_text,
+            "settings": {
+                "data": {key: value for key, value in self.common["data"].items() if not key.endswith("text")},
+                "tokenizer": self.common["tokenizer"],
+            },
+            "train": {name: manifest["train"][name] for name in held},
+            "valid": {name: manifest["valid"][name] for name in held},
+            "vocabulary": manifest["vocabulary"],
+            "vocabulary_fingerprint": manifest["vocabulary_fingerprint"],
+        }
+
+    def begin(self, run: Path) -> None:
+        assert self.prepared is not None
+        there = run / DATA
+        if (there / MANIFEST).exists():
+            return
+        there.mkdir(parents=True, exist_ok=True)
+        files = sorted(self.prepared.folder.iterdir(), key=lambda file: file.name == MANIFEST)  # that one last
+        for file in files:
+            publish(file, there / file.name)
+
+    # -- what it will cost ---------------------------------------------------------------------------------------------
+
+    def plan(self, entry: Entry, budget: Budget | None) -> Plan:
+        assert self.prepared is not None
+        request = self._request(entry)
+        if self._kind(entry) in COUNTED_MODELS:
+            return Plan(settings=request.own, counted=True, tokens=self._manifest["train"]["tokens"], flops=0.0)
+        import torch
+
+        from anaphora.models import build_language_model
+        from anaphora.training.language_settling import planned_settings
+
+        config = planned_settings(request, self.prepared)
+        with torch.device("meta"):  # a model without numbers: it is only asked how large it is
+            model = build_language_model(config.language, self._manifest["vocabulary"])
+        train = self._manifest["train"]
+        length = train["tokens"] / max(1, train["lines"])
+        if config.data.boundaries == "stream":
+            length = float(config.training.context)
+        flops = 3 * model.flops(1, length)  # forward and backward
+        if budget is not None:
+            request = self._request(entry, budget.limits(flops))
+            config = planned_settings(request, self.prepared)
+        tokens = _planned_tokens(config, train["tokens"])
+        an_update = config.training.batch_tokens * config.training.accumulate
+        return Plan(
+            settings=request.own,
+            parameters=model.parameter_count(),
+            tokens=tokens,
+            flops=None if tokens is None else flops * tokens,
+            steps=None if tokens is None else math.ceil(tokens / an_update),
+            seconds=60 * budget.amount if budget is not None and budget.kind == "minutes" else None,
+        )
+
+    def try_out(self, entry: Entry, plan: Plan) -> float | None:
+        if plan.counted or plan.steps is None:
+            return None
+        from anaphora.comparing.trial import time_updates
+        from anaphora.training.language_settling import planned_settings
+
+        assert self.prepared is not None
+        request = Request(run=Path(entry.name), own=plan.settings, recipe=entry.recipe, device=self.device)
+        return time_updates(planned_settings(request, self.prepared), self.prepared, self.device, plan.steps)
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def arguments(self, entry: Entry, plan: Plan) -> list[str]:
+        data = plan.settings["data"]
+        files = [f"--text={name}" for name in data["text"]]
+        files += [f"--valid-text={name}" for name in data.get("valid_text", [])]
+        said = [
+            f"{section}.{key}={json.dumps(value)}"
+            for section, values in plan.settings.items()
+            for key, value in values.items()
+            if key not in ("text", "valid_text") and not (section == "tokenizer" and value is None)
+        ]
+        where = [] if plan.counted else [f"--device={self.device}"]
+        return [*files, f"--recipe={entry.recipe}", *where, *said]
+
+    def finished(self, run: Path) -> bool:
+        metrics = read_metrics(run)
+        return metrics.get("finished") is True or metrics.get("finished_step") is not None
+
+    def result(self, run: Path) -> dict[str, Any]:
+        metrics = read_metrics(run)
+        validation, cost = metrics["validation"], metrics["cost"]
+        manifest = self._manifest
+        own = (metrics["vocabularies"]["text"], validation["bytes"], validation["tokens"])
+        wanted = (manifest["vocabulary_fingerprint"], manifest["valid"]["bytes"], manifest["valid"]["tokens"])
+        if own != wanted or metrics["trained_on"]["fingerprint"] != manifest["settings"]["text"]:
+            raise UserError(
+                "has another vocabulary or another text than the rest of the comparison",
+                file=run,
+                cure="delete that folder and repeat the command",
+            )
+        counted = metrics.get("finished") is True
+        allocated = not counted and not str(cost["device"]).startswith(("cpu", "mps"))
+        return {
+            "bits_per_byte": validation["bits_per_byte"],
+            "perplexity": validation["perplexity"],
+            "parameters": metrics["parameters"],
+            "tokens": metrics["tokens"] if counted else cost["tokens"],
+            "flops": 0.0 if counted else cost["flops"],
+            "seconds": cost["seconds"],
+            "peak_memory": cost["peak_memory"],
+            "memory": "allocated on the GPU" if allocated else "resident",
+            "device": cost["device"],
+            "counted": counted,
+            "unknown_tokens": validation.get("unknown_tokens", 0),
+            "valid_tokens": validation["tokens"],
+            "normalised": UNNORMALISED not in (validation.get("note") or ""),
+        }
+
+    # -- afterwards ----------------------------------------------------------------------------------------------------
+
+    def measure(self, run: Path) -> dict[str, Any]:
+        from anaphora.device import choose_device
+        from anaphora.text_model import TextModel
+
+        counted = read_metrics(run).get("finished") is True
+        model = TextModel(run, device="cpu" if counted else str(choose_device(self.device)))
+        found: dict[str, Any] = {"tokens_per_second": speed(model)}
+        if self.test_text:
+            from anaphora.text.formats import read_column
+
+            lines = read_column(self.test_text, "text", Counter(), strict=False)
+            measured = model.evaluate(lines)
+            valid = read_metrics(run)["validation"]
+            found |= {"bits_per_byte": measured.bits_per_byte, "perplexity": measured.perplexity}
+            found |= {"unknown_tokens": measured.unknown_tokens, "test_tokens": measured.tokens}
+            found |= {f"valid_{name}": valid[name] for name in ("bits_per_byte", "perplexity")}
+        return found
+
+    def notes(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        valid = self._manifest["valid"]
+        done = [row for row in rows if row.get("bits_per_byte") is not None]
+        if self.test_text:
+            over = f"{done[0]['test_tokens']:,} tokens" if done and "test_tokens" in done[0] else "all"
+            notes = [f"measured on the test text ({over}); checkpoints were chosen on the held-out text"]
+        else:
+            notes = [
+                f"measured on {valid['lines']:,} held-out lines ({valid['tokens']:,} tokens, {valid['bytes']:,} bytes)"
+            ]
+        unknown = done[0].get("unknown_tokens", 0) if done else 0
+        over_all = done[0].get("test_tokens", done[0].get("valid_tokens", 0)) if done else 0
+        if odd := note_on_unknown(unknown, over_all):
+            notes.append(odd)
+        if odd_ones := [row["name"] for row in done if not row.get("normalised", True)]:
+            notes.append(f"{', '.join(odd_ones)} cannot be compared: {UNNORMALISED}")
+        if any(row.get("counted") for row in done):
+            notes.append("n-grams are counted: they read the text once, and no floating-point operations are told")
+        return notes
+
+
+def _planned_tokens(config: RunConfig, an_epoch: int) -> int | None:
+    """Tokens until the first limit that says; nothing where only time does."""
+    training = config.training
+    plans = [] if training.max_tokens is None else [float(training.max_tokens)]
+    plans += [] if training.epochs is None else [training.epochs * an_epoch]
+    if training.max_steps is not None:
+        plans.append(float(training.max_steps * training.batch_tokens * training.accumulate))
+    return math.ceil(min(plans)) if plans else None
+
+
+def speed(model: Any, tokens: int = SAID) -> float:
+    """Tokens a second of one text drawn at random, one token after the other, with the model's cache."""
+
+    def say(many: int) -> float:
+        began = time.perf_counter()
+        said = model.generate("", tokens=many, seed=1, min_length=many - 1)[0][0]  # no end before that
+        return len(said.token_ids) / (time.perf_counter() - began)
+
+    say(tokens)  # what is compiled or allocated at the first time is not counted
+    return statistics.median(say(tokens) for _ in range(TIMES))

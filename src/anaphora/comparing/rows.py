@@ -1,0 +1,109 @@
+"""The rows of a comparison, as they are written: `NAME=RECIPE:section.key=value,section.key=value`.
+
+    lstm                                    a recipe by its own name
+    bigram                                  a short form: ngram:model.order=2
+    ngram:model.order=3                     a recipe with a setting; the row is called ngram-order3
+    wide=lstm:model.dim=256,model.layers=2  the same with two settings, and a name of one's own
+
+Rows are parted by commas or blanks. What stands after a comma and looks like a setting belongs to the row before it, so
+no name of a row may have a dot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anaphora.config import overrides
+from anaphora.errors import UserError, nearest
+from anaphora.training.recipes import SECTIONS, Document, recipe_names
+
+SYNTAX = "write RECIPE, RECIPE:section.key=value or NAME=RECIPE:section.key=value"
+NAME = re.compile(r"[\w+-]{1,40}")
+SETTING = re.compile(rf"(?:{'|'.join(SECTIONS)})\.\w+=")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row that is asked for."""
+
+    name: str
+    """Also that of its folder."""
+    recipe: str
+    settings: Document = field(default_factory=dict)
+    """Its own settings, by section."""
+
+    @property
+    def written(self) -> str:
+        """As it could be asked for."""
+        said = ",".join(
+            f"{section}.{key}={value}" for section, own in self.settings.items() for key, value in own.items()
+        )
+        row = f"{self.recipe}:{said}" if said else self.recipe
+        return row if not said and self.name == self.recipe else f"{self.name}={row}"
+
+
+def read_entries(words: Iterable[str], short_forms: Mapping[str, str]) -> list[Entry]:
+    """The rows of `--recipes`, in the order in which they are named."""
+    entries: list[Entry] = []
+    for written in _parted(words):
+        entry = _entry(written, short_forms)
+        twin = next((one for one in entries if one.name == entry.name), None)
+        if twin is not None and twin == entry:
+            raise UserError(f"the row {entry.name} is asked for twice", cure="leave one of them out")
+        if twin is not None:
+            raise UserError(
+                f"two different rows are called {entry.name}", cure=f"name one: other={entry.written.partition('=')[2]}"
+            )
+        entries.append(entry)
+    if not entries:
+        raise UserError("no recipes to compare", cure="name some, --recipes ngram,lstm, or leave --recipes out for all")
+    return entries
+
+
+def _parted(words: Iterable[str]) -> list[str]:
+    """One string a row: cut at commas and blanks outside brackets, settings put back behind the row they belong to."""
+    rows: list[str] = []
+    for word in words:
+        for piece in re.split(r"[,\s]+(?![^\[]*\])", word):
+            if SETTING.match(piece):
+                if not rows or ":" not in rows[-1]:
+                    raise UserError(f"the setting {piece!r} follows no row with a colon", cure=SYNTAX)
+                rows[-1] += f",{piece}"
+            elif piece:
+                rows.append(piece)
+    return rows
+
+
+def _entry(written: str, short_forms: Mapping[str, str]) -> Entry:
+    head, _, said = written.partition(":")
+    name, equals, recipe = head.rpartition("=")
+    if equals and not NAME.fullmatch(name):
+        raise UserError(
+            f"{name!r} in {written!r} is no name for a row", cure="take letters, digits, + - and _, forty at most"
+        )
+    given, form = recipe, short_forms.get(recipe, recipe)
+    recipe, _, usual = form.partition(":")
+    if not recipe or (":" in written and not said):
+        raise UserError(f"{written!r} names no row", cure=SYNTAX)
+    if Path(recipe).suffix not in (".yaml", ".yml") and recipe not in recipe_names():
+        known = [*short_forms, *recipe_names()]
+        raise UserError(f"there is no recipe {recipe!r}", cure=nearest(recipe, known))
+    own = overrides(_settings(said), SECTIONS)
+    settings = overrides(_settings(usual), SECTIONS)
+    for section, values in own.items():
+        settings.setdefault(section, {}).update(values)
+    return Entry(name or _called(given, own), recipe, settings)
+
+
+def _settings(said: str) -> Sequence[str]:
+    return [one for one in re.split(r",(?![^\[]*\])", said) if one]
+
+
+def _called(recipe: str, settings: Mapping[str, Mapping[str, Any]]) -> str:
+    """A name that is a folder's too: lstm:model.dim=64 is lstm-dim64."""
+    own = [f"{key}{value}" for values in settings.values() for key, value in values.items()]
+    return re.sub(r"[^\w+-]+", "-", "-".join([Path(recipe).stem if "." in recipe else recipe, *own])).strip("-")[:40]

@@ -1,0 +1,61 @@
+"""What kind of text is this? A classifier gives every line each of its labels with a probability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from anaphora.errors import UserError
+from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+
+if TYPE_CHECKING:
+    from anaphora.models.language.classifier import TextClassifier
+
+WINDOW = 4096
+"""Lines read ahead, so that lines of like length stand together."""
+TOKENS = 16_384
+"""Tokens, padding included, that are read at once."""
+
+
+@dataclass
+class Classified:
+    """A line and how probable each label is."""
+
+    text: str
+    label: str
+    """The likeliest."""
+    probability: float
+    probabilities: dict[str, float]
+    """Of every label, the likeliest first."""
+
+
+def classify_lines(
+    model: TextClassifier, tokenizer: Tokenizer, lines: Iterable[str], *, window: int = WINDOW
+) -> Iterator[Classified]:
+    """One object a line, lazily and in order."""
+    from anaphora.decoding.language import plain
+    from anaphora.decoding.search import evaluating
+    from anaphora.decoding.translate import pad, token_batches
+
+    lines, before = iter(lines), 0
+    while block := [plain(line) for line in islice(lines, window)]:
+        rows = [[BOS, *ids, EOS] for ids in tokenizer.encode_batch(block)]
+        for number, row in enumerate(rows):
+            if model.max_length is not None and len(row) > model.max_length:
+                raise UserError(
+                    f"has {len(row):,} tokens with its marks, and the model can read {model.max_length:,}",
+                    line=before + number + 1,
+                    cure="split it, or leave it out",
+                )
+        found: list[list[float]] = [[] for _ in rows]
+        with evaluating(model):
+            for places in token_batches([len(row) for row in rows], TOKENS, len(rows)):
+                said = model.classify(*pad([rows[place] for place in places], model.device)).exp()
+                for place, values in zip(places, said.tolist()):
+                    found[place] = values
+        for text, values in zip(block, found):
+            ranked = sorted(zip(model.labels, values), key=lambda one: -one[1])
+            yield Classified(text, *ranked[0], dict(ranked))
+        before += len(block)

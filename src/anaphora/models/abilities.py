@@ -1,0 +1,59 @@
+"""Who can do what: not every language model can be asked for everything, and one that is asked in vain says so.
+
+What reads from left to right goes on with a text; what sees both sides fills in blanks; a classifier puts texts into
+classes; whatever is a network has vectors of text. A model declares it (`capabilities`), and here is what each verb
+needs, and what to take instead.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from anaphora.errors import UserError
+
+Ability = Literal["score", "generate", "fill", "classify", "encode"]
+NEEDED: dict[Ability, tuple[str, ...]] = {
+    "score": ("causal", "masked"),
+    "generate": ("steppable",),
+    "fill": ("masked",),
+    "classify": ("classifies",),
+}
+"""What a model must declare, one of these."""
+DOES: dict[Ability, str] = {
+    "score": "give a text a probability",
+    "generate": "go on with a text",
+    "fill": "fill in blanks",
+    "classify": "put texts into classes",
+    "encode": "have vectors of text",
+}
+USE: dict[Ability, str] = {
+    "score": "give a language model; this one is for `anaphora classify`",
+    "generate": "give a language model that reads from left to right; for blanks there is `anaphora fill`",
+    "fill": "give a masked one (--recipe transformer-encoder); to go on with a text there is `anaphora generate`",
+    "classify": "give a model that was trained with --labels",
+    "encode": "give a neural model (--recipe transformer-encoder, lstm, …)",
+}
+
+
+def able(model: Any, ability: Ability) -> bool:
+    """Whether the model can do this."""
+    if ability == "encode":
+        return hasattr(model, "hidden")
+    return any(one in model.capabilities for one in NEEDED[ability])
+
+
+def require(model: Any, ability: Ability, *, kind: str, folder: Path) -> None:
+    """A UserError where it cannot."""
+    if not able(model, ability):
+        raise UserError(f"{_what(model, kind)} does not {DOES[ability]}", file=folder, cure=USE[ability])
+
+
+def _what(model: Any, kind: str) -> str:
+    if "classifies" in model.capabilities:
+        return f"a classifier ({kind})"
+    if "masked" in model.capabilities:
+        return f"a masked language model ({kind})"
+    if able(model, "encode"):
+        return f"a language model that reads from left to right ({kind})"
+    return f"a counting model ({kind})"

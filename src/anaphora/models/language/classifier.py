@@ -1,0 +1,55 @@
+"""Classifiers: P(class | text), any encoder with a head that chooses.
+
+    ⟨s⟩ w₁ … w_T ⟨/s⟩ → embedding → encoder → mean (or maximum, first, last) → W x + b → softmax
+
+The encoder may be any of the ladder. Those that read one way give their last place the whole text (`pool: last`); with
+`both_ways` they read from both sides, as the Transformer encoder always does. Embedding and encoder have the names that
+they have in a language model, so a classifier can begin with what one has learned.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anaphora.layers.encoders import ClassificationHead
+from anaphora.layers.transformer import TransformerEncoder
+from anaphora.models.language.reader import Reader
+from anaphora.models.language.settings import LanguageConfig, TransformerEncoderConfig
+
+
+class TextClassifier(Reader):
+    """Embedding, encoder, ClassificationHead over `config.labels`."""
+
+    def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
+        masked = config if isinstance(config, TransformerEncoderConfig) else None
+        # the row of ⟨mask⟩ stays in the table, though nothing is hidden here: the weights of a masked model fit
+        super().__init__(config, vocabulary, rows=vocabulary + 1 if masked and masked.mask is None else vocabulary)
+        attends = {"attends"} if isinstance(self.encoder, TransformerEncoder) else set()
+        self.capabilities = frozenset({"classifies", "normalised", "batch-invariant", *attends})
+        self.labels = tuple(config.labels)
+        if len(self.labels) < 2:
+            raise ValueError("a classifier chooses between two labels or more; name them in labels")
+        self.head = ClassificationHead(
+            config.dim, len(self.labels), pool=config.pool, dropout=config.output_dropout or config.dropout
+        )
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """ids (B, T) from ⟨s⟩ to ⟨/s⟩, lengths (B,) -> logits (B, classes)"""
+        return self.head(self.encode(ids, lengths), lengths)
+
+    def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T) -> (B, T, dim)"""
+        return self.contextual(ids, lengths)
+
+    @torch.no_grad()
+    def classify(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """log P of every class: (B, T) -> (B, classes)."""
+        self.check_length(ids.shape[1])
+        return F.log_softmax(self(ids, lengths).float(), dim=-1)
+
+    def flops(self, tokens: int, length: float) -> float:
+        """Floating-point operations of one forward pass over that many tokens in rows of that mean length."""
+        choice = 2.0 * self.head.linear.weight.numel() / max(length, 1.0)  # once a row
+        return tokens * (self.reading_flops(length) + choice)

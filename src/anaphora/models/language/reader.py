@@ -1,0 +1,223 @@
+"""What every neural language model begins with: words become vectors, and an encoder lets each know its context.
+
+    ids (B, T) → embedding → (B, T, dim) → encoder → (B, T, dim)
+
+Which encoder is the `kind` of the settings; all of them obey one contract (layers/contracts.py). Heads differ: model.py
+guesses the next word, masked.py a hidden one, classifier.py what the whole text is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from anaphora.errors import UserError
+from anaphora.layers.contracts import Encoder, Past, document_places, locked_dropout
+from anaphora.layers.embedding import Embedding
+from anaphora.layers.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
+from anaphora.layers.transformer import TransformerEncoder
+from anaphora.models.language.settings import (
+    AveragingConfig,
+    ConvolutionConfig,
+    LanguageConfig,
+    LstmConfig,
+    RecurrentConfig,
+    TransformerEncoderConfig,
+    TransformerLanguageConfig,
+    WindowConfig,
+)
+
+DEVIATION = 0.02
+"""Of the weights of a Transformer that begins as GPT-2 does."""
+
+
+class Reader(nn.Module):
+    """Embedding and encoder. A model derives from it and has a head of its own."""
+
+    capabilities: frozenset[str]
+    """What the property suite may test."""
+
+    def __init__(self, config: LanguageConfig, vocabulary: int, *, rows: int | None = None) -> None:
+        """rows: of the table, where it has more than the vocabulary."""
+        super().__init__()
+        self.config = config
+        self._vocabulary = vocabulary
+        c = config
+        transformer = c if isinstance(c, TransformerLanguageConfig) else None
+        masked = c if isinstance(c, TransformerEncoderConfig) else None
+        self.embedding = Embedding(
+            rows or vocabulary,
+            c.dim,
+            positions=transformer.positions if transformer else "none",
+            max_length=transformer.max_length if transformer else None,
+            pad=None,  # what stands at padding reaches nobody
+            scaled=transformer.scale_embedding if transformer else False,
+            word_dropout=c.embedding_dropout,
+        )
+        types = masked.token_types if masked else 0
+        self.token_types = nn.Embedding(types, c.dim) if types else None
+        self.embedding_norm: nn.Module = nn.Identity()
+        if masked and masked.embedding_norm:
+            self.embedding_norm = nn.LayerNorm(c.dim, eps=masked.epsilon)
+        self.encoder = build_encoder(c, causal=not (masked or c.both_ways))
+        if transformer and transformer.initial == "normal":
+            begin_as_gpt2(self.embedding, self.encoder)
+            if self.token_types is not None:
+                nn.init.normal_(self.token_types.weight, std=DEVIATION)
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are, special ones included."""
+        return self._vocabulary
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest row, in tokens with ⟨s⟩; None: any."""
+        return self.embedding.max_length
+
+    @property
+    def device(self) -> torch.device:
+        return self.embedding.table.weight.device
+
+    def embedded(self, ids: Tensor, position: Tensor | None = None) -> Tensor:
+        """The first vectors: ids (B, T), standing at 0, 1, … or at `position` (B, T) -> (B, T, dim)."""
+        x = self.embedding(ids, position)
+        if self.token_types is not None:  # every text is one segment
+            x = x + self.token_types.weight[0]
+        x = self.embedding_norm(x)
+        c = self.config
+        # a Transformer has no dropout of its own at the input
+        share = c.input_dropout or (c.dropout if isinstance(c, TransformerLanguageConfig) else 0.0)
+        return locked_dropout(x, share, self.training, c.locked)
+
+    def contextual(
+        self,
+        ids: Tensor,
+        lengths: Tensor | None = None,
+        documents: Tensor | None = None,
+        *,
+        every: list[Tensor] | None = None,
+    ) -> Tensor:
+        """What the encoder makes of ids (B, T): (B, T, dim). documents (B, T): the number of each token's document,
+        below 0 at padding; they see nothing of each other, and each begins at place 0."""
+        if documents is None:
+            return self.encoder(self.embedded(ids), lengths, every=every)
+        places = document_places(documents)
+        if self.max_length is None or ids.shape[1] <= self.max_length:
+            self.embedding.reserve(ids.shape[1])
+        else:  # the row may be longer, no document may
+            self.embedding.reserve(int(places[documents >= 0].amax()) + 1)
+            places = places.clamp(max=self.max_length - 1)  # of padding
+        return self.encoder.packed(self.embedded(ids, places), documents)
+
+    def hidden(self, ids: Tensor, lengths: Tensor) -> list[Tensor]:
+        """Every layer's vectors: the embedding's, (B, T, dim), then what each layer makes of them, (B, T, width)."""
+        every: list[Tensor] = []
+        first = self.embedded(ids)
+        self.encoder(first, lengths, every=every)
+        return [first, *every]
+
+    def check_length(self, length: int) -> None:
+        """A UserError where a row of so many tokens, ⟨s⟩ among them, is more than the model can read."""
+        if self.max_length is not None and length > self.max_length:
+            raise UserError(
+                f"{length:,} tokens with ⟨s⟩ are more than the {self.max_length:,} that the model can read",
+                cure="shorten the text, or split it",
+            )
+
+    def parameter_count(self) -> int:
+        """Every trained number once: tied tables count once, sinusoidal positions not at all."""
+        return sum(p.numel() for p in self.parameters())
+
+    def reading_flops(self, length: float) -> float:
+        """For each token, all but the head's."""
+        mix = 4.0 * self.config.dim**2 if self.embedding.kind == "sinusoidal-concatenated" else 0.0
+        return self.encoder.flops(length) + mix
+
+    def cache_bytes_per_token(self) -> int:
+        """Bytes of state that each token of a row adds while generating."""
+        if not isinstance(self.encoder, TransformerEncoder):
+            return 0  # what they remember has one size, however long the text
+        return self.encoder.cache_bytes_per_token(self.embedding.table.weight.element_size())
+
+    def started(self, rows: int, max_length: int) -> Past:
+        """The encoder's past, of rows that have read nothing."""
+        return self.encoder.start(rows, max_length, self.embedding.table.weight)
+
+
+def build_encoder(config: LanguageConfig, *, causal: bool) -> Encoder:
+    """The encoder that the settings describe."""
+    c = config
+    if isinstance(c, AveragingConfig):
+        return AveragingEncoder(
+            c.dim, causal=causal, layers=c.layers, hidden=c.hidden, dropout=c.dropout, locked=c.locked
+        )
+    if isinstance(c, WindowConfig):
+        return WindowEncoder(
+            c.dim,
+            size=c.window,
+            causal=causal,
+            layers=c.layers,
+            hidden=c.hidden,
+            dropout=c.dropout,
+            locked=c.locked,
+        )
+    if isinstance(c, RecurrentConfig):
+        return RecurrentEncoder(
+            c.dim,
+            cell=c.kind,  # type: ignore[arg-type]
+            layers=c.layers,
+            causal=causal,
+            dropout=c.dropout,
+            hidden=c.hidden,
+            locked=c.locked,
+            weight_dropout=c.weight_dropout,
+            initial=c.initial,
+            forget_bias=c.forget_bias if isinstance(c, LstmConfig) else None,
+        )
+    if isinstance(c, ConvolutionConfig):
+        return ConvolutionEncoder(
+            c.dim,
+            width=c.width,
+            layers=c.layers,
+            causal=causal,
+            dilated=c.dilated,
+            gated=c.gated,
+            normalised=c.normalised,
+            dropout=c.dropout,
+            locked=c.locked,
+        )
+    if isinstance(c, TransformerLanguageConfig):
+        return TransformerEncoder(
+            c.dim,
+            layers=c.layers,
+            heads=c.heads,
+            feed_forward=c.feed_forward,
+            norm=c.norm,
+            activation=c.activation,
+            positions=c.positions,
+            causal=causal,
+            window=c.window,
+            key_value_heads=c.key_value_heads,
+            dropout=c.dropout,
+            attention_dropout=c.attention_dropout,
+            activation_dropout=c.activation_dropout,
+            epsilon=c.epsilon,
+            backend=c.attention,
+        )
+    raise ValueError(f"no encoder is known for {c.kind!r}")
+
+
+def begin_as_gpt2(embedding: Embedding, encoder: Encoder) -> None:
+    """Every matrix with deviation 0.02; where a sub-layer ends and is added to what was there, less, so that the sum of
+    2L of them is no larger than one (Radford et al. 2019)."""
+    assert isinstance(encoder, TransformerEncoder)
+    for weight in (embedding.table.weight, embedding.positions):
+        if isinstance(weight, nn.Parameter):
+            nn.init.normal_(weight, std=DEVIATION)
+    for name, weight in encoder.named_parameters():
+        if weight.dim() == 2:
+            ends = name.endswith(("attention.out.weight", "feed_forward.outer.weight"))
+            nn.init.normal_(weight, std=DEVIATION / math.sqrt(2 * len(encoder.blocks)) if ends else DEVIATION)

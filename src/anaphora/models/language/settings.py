@@ -1,0 +1,355 @@
+"""Settings of the neural language models, one class a kind (section `model`). Nothing here needs torch.
+
+    dan                     the mean of the words read so far, then feed-forward layers
+    window                  a network over the last words, each in its own place
+    rnn, gru, lstm          a cell that carries a state from word to word
+    conv                    windows in layers, each seeing further
+    transformer-decoder     attention to all words before; `GPT2` has the shape of GPT-2 small
+    transformer-encoder     attention to all words, before and after, from which hidden words are guessed; `BERT`
+
+Each is an embedding, an encoder and a head (model.py, masked.py). With `labels`, the head chooses between classes
+instead of words (classifier.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Norm = Literal["pre", "post"]
+Activation = Literal["relu", "gelu", "gelu-tanh"]
+Positions = Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "alibi", "relative", "none"]
+Pool = Literal["mean", "max", "first", "last"]
+Initial = Literal["xavier", "normal"]
+Backend = Literal["auto", "reference", "sdpa", "flex"]
+
+
+@dataclass(kw_only=True)
+class LanguageConfig:
+    """What all neural language models are told (section `model`)."""
+
+    kind: str = ""
+    """Which system this is."""
+    dim: int = 256
+    """Width of a word's vector."""
+    layers: int = 1
+    """Layers of the encoder."""
+    tie: bool = True
+    """One table for the vectors of words read and of words to be said."""
+    output_bias: bool = True
+    """A number for each word that is added to its score, whatever came before."""
+    dropout: float = 0.1
+    """Between layers, and inside them where the kind has no setting of its own."""
+    input_dropout: float = 0.0
+    """On the vectors of the words read."""
+    output_dropout: float = 0.0
+    """On the encoder's last vectors, before the head."""
+    embedding_dropout: float = 0.0
+    """Words of the table that are forgotten in an update, everywhere in its batch."""
+    locked: bool = False
+    """Input, output and between layers, the same numbers are dropped at every place of a row."""
+    labels: list[str] = field(default_factory=list)
+    """Names of the classes, of a model that puts a whole text into one of them; none: a language model."""
+    pool: Pool = "mean"
+    """What a class is chosen from: the mean or maximum of all vectors, the first or the last."""
+    both_ways: bool = False
+    """Whether a classifier's encoder reads from both sides; a language model would see the words it is to guess."""
+
+    def __post_init__(self) -> None:
+        for name in ("dim", "layers"):
+            at_least_one(name, getattr(self, name))
+        for name in ("dropout", "input_dropout", "output_dropout", "embedding_dropout"):
+            share(name, getattr(self, name))
+        if len(set(self.labels)) < len(self.labels) or len(self.labels) == 1:
+            raise ValueError(f"labels must be two names or more, each once; they are {self.labels}")
+
+
+@dataclass(kw_only=True)
+class AveragingConfig(LanguageConfig):
+    """Deep averaging network (Iyyer et al. 2015): h = the mean of the words so far; h ← activation(W h + b), `layers`
+    times. Which words, and how often, but not in what order."""
+
+    kind: Literal["dan"] = "dan"
+    """Which system this is."""
+    layers: int = 2
+    """Feed-forward layers after the mean; residual from the second on."""
+    hidden: int | None = None
+    """Their width; as wide as the words' vectors unless given."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("hidden", self.hidden)
+
+
+@dataclass(kw_only=True)
+class WindowConfig(LanguageConfig):
+    """A feed-forward network over the last words, side by side (Bengio et al. 2003)."""
+
+    kind: Literal["window"] = "window"
+    """Which system this is."""
+    layers: int = 1
+    """Feed-forward layers; residual from the second on."""
+    window: int = 5
+    """Words that it sees: a word is predicted from so many before it."""
+    hidden: int | None = None
+    """Width of the layers; as wide as the words' vectors unless given."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("hidden", self.hidden)
+        at_least_one("window", self.window)
+
+
+@dataclass(kw_only=True)
+class RecurrentConfig(LanguageConfig):
+    """A cell that carries a state from word to word."""
+
+    hidden: int | None = None
+    """Width of every layer but the last, which is as wide as the words' vectors; the same width unless given."""
+    weight_dropout: float = 0.0
+    """On the matrices that carry the state from word to word, the same ones at all places (Merity et al. 2018)."""
+    initial: Literal["uniform", "orthogonal"] = "uniform"
+    """How those matrices begin: small numbers, or a rotation, under which a state neither fades nor explodes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("hidden", self.hidden)
+        share("weight_dropout", self.weight_dropout)
+        if self.both_ways and (self.dim % 2 or (self.hidden or 0) % 2):
+            raise ValueError(f"two directions share dim ({self.dim}) and hidden ({self.hidden}); make them even")
+
+
+@dataclass(kw_only=True)
+class RnnConfig(RecurrentConfig):
+    """h_t = tanh(W x_t + U h_{t-1} + b) (Elman 1990; Mikolov et al. 2010)."""
+
+    kind: Literal["rnn"] = "rnn"
+    """Which system this is."""
+
+
+@dataclass(kw_only=True)
+class GruConfig(RecurrentConfig):
+    """A recurrent cell with two gates (Cho et al. 2014)."""
+
+    kind: Literal["gru"] = "gru"
+    """Which system this is."""
+
+
+@dataclass(kw_only=True)
+class LstmConfig(RecurrentConfig):
+    """A recurrent cell with three gates and a memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000)."""
+
+    kind: Literal["lstm"] = "lstm"
+    """Which system this is."""
+    forget_bias: float | None = None
+    """How open the gate of the memory begins: at 1 it keeps three quarters from word to word (Gers et al. 2000;
+    Jozefowicz et al. 2015); nothing: near 0, where it keeps half."""
+
+
+@dataclass(kw_only=True)
+class ConvolutionConfig(LanguageConfig):
+    """Convolutions in layers, each place seeing the last `width` of the layer below (Dauphin et al. 2017)."""
+
+    kind: Literal["conv"] = "conv"
+    """Which system this is."""
+    layers: int = 4
+    """Convolutions, each with a residual."""
+    width: int = 3
+    """Places of the layer below that a place sees."""
+    dilated: bool = False
+    """Twice as far apart in each layer: L layers then see 1 + (2^L - 1)(width - 1) words."""
+    gated: bool = True
+    """Each layer is a product with a gate, a · σ(b), instead of ReLU."""
+    normalised: bool = True
+    """Layer normalisation before each convolution and after the last."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("width", self.width)
+        if self.both_ways and self.width % 2 == 0:
+            raise ValueError(f"width ({self.width}) must be odd where a place sees as many words on each side")
+        if self.dilated and self.layers > 20:
+            raise ValueError(f"{self.layers} dilated layers would see more than a million words; choose fewer layers")
+
+
+@dataclass(kw_only=True)
+class TransformerLanguageConfig(LanguageConfig):
+    """What both Transformers are told."""
+
+    dim: int = 256
+    """Width of every vector between layers."""
+    layers: int = 4
+    """Blocks: attention, then a feed-forward network."""
+    dropout: float = 0.1
+    """After every sub-layer; on the vectors of the words read, where input_dropout is 0."""
+    locked: bool = False
+    """At input and output, the same numbers are dropped at every place of a row."""
+    heads: int = 4
+    """Attention heads; each has dim / heads dimensions."""
+    key_value_heads: int | None = None
+    """Key and value heads, each shared by a group of heads (1: multi-query); as many as heads unless given."""
+    feed_forward: int | None = None
+    """Hidden width of the feed-forward network; four times dim unless given."""
+    norm: Norm = "pre"
+    """Normalise before each sub-layer (pre) or after the residual sum (post, as first published)."""
+    epsilon: float = 1e-5
+    """Added to the variance by which layers are normalised."""
+    activation: Activation = "gelu"
+    """Non-linearity of the feed-forward network; gelu-tanh is GELU by the formula that GPT-2 was trained with."""
+    positions: Positions = "rotary"
+    """How a word knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
+    attention (rotary, alibi, relative), or not at all (none)."""
+    window: int | None = None
+    """Attention sees only places fewer than this away; all of them unless given."""
+    max_length: int | None = 512
+    """The longest row, in tokens with ⟨s⟩. Learned positions are a table of so many; without them, none lifts it."""
+    scale_embedding: bool = True
+    """Words' vectors are multiplied by √dim."""
+    initial: Initial = "normal"
+    """How weights begin: xavier, by the width of each layer; normal, with deviation 0.02, and less at the end of each
+    residual, the more layers there are (GPT-2)."""
+    attention_dropout: float = 0.0
+    """On attention weights."""
+    activation_dropout: float = 0.0
+    """Inside the feed-forward network."""
+    attention: Backend = "auto"
+    """How attention is computed: the reference, PyTorch's fused kernels, FlexAttention; auto takes the fastest."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("heads", self.heads)
+        for name in ("key_value_heads", "feed_forward", "window"):
+            at_least_one(name, getattr(self, name))
+        if self.dim % self.heads:
+            raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
+        if self.heads % self.shared_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
+        if self.positions == "rotary" and self.dim // self.heads % 2:
+            raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
+        if self.positions == "learned" and self.max_length is None:
+            raise ValueError("learned positions are a table; say how long with max_length")
+        if self.max_length is not None and self.max_length < 2:
+            raise ValueError(f"max_length is {self.max_length}; ⟨s⟩ and one word are 2")
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon is {self.epsilon}; it must be above 0")
+        if self.attention == "flex" and self.attention_dropout:
+            raise ValueError("attention=flex has no dropout on weights; leave attention at auto")
+        for name in ("attention_dropout", "activation_dropout"):
+            share(name, getattr(self, name))
+
+    @property
+    def shared_heads(self) -> int:
+        """Key and value heads."""
+        return self.key_value_heads or self.heads
+
+    @property
+    def inner(self) -> int:
+        """Hidden width of the feed-forward network."""
+        return self.feed_forward or 4 * self.dim
+
+
+@dataclass(kw_only=True)
+class TransformerDecoderConfig(TransformerLanguageConfig):
+    """Transformer without a source: every word looks at those before it (Radford et al. 2018)."""
+
+    kind: Literal["transformer-decoder"] = "transformer-decoder"
+    """Which system this is."""
+
+
+@dataclass(kw_only=True)
+class TransformerEncoderConfig(TransformerLanguageConfig):
+    """Transformer that sees all words but the hidden ones, and guesses those (Devlin et al. 2019)."""
+
+    kind: Literal["transformer-encoder"] = "transformer-encoder"
+    """Which system this is."""
+    mask: int | None = None
+    """The token that stands in a hidden word's place; one more than the vocabulary has unless given."""
+    token_types: int = 0
+    """Kinds of segments, each with a vector that is added to its words' (BERT: 2); all words are of the first."""
+    embedding_norm: bool = False
+    """Layer normalisation of the first vectors (BERT)."""
+    transform: bool = False
+    """One more layer, W x + b, GELU, layer normalisation, before words are guessed (BERT)."""
+    pooler: bool = False
+    """A layer, tanh(W x₁ + b), over the first vector, for whoever loads a model that has one (BERT)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.token_types < 0:
+            raise ValueError(f"token_types is {self.token_types}; it must be at least 0")
+
+
+GPT2: dict[str, Any] = {
+    "kind": "transformer-decoder",
+    "dim": 768,
+    "layers": 12,
+    "heads": 12,
+    "norm": "pre",
+    "activation": "gelu-tanh",
+    "positions": "learned",
+    "max_length": 1024,
+    "tie": True,
+    "output_bias": False,
+    "scale_embedding": False,
+    "initial": "normal",
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+}
+"""GPT-2 small (Radford et al. 2019): with its 50,257 tokens, 124,439,808 parameters."""
+
+BERT: dict[str, Any] = {
+    "kind": "transformer-encoder",
+    "dim": 768,
+    "layers": 12,
+    "heads": 12,
+    "norm": "post",
+    "epsilon": 1e-12,
+    "activation": "gelu",
+    "positions": "learned",
+    "max_length": 512,
+    "tie": True,
+    "output_bias": True,
+    "scale_embedding": False,
+    "initial": "normal",
+    "token_types": 2,
+    "embedding_norm": True,
+    "transform": True,
+    "pooler": True,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+}
+"""BERT base (Devlin et al. 2019): with its 30,522 tokens, 109,482,240 parameters without the head that guesses words,
+the pooler included."""
+
+NeuralConfig = (
+    AveragingConfig
+    | WindowConfig
+    | RnnConfig
+    | GruConfig
+    | LstmConfig
+    | ConvolutionConfig
+    | TransformerDecoderConfig
+    | TransformerEncoderConfig
+)
+
+CONFIGS: dict[str, type[NeuralConfig]] = {
+    "dan": AveragingConfig,
+    "window": WindowConfig,
+    "rnn": RnnConfig,
+    "gru": GruConfig,
+    "lstm": LstmConfig,
+    "conv": ConvolutionConfig,
+    "transformer-decoder": TransformerDecoderConfig,
+    "transformer-encoder": TransformerEncoderConfig,
+}
+"""By kind."""
+
+
+def at_least_one(name: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError(f"{name} is {value}; it must be at least 1")
+
+
+def share(name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} is {value}; it must be at least 0 and below 1")

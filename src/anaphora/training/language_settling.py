@@ -1,0 +1,232 @@
+"""What a run of a neural language model is about to do: its settings, compared with those its folder already has, and
+its text. As settling.py for translators.
+
+Sizes follow the text, and the text is cut by settings that follow its size: so first it is counted (lines and bytes,
+which decide how many lines are held out and how large the vocabulary is), then it is prepared, and then the number of
+its tokens decides on the model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anaphora.config import differences, merge
+from anaphora.errors import UserError
+from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, weights_file, write_bytes, write_config
+from anaphora.models import NEURAL_MODELS
+from anaphora.text.formats import read_blocks
+from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text
+from anaphora.text.tokenizer import Tokenizer
+from anaphora.training.checkpoint import Checkpoints
+from anaphora.training.recipes import Document, RunConfig, check_inherited, inherit, load_recipe
+from anaphora.training.reporting import RunReporter
+from anaphora.training.request import Request
+from anaphora.training.settings import LIMITS
+from anaphora.training.settling import refuse, text_settings
+from anaphora.training.text_sizes import held_out_lines, sized_to_text, text_defaults, text_vocabulary
+
+
+def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, PreparedText]:
+    """The settings and the text of this run: those it already has, if they are the ones asked for."""
+    folder = request.run
+    saved = None
+    if Checkpoints(folder, keep=1, every=1).newest() is not None:
+        saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
+    elif (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
+        raise UserError(
+            "holds a trained model but no checkpoint to continue from",
+            file=folder,
+            cure=f"choose another folder; to learn on from this model, add --from {folder}",
+        )
+    recipe, origin = load_recipe(request.recipe), None
+    if request.start_from is not None:
+        origin = saved or _origin(request)
+        recipe = inherit(recipe, origin)
+        recipe["model"] = {key: value for key, value in recipe["model"].items() if key != "labels"}
+    kind = merge(recipe, request.own).get("model", {}).get("kind", "")
+    labelled = bool(merge(recipe, request.own).get("data", {}).get("labels"))
+    base = merge(text_defaults(kind, labelled=labelled), recipe, request.own)
+    asked = RunConfig.read(base)
+    check_text(asked.data)
+    if asked.data.boundaries == "lines" and "context" in request.own.get("training", {}):
+        raise UserError(
+            "training.context means nothing where every line is a row of its own",
+            cure="set data.boundaries=stream or packed, or leave it out",
+        )
+    longest = {"max_length": getattr(asked.model, "max_length", None)}  # no size of text changes it
+    said = base.get("training", {}), {**base.get("model", {}), **longest}
+    check_learning(*said, boundaries=asked.data.boundaries, labelled=labelled)  # before anything is written
+    found = by_size(asked, saved, reporter)
+    asked = RunConfig.read(merge(base, found))
+    if saved is not None:  # before the text is touched
+        refuse(folder, differences(text_settings(saved), text_settings(asked.document())), force=request.force)
+    keeper = folder if saved is not None else request.start_from
+    prepared = prepare_text(
+        folder / DATA,
+        asked.data,
+        asked.tokenizer,
+        keep=None if keeper is None else Tokenizer.load(keeper / TOKENIZER),
+        at_most=sized_by_text(found),
+        on_change="raise" if saved is not None and not request.force else "rebuild",
+        progress=reporter.stage,
+    )
+    _check_row(asked, request.own, prepared.manifest["train"]["tokens"])
+    start = None if request.start_from is None else str(request.start_from)
+    labels: Document = {"model": {"labels": prepared.class_names}} if labelled else {}
+    run = {"recipe": request.recipe, "start_from": start}
+    if saved is not None and request.force:
+        config = RunConfig.read({**merge(saved, recipe, request.own, found, labels), "run": run})
+    else:
+        sized = _sized(kind, prepared, recipe, request.own, labelled=labelled, gently=origin is not None)
+        if saved is not None:  # they followed the limits of then, which may be raised
+            sized["training"] |= {name: saved["training"][name] for name in ("warmup_steps", "checkpoint_every")}
+        config = RunConfig.read({**merge(sized, base, found, labels), "run": run})
+    final = config.document()
+    check_learning(final["training"], final["model"], boundaries=config.data.boundaries, labelled=labelled)
+    if saved is not None:
+        changes = differences(saved, config.document())
+        refuse(folder, changes, force=request.force)
+        for name, (old, new) in changes.items():
+            reporter.message(f"changed {name}: {old} → {new}")
+    write_bytes(folder / TOKENIZER, (folder / DATA / TOKENIZER).read_bytes())
+    if saved != config.document():
+        write_config(folder, config.document())
+    return config, prepared
+
+
+def planned_settings(request: Request, prepared: PreparedText) -> RunConfig:
+    """The settings that a new run over this text would have; nothing is written, and nothing but a recipe is read."""
+    recipe = load_recipe(request.recipe)
+    kind = merge(recipe, request.own).get("model", {}).get("kind", "")
+    sized = _sized(kind, prepared, recipe, request.own, labelled=False, gently=False)
+    document = merge(text_defaults(kind, labelled=False), sized, recipe, request.own)
+    return RunConfig.read({**document, "run": {"recipe": request.recipe}})
+
+
+def _origin(request: Request) -> dict[str, Any]:
+    """The settings of the model that a run is to start from, which must be there and of a kind that learns."""
+    assert request.start_from is not None
+    start = request.start_from
+    config = RunConfig.read(read_config(start), file=str(start / CONFIG))
+    if config.model.kind not in NEURAL_MODELS:
+        raise UserError(
+            f"is a model of kind {config.model.kind}, from which no language model can start",
+            file=start,
+            cure="start from a neural language model, or leave out --from",
+        )
+    weights_file(start)
+    own = merge(load_recipe(request.recipe), request.own)
+    check_inherited(own, config.document(), folder=start)
+    return config.document()
+
+
+def by_size(asked: RunConfig, saved: Mapping[str, Any] | None, reporter: RunReporter) -> Document:
+    """What follows from the number of lines and bytes, where nobody has said it."""
+    data, tokenizer = asked.data, asked.tokenizer
+    hold_out = data.hold_out is None and not data.valid_text
+    vocabulary = tokenizer.vocabulary is None and tokenizer.kind in ("bpe", "unigram")
+    if saved is not None:
+        held = {"hold_out": saved["data"]["hold_out"]} if hold_out else {}
+        size = {"vocabulary": saved["tokenizer"]["vocabulary"]} if vocabulary else {}
+        return {"data": held, "tokenizer": size}
+    if not hold_out and not vocabulary:
+        return {}
+    lines = size_in_bytes = 0
+    for block in read_blocks(data.text, "text", Counter()):
+        lines += block.count(b"\n")
+        size_in_bytes += len(block)
+        reporter.stage("reading", lines, None)
+    found: Document = {"data": {}, "tokenizer": {}}
+    if hold_out:
+        found["data"]["hold_out"] = held_out_lines(lines)
+    if vocabulary:
+        found["tokenizer"]["vocabulary"] = text_vocabulary(size_in_bytes)
+    return found
+
+
+def sized_by_text(found: Document) -> bool:
+    """Whether `by_size` has chosen the vocabulary, and nobody has asked for one."""
+    return "vocabulary" in found.get("tokenizer", {})
+
+
+def _sized(
+    kind: str, prepared: PreparedText, recipe: Document, own: Document, *, labelled: bool, gently: bool
+) -> Document:
+    """Starting points by the number of tokens; fine-tuning, which has a model already, learns on gently."""
+    said = {**recipe.get("training", {}), **own.get("training", {})}
+    limits = {key: value for key, value in said.items() if key in LIMITS or key in ("batch_tokens", "accumulate")}
+    if any(limits.get(limit) is not None for limit in ("max_steps", "epochs", "max_tokens")):
+        limits = {"epochs": None, **limits}  # a time limit alone says nothing of updates: as if there were none
+    tokens = prepared.manifest["train"]["tokens"]
+    sized = sized_to_text(kind, tokens, labelled=labelled, recipe=recipe, said=limits)
+    training = sized["training"]
+    if gently:
+        sized["model"] = {}
+        training["learning_rate"] = training["learning_rate"] / 4
+    if any(limit in said for limit in LIMITS[:-1]):
+        del training["epochs"]  # whoever says how far to go is not stopped before
+        if all(said.get(limit) is None for limit in LIMITS[:-1]) and "schedule" not in said:
+            training["schedule"] = "inverse-sqrt"  # cosine must know where the run ends
+    if not prepared.manifest["valid"]:
+        training["metric"] = "loss"
+    if "context" in said and "batch_tokens" not in said:  # at least one row
+        training["batch_tokens"] = max(training["batch_tokens"], int(said["context"]))
+    if "context" not in said and "context" in training:
+        batch, most = said.get("batch_tokens", training["batch_tokens"]), _longest(merge(sized, recipe, own))
+        training["context"] = min(n for n in (training["context"], batch, most) if n is not None)
+    stride = said.get("stride")
+    if stride is not None and "context" not in said:
+        training["context"] = max(training.get("context", 0), int(stride))
+    return sized
+
+
+def _check_row(asked: RunConfig, own: Document, tokens: int) -> None:
+    """A row of a stream that somebody wants longer than the stream is a mistake; a default only fits itself to it."""
+    context = own.get("training", {}).get("context")
+    if asked.data.boundaries == "stream" and context is not None and int(context) > tokens:
+        raise UserError(
+            f"training.context={context}, but the whole text has {tokens:,} tokens",
+            file=asked.data.text[0],
+            cure="make it smaller, or leave it out",
+        )
+
+
+def _longest(document: Document) -> int | None:
+    """The longest row of a Transformer, where somebody has said it."""
+    longest = document.get("model", {}).get("max_length")
+    return None if longest is None else int(longest)
+
+
+def check_learning(training: Mapping[str, Any], model: Mapping[str, Any], *, boundaries: str, labelled: bool) -> None:
+    """What only several settings together can tell; of those that are not there yet, nothing is said."""
+    metric, allowed = training.get("metric", "loss"), ("loss", "accuracy") if labelled else ("loss",)
+    if metric not in allowed:
+        raise UserError(
+            f"training.metric={metric} means nothing for this model", cure=f"it is measured by {' or '.join(allowed)}"
+        )
+    context, batch, longest = training.get("context"), training.get("batch_tokens"), model.get("max_length")
+    if boundaries == "lines" or context is None:
+        return
+    if longest is not None and int(context) > int(longest):
+        raise UserError(
+            f"training.context={context} is more than the model can read, model.max_length={longest}",
+            cure=f"set training.context={longest}, or model.max_length={context}",
+        )
+    if batch is not None and int(batch) < int(context):
+        raise UserError(
+            f"training.batch_tokens={batch} does not hold one row of training.context={context} tokens",
+            cure=f"make batch_tokens at least {context}, or context smaller",
+        )
+    if int(context) < 2 and model.get("kind") == "transformer-encoder":
+        raise UserError(f"training.context={context} leaves nothing to learn from", cure="make it a few dozen")
+
+
+def started_from(config: RunConfig) -> RunConfig | None:
+    """The settings of the model that this run starts from, as they are there now."""
+    if config.start_from is None:
+        return None
+    start = Path(config.start_from)
+    return RunConfig.read(read_config(start), file=str(start / CONFIG))

@@ -1,0 +1,205 @@
+"""What every run that learns has in common, from a fresh model to the weights that stay.
+
+    model → loop → (at every checkpoint: the best so far becomes the folder's model) → average → measure → card
+
+A kind of run derives from `LearningRun` and says what its model, its objective, its batches and its validation are
+(run.py: translators; language.py: language models). The loop itself is in loop.py.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from anaphora.device import describe_device
+from anaphora.errors import UserError
+from anaphora.folder import WEIGHTS, RunLock, publish, read_metrics, weights_file
+from anaphora.models.weights import load_weights, read_weights, write_weights
+from anaphora.text.batches import EpochBatches
+from anaphora.training.averaging import average_weights
+from anaphora.training.checkpoint import Checkpoints, Progress, step_of
+from anaphora.training.loop import Trainer
+from anaphora.training.objective import Objective
+from anaphora.training.recipes import RunConfig
+from anaphora.training.reporting import RunReporter
+from anaphora.training.request import Outcome
+from anaphora.training.validation import Measure, better
+
+
+class LearningRun:
+    """A settled run: text and settings are fixed, now it learns."""
+
+    validator: Measure | None = None
+    """Measures the model on text that it does not learn from, if there is any."""
+
+    def __init__(self, folder: Path, config: RunConfig, reporter: RunReporter, device: torch.device) -> None:
+        self.folder, self.config = folder, config
+        self.reporter, self.device = reporter, device
+        torch.manual_seed(config.training.seed)
+        self.model: Any = self.new_model()
+
+    # What a kind of run says -----------------------------------------------------------------------------------------
+
+    def build(self) -> nn.Module:
+        """The model, with fresh weights from torch's generator."""
+        raise NotImplementedError
+
+    def begin_from(self, folder: Path) -> None:
+        """Give the model the weights of another one."""
+        file = weights_file(folder)
+        load_weights(self.model, read_weights(file), file=file)
+
+    def objective(self) -> Objective:
+        raise NotImplementedError
+
+    def batches(self) -> EpochBatches[Any]:
+        raise NotImplementedError
+
+    def explain(self) -> None:
+        """What is about to happen, in three lines."""
+        raise NotImplementedError
+
+    def measure(self, autocast: AbstractContextManager[None]) -> dict[str, Any]:
+        """How good the final model is, measured with care; only where there is a validator."""
+        raise NotImplementedError
+
+    def look_back(self) -> None:
+        """What else is to be found out about the final weights."""
+
+    def card(self, progress: Progress, weights: str, scores: dict[str, Any], *, finished: bool) -> None:
+        """metrics.json and card.md, whenever other weights become the folder's model."""
+        raise NotImplementedError
+
+    # What all of them do ---------------------------------------------------------------------------------------------
+
+    def new_model(self) -> nn.Module:
+        self.model = self.build()
+        if self.config.start_from is not None and self.newest() is None:
+            self.begin_from(Path(self.config.start_from))
+        return self.model
+
+    def newest(self) -> Path | None:
+        """The checkpoint that the run goes on from."""
+        return Checkpoints(self.folder, keep=1, every=1).newest()
+
+    def where(self) -> str:
+        newest = self.newest()
+        going = f"continuing from {newest.name}" if newest else "starting"
+        return f"{going} on {describe_device(self.device)}, in {self.folder}"
+
+    def complete(self) -> Outcome:
+        """Learn until it is over, then choose the weights that stay."""
+        self.explain()
+        trainer = self.trainer()
+        self.catch_up(trainer.checkpoints)
+        progress = trainer.fit()
+        reason = trainer.over() or "done"
+        if read_metrics(self.folder).get("finished_step") != progress.step:
+            with trainer.uncompiled():
+                self.finish(trainer, progress)
+        metrics = read_metrics(self.folder)
+        return Outcome(
+            folder=self.folder,
+            reason=reason,
+            steps=progress.step,
+            tokens=progress.tokens,
+            seconds=progress.seconds,
+            flops=progress.flops,
+            parameters=self.model.parameter_count(),
+            weights=metrics.get("weights", ""),
+            validation=metrics.get("validation", {}),
+            kind=self.config.model.kind,
+        )
+
+    def trainer(self) -> Trainer:
+        """The loop over this run's model, text and objective."""
+        return Trainer(
+            self.model,
+            self.objective(),
+            self.batches(),
+            self.validator,
+            self.config.training,
+            self.folder,
+            self.reporter,
+            self.device,
+            publish=self.publish,
+        )
+
+    def publish(self, checkpoint: Path, progress: Progress) -> None:
+        """Make a checkpoint's weights the folder's model."""
+        publish(checkpoint / WEIGHTS, self.folder / WEIGHTS)
+        scores = dict(progress.history[-1]) if progress.history else {}
+        self.card(progress, f"those of step {progress.step}", scores, finished=False)
+
+    def catch_up(self, checkpoints: Checkpoints) -> None:
+        """A process killed after saving a best checkpoint and before publishing it: publish it now."""
+        newest = checkpoints.newest()
+        progress = checkpoints.read_progress(newest) if newest is not None else Progress()
+        if progress.best_step is not None and (read_metrics(self.folder).get("step") or 0) < progress.best_step:
+            self.publish(checkpoints.path(progress.best_step), progress)
+
+    def finish(self, trainer: Trainer, progress: Progress) -> None:
+        """Average the last checkpoints, keep the average if it is better on the validation text, measure what stays."""
+        config = self.config.training
+        best_step = progress.best_step or progress.step
+        weights = f"those of step {best_step}"
+        publish(trainer.checkpoints.path(best_step) / WEIGHTS, self.folder / WEIGHTS)
+        last = trainer.checkpoints.scheduled()[-config.average :]
+        if len(last) > 1 and self.validator is not None and config.average > 1:
+            averaged = average_weights(last)
+            load_weights(self.model, averaged, file=last[-1])
+            value = self.validator(self.model, autocast=trainer.autocast()).metric(config.metric)
+            kept = better(config.metric, value, progress.best)
+            best = f"{config.metric} {value:.3f}, best single {progress.best:.3f}"
+            outcome = "kept" if kept else "not kept"
+            self.reporter.message(f"average of the last {len(last)} checkpoints: {best}: {outcome}")
+            if kept:
+                weights = f"the mean of the last {len(last)} checkpoints, up to step {progress.step}"
+                write_weights(self.folder / WEIGHTS, averaged)
+        load_weights(self.model, read_weights(self.folder / WEIGHTS), file=self.folder / WEIGHTS)
+        scores: dict[str, Any] = {}
+        if self.validator is not None:
+            self.reporter.message("measuring the final model on the validation text …")
+            scores = self.measure(trainer.autocast())
+        self.look_back()
+        self.card(progress, weights, scores, finished=True)
+
+    def average(self, last: int | None) -> dict[str, Any]:
+        """Publish the mean of the last checkpoints, and say how it compares with what was there."""
+        config = self.config.training
+        with RunLock(self.folder):
+            checkpoints = Checkpoints(self.folder, keep=config.keep, every=config.checkpoint_every)
+            there = checkpoints.scheduled() or checkpoints.all()
+            chosen = there[-(last or 5) :]
+            if len(chosen) < (last or 1):
+                raise UserError(
+                    f"has only {len(chosen)} checkpoints to average, not {last or 1}",
+                    file=self.folder,
+                    cure=f"use --last {len(chosen)}, or train with training.keep={last}"
+                    if chosen
+                    else "train it first",
+                )
+            self.model.to(self.device)
+            averaged = average_weights(chosen)
+            before = after = None
+            if self.validator is not None:
+                file = weights_file(self.folder)
+                load_weights(self.model, read_weights(file), file=file)
+                before = self.validator(self.model, thorough=True).scores
+                load_weights(self.model, averaged, file=chosen[-1])
+                after = self.validator(self.model, thorough=True).scores
+            write_weights(self.folder / WEIGHTS, averaged)
+            load_weights(self.model, averaged, file=chosen[-1])
+            self.look_back()
+            newest = checkpoints.newest()
+            assert newest is not None
+            progress = checkpoints.read_progress(newest)
+            steps = [step_of(path) for path in chosen]
+            # where it is finished, `train` leaves this choice alone
+            finished = read_metrics(self.folder).get("finished_step") is not None
+            self.card(progress, f"the mean of the checkpoints {steps}", after or {}, finished=finished)
+        return {"folder": str(self.folder), "averaged": steps, "before": before, "after": after}

@@ -1,0 +1,32 @@
+"""A run that is there, opened by its folder: whatever kind of model it learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anaphora.device import choose_device
+from anaphora.errors import UserError
+from anaphora.folder import CONFIG, DATA, read_config
+from anaphora.models import COUNTED_MODELS, NEURAL_MODELS
+from anaphora.training.learning import LearningRun
+from anaphora.training.recipes import RunConfig
+from anaphora.training.reporting import RunReporter
+
+
+def open_run(folder: Path, device: str = "auto") -> LearningRun:
+    """The run of a folder, its model with fresh weights."""
+    config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
+    kind = config.model.kind
+    if kind in COUNTED_MODELS:
+        raise UserError(f"is a model of kind {kind}, which has no checkpoints", file=folder, cure="there is no need")
+    if kind in NEURAL_MODELS:
+        from anaphora.text.language_corpus import open_text
+        from anaphora.training.language import LanguageRun
+
+        text = open_text(folder / DATA)
+        return LanguageRun(folder, config, text, RunReporter(folder, None), choose_device(device))
+    from anaphora.text.preparation import open_prepared
+    from anaphora.training.run import Run
+
+    prepared = open_prepared(folder / DATA)
+    return Run(folder, config, prepared, RunReporter(folder, None), choose_device(device))

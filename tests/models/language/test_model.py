@@ -1,0 +1,344 @@
+"""Neural language models beyond the contract: streams in pieces, packed documents, costs, folders, mistakes."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from anaphora.config import documentation, to_mapping
+from anaphora.errors import UserError
+from anaphora.folder import WEIGHTS
+from anaphora.layers import positions, transformer
+from anaphora.models import NEURAL_MODELS, build_language_model, read_language_model
+from anaphora.models import settings as model_settings
+from anaphora.models.language import model as neural
+from anaphora.models.language import settings as kinds
+from anaphora.models.language.settings import CONFIGS
+from anaphora.models.weights import model_weights, write_weights
+from anaphora.text.tokenizer import BOS
+from neural_rungs import CAUSAL, CLASSIFIERS, LONGEST, MASKED, rung
+
+VOCABULARY = 12
+few = settings(max_examples=8)
+
+
+@pytest.fixture(scope="module", params=CAUSAL)
+def model(request: pytest.FixtureRequest) -> Any:
+    return CAUSAL[request.param]()
+
+
+def close(a: Tensor, b: Tensor) -> None:
+    torch.testing.assert_close(a, b, atol=2e-5, rtol=2e-5)
+
+
+def some(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randint(2, VOCABULARY, shape, generator=torch.Generator().manual_seed(seed))
+
+
+# Streams --------------------------------------------------------------------------------------------------------------
+
+
+@few
+@given(cuts=st.lists(st.integers(1, 19), max_size=5, unique=True), seed=st.integers(0, 99))
+def test_a_stream_in_pieces_is_the_stream(model: Any, cuts: list[int], seed: int) -> None:
+    """What is carried from piece to piece is all that the whole would have known."""
+    ids = some(3, 20, seed=seed)
+    whole, _ = model(ids)
+    past = model.started(3, 20)  # what carries nothing by itself can be asked to
+    found = []
+    for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 20]):
+        logits, past = model(ids[:, begin:end], past=past)
+        found.append(logits)
+    close(torch.cat(found, dim=1), whole)
+    assert past["position"].tolist() == [20] * 3
+
+
+def test_what_carries_gives_its_state_unasked_and_leaves_the_old_one_alone(model: Any) -> None:
+    ids = some(2, 6)
+    logits, past = model(ids[:, :3])
+    assert (past is not None) == model.encoder.carries
+    if past is None:
+        return
+    before = {name: tensor.clone() for name, tensor in past.items()}
+    rest, after = model(ids[:, 3:], past=past)
+    close(torch.cat([logits, rest], dim=1), model(ids)[0])
+    assert all(torch.equal(past[name], tensor) for name, tensor in before.items())
+    assert not any(tensor.requires_grad for tensor in after.values())
+    assert model(ids, torch.tensor([6, 2]))[1] is None  # rows of their own lengths are whole texts
+
+
+@pytest.mark.parametrize("name", ["rnn", "lstm with every dropout", "window wide", "conv"])
+def test_carrying_lets_gradients_through_within_a_piece_alone(name: str) -> None:
+    model = CAUSAL[name]().train().requires_grad_(True)
+    past, total = None, torch.zeros(())
+    for piece in some(2, 12).split(4, dim=1):
+        logits, past = model(piece, past=past)
+        total = total + logits.logsumexp(-1).sum()
+    total.backward()  # nothing that it needs was overwritten
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
+
+
+# Packed documents -----------------------------------------------------------------------------------------------------
+
+
+@few
+@given(
+    sizes=st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=3), seed=st.integers(0, 9)
+)
+def test_packed_documents_are_separate_ones(model: Any, sizes: list[list[int]], seed: int) -> None:
+    width = max(map(sum, sizes)) + 1
+    ids, documents = some(len(sizes), width, seed=seed), torch.full((len(sizes), width), -1)
+    for row, lengths in enumerate(sizes):
+        documents[row, : sum(lengths)] = torch.tensor([n for n, length in enumerate(lengths) for _ in range(length)])
+    packed, past = model(ids, documents=documents)
+    assert past is None
+    for row, lengths in enumerate(sizes):
+        begin = 0
+        for length in lengths:
+            close(packed[row, begin : begin + length], model(ids[row : row + 1, begin : begin + length])[0][0])
+            begin += length
+
+
+def test_packed_documents_teach_what_separate_ones_do(model: Any) -> None:
+    model.requires_grad_(True)
+    ids, documents = some(1, 7), torch.tensor([[0, 0, 0, 1, 1, 1, -1]])
+    found = []
+    for logits in (model(ids, documents=documents)[0][:, :6], model(ids[:, :6].view(2, 3))[0].view(1, 6, -1)):
+        model.zero_grad()
+        logits.sin().sum().backward()
+        found.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    model.requires_grad_(False)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_a_row_may_be_longer_than_its_documents_may_be() -> None:
+    model = CAUSAL["transformer-decoder learned"]()
+    ids = some(1, LONGEST + 9)
+    documents = torch.tensor([[0] * LONGEST + [1] * 5 + [-1] * 4])
+    close(model(ids, documents=documents)[0][:, :LONGEST], model(ids[:, :LONGEST])[0])
+    with pytest.raises(UserError, match=f"{LONGEST + 5} tokens is longer than the model's {LONGEST} positions"):
+        model(ids, documents=documents.clamp(max=0))
+
+
+def test_documents_carry_nothing(model: Any) -> None:
+    with pytest.raises(ValueError, match="packed documents are whole"):
+        model(some(1, 4), documents=torch.zeros(1, 4, dtype=torch.long), past=model.started(1, 8))
+
+
+# Scores in pieces -----------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_the_same_in_pieces(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few tokens are read, and however few logits are formed, at a time."""
+    ids, lengths = some(3, 20), torch.tensor([20, 11, 0])
+    whole = model.score(ids, lengths)
+    monkeypatch.setattr(neural, "PIECE", 21)
+    monkeypatch.setattr(neural, "NUMBERS", 5 * VOCABULARY)
+    largest = []
+    hook = model.head.register_forward_hook(lambda module, given, out: largest.append(len(out)))
+    close(model.score(ids, lengths), whole)
+    hook.remove()
+    assert max(largest) == 5
+    assert whole[2].abs().sum() == 0
+    logits = model(torch.cat([torch.full((3, 1), BOS), ids[:, :-1]], dim=1))[0]
+    expected = logits.log_softmax(-1).gather(2, ids[:, :, None])[:, :, 0]
+    close(whole[0], expected[0])
+    close(whole[1, :11], expected[1, :11])
+
+
+# Layers ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*CAUSAL, *MASKED])
+def test_every_layer_can_be_looked_at(name: str) -> None:
+    model = (CAUSAL | MASKED)[name]()
+    ids, lengths = some(2, 6), torch.tensor([6, 4])
+    every = model.hidden(ids, lengths)
+    assert len(every) == 1 + model.config.layers
+    assert all(vectors.shape[:2] == (2, 6) for vectors in every)
+    close(every[0], model.embedded(ids))
+    last = model.contextual(ids, lengths)
+    close(every[-1], last)
+    assert all(not torch.equal(a, b) for a, b in pairwise(every) if a.shape == b.shape)
+
+
+# Costs ----------------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:TF32 acceleration on top of oneDNN")
+@pytest.mark.parametrize("name", [*CAUSAL, *MASKED])
+def test_flops_are_those_that_torch_counts(name: str) -> None:
+    """Within 1 %, of a whole pass; torch counts what a causal mask or a window hides, and that is taken off."""
+    config = dataclasses.replace((CAUSAL | MASKED)[name]().config, dim=32)
+    if isinstance(config, kinds.TransformerLanguageConfig):
+        config.attention = "reference"  # its products are plain ones, which torch can count on any machine
+    model = build_language_model(config, 100).eval()
+    batch, length = 4, 30
+    with FlopCounterMode(display=False) as counter, torch.backends.mkldnn.flags(enabled=False):
+        model(some(batch, length))
+    counted = float(counter.get_total_flops())
+    if isinstance(config, kinds.TransformerLanguageConfig):
+        seen = (length + 1) / 2 if name in CAUSAL else length
+        if config.window is not None:
+            seen = min(seen, config.window if name in CAUSAL else 2 * config.window - 1)
+        counted -= 4 * config.dim * config.layers * batch * length * (length - seen)
+    assert model.flops(batch * length, length) == pytest.approx(counted, rel=0.01)
+
+
+def test_bytes_of_the_cache_are_those_it_has(model: Any) -> None:
+    one, two = (model.start(1, length).past for length in (8, 9))
+    more = sum(two[name].nbytes - one[name].nbytes for name in one)
+    assert model.cache_bytes_per_token() == more
+
+
+# Folders --------------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", [*CAUSAL, *MASKED, *(f"classifier {name}" for name in CLASSIFIERS)])
+def test_a_model_is_a_folder(name: str, tmp_path: Path) -> None:
+    made = (CAUSAL | MASKED | {f"classifier {n}": make for n, make in CLASSIFIERS.items()})[name]()
+    write_weights(tmp_path / WEIGHTS, model_weights(made))
+    config = model_settings(to_mapping(made.config))
+    assert config == made.config
+    read: Any = read_language_model(config, tmp_path)
+    assert type(read) is type(made)
+    assert (read.vocabulary, read.training, read.capabilities) == (VOCABULARY, False, made.capabilities)
+    ids, lengths = some(2, 5), torch.tensor([5, 3])
+    first, second = (m(ids, lengths) for m in (made, read))
+    assert torch.equal(first[0], second[0])
+
+
+def test_a_folder_without_or_with_other_weights(tmp_path: Path) -> None:
+    config = model_settings({"kind": "lstm", "dim": 8})
+    with pytest.raises(UserError, match="holds no model yet"):
+        read_language_model(config, tmp_path)
+    write_weights(tmp_path / WEIGHTS, model_weights(CAUSAL["gru"]()))
+    with pytest.raises(UserError, match=r"does not fit its config\.yaml"):
+        read_language_model(config, tmp_path)
+    write_weights(tmp_path / WEIGHTS, {"x": torch.zeros(1)})
+    with pytest.raises(UserError, match="holds no language model"):
+        read_language_model(config, tmp_path)
+
+
+# Settings and mistakes ------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_has_settings_with_words_for_each() -> None:
+    assert tuple(CONFIGS) == NEURAL_MODELS
+    for kind, config in CONFIGS.items():
+        assert config().kind == kind
+        for name, (_, _, text) in documentation(config).items():
+            assert text, f"{kind}.{name}"
+
+
+def test_the_choices_of_the_settings_are_those_of_the_layers() -> None:
+    """The settings are written without torch, so the names stand there twice."""
+    assert kinds.Positions == positions.Positions
+    assert kinds.Activation == transformer.Activation
+    assert kinds.Norm == transformer.Norm
+
+
+def test_the_settings_need_no_torch() -> None:
+    import subprocess
+    import sys
+
+    asked = "import sys, anaphora.models.language.settings, anaphora.models; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "window", "window": 0}, "window is 0; it must be at least 1"),
+        ({"kind": "window", "hidden": 0}, "hidden is 0; it must be at least 1"),
+        ({"kind": "dan", "layers": 0}, "layers is 0; it must be at least 1"),
+        ({"kind": "lstm", "weight_dropout": 1.0}, "weight_dropout is 1.0; it must be at least 0 and below 1"),
+        ({"kind": "conv", "width": 0}, "width is 0"),
+        ({"kind": "conv", "width": 2, "labels": ["a", "b"], "both_ways": True}, r"width \(2\) must be odd"),
+        ({"kind": "gru", "dim": 7, "labels": ["a", "b"], "both_ways": True}, "make them even"),
+        ({"kind": "gru", "labels": ["a", "a"]}, "two names or more, each once"),
+        ({"kind": "transformer-decoder", "dim": 30, "heads": 4}, r"dim \(30\) must be a multiple of heads \(4\)"),
+        ({"kind": "transformer-decoder", "dim": 12, "heads": 4}, "rotary positions need an even dim / heads"),
+        ({"kind": "transformer-decoder", "key_value_heads": 3}, "multiple of key_value_heads"),
+        ({"kind": "transformer-decoder", "positions": "learned", "max_length": None}, "learned positions are a table"),
+        ({"kind": "transformer-decoder", "max_length": 1}, "max_length is 1"),
+        ({"kind": "transformer-decoder", "attention": "flex", "attention_dropout": 0.1}, "no dropout on weights"),
+        ({"kind": "transformer-encoder", "windows": 3}, "unknown setting model.windows"),
+        ({"kind": "lstmm"}, "unknown model.kind 'lstmm'"),
+    ],
+)
+def test_mistakes_in_settings_are_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        model_settings(changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_language_model_cannot_read_both_ways() -> None:
+    with pytest.raises(UserError, match="shows a language model the words it is to guess"):
+        rung("gru", both_ways=True)()
+
+
+def test_a_mask_outside_the_vocabulary_is_named() -> None:
+    with pytest.raises(UserError, match="mask is 99, and the vocabulary has 12 tokens"):
+        rung("transformer-encoder", mask=99)()
+
+
+def test_more_than_the_positions_hold_is_named() -> None:
+    model = CAUSAL["transformer-decoder learned"]()
+    longest = some(1, LONGEST + 1)
+    assert model.score(longest[:, :LONGEST], torch.tensor([LONGEST])).shape == (1, LONGEST)  # ⟨s⟩ in, the last word not
+    for ask in (
+        lambda: model.score(longest, torch.tensor([LONGEST + 1])),
+        lambda: model.read(longest, torch.tensor([LONGEST + 1]), LONGEST + 9),
+        lambda: model(longest),
+    ):
+        with pytest.raises(UserError, match=f"{LONGEST + 1} tokens .*{LONGEST}") as caught:
+            ask()
+        assert "\n" not in str(caught.value)
+    state = model.read(longest[:, :LONGEST], torch.tensor([LONGEST]), LONGEST + 9)
+    with pytest.raises(UserError, match=f"1 more tokens do not fit behind {LONGEST}: there is room for {LONGEST}"):
+        model.step(torch.tensor([5]), state)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_attention_steps_as_the_others_do() -> None:
+    for changes in ({}, {"window": 3, "positions": "alibi"}):
+        plain, flex = (rung("transformer-decoder", attention=kind, **changes)() for kind in ("auto", "flex"))
+        ids = some(2, 9)
+        documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1, -1, -1], [0] * 9])
+        close(flex(ids)[0], plain(ids)[0])
+        close(flex(ids, documents=documents)[0][0, :7], plain(ids, documents=documents)[0][0, :7])
+        state = flex.read(ids[:, :8], torch.tensor([8, 8]), 9)
+        close(flex.step(ids[:, 8], state)[0], plain(ids)[0][:, 8].log_softmax(-1))
+
+
+def test_waves_and_distances_have_no_end() -> None:
+    for positions_kind in ("sinusoidal", "rotary", "alibi", "relative", "none"):
+        model = rung("transformer-decoder", positions=positions_kind, max_length=None)()
+        ids = some(1, 700)
+        state = model.read(ids[:, :690], torch.tensor([690]), 700)
+        said, _ = model.extend(ids[:, 690:], state)
+        close(said, model(ids)[0][:, 690:].log_softmax(-1))
+        again = rung(
+            "transformer-decoder", positions=positions_kind, max_length=None
+        )()  # that has seen nothing so long
+        documents = (torch.arange(700) >= 30).long()[None]
+        close(again(ids, documents=documents)[0][:, 30:], model(ids[:, 30:])[0])
+
+
+def test_a_rotation_begins_as_one() -> None:
+    model: Any = build_language_model(model_settings({"kind": "gru", "dim": 6, "initial": "orthogonal"}), VOCABULARY)
+    for gate in model.encoder.cell.weight_hh_l0.detach().split(6):
+        close(gate @ gate.T, torch.eye(6))

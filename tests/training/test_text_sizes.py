@@ -1,0 +1,36 @@
+"""Starting points for language models, by the size of the text."""
+
+from __future__ import annotations
+
+import pytest
+
+from anaphora.models import NEURAL_MODELS
+
+
+def test_the_laboratory_settings_for_a_million_words() -> None:
+    """Penn Treebank's 929,589 tokens: what was found to be good for it (docs/lab-notes.md)."""
+    from anaphora.training.text_sizes import sized_to_text
+
+    lstm = sized_to_text("lstm", 929_589, labelled=False, recipe={"model": {"kind": "lstm"}})
+    assert (lstm["model"]["dim"], lstm["model"]["hidden"], lstm["model"]["layers"]) == (400, 1150, 3)
+    assert lstm["training"]["warmup_steps"] == pytest.approx(930, rel=0.1)
+    attention = sized_to_text("transformer-decoder", 929_589, labelled=False, recipe={})
+    assert (attention["training"]["context"], attention["training"]["batch_tokens"]) == (256, 8192)
+
+
+@pytest.mark.parametrize("kind", NEURAL_MODELS)
+@pytest.mark.parametrize("tokens", [0, 300, 300_000, 1_000_000, 2_000_000, 20_000_000, 10**10])
+def test_every_size_is_a_sound_document(kind: str, tokens: int) -> None:
+    from anaphora.training.recipes import RunConfig, refuse_meaningless
+    from anaphora.training.text_sizes import sized_to_text, text_vocabulary
+
+    for labelled in (False, True):
+        document = sized_to_text(kind, tokens, labelled=labelled, recipe={"model": {"kind": kind}})
+        document["model"]["kind"] = kind
+        if labelled:
+            document["model"]["labels"] = ["a", "b"]
+            document["data"] = {"text": ["t"], "labels": ["l"]}
+        refuse_meaningless(kind, document, classifier=labelled)
+        config = RunConfig.read(document)
+        assert RunConfig.read(config.document()).document() == config.document()
+    assert 280 <= text_vocabulary(tokens) <= 32_000
