@@ -1,9 +1,11 @@
-"""What can be chosen about word2vec. Nothing heavy is imported here."""
+"""What can be chosen about word2vec and GloVe. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+from anaphora.config import byte_size
 
 RATES = {"skipgram": 0.025, "cbow": 0.05}
 """Learning rates to begin with. The mean of several words learns more slowly than each of them."""
@@ -89,3 +91,66 @@ class Word2VecTraining:
     def rate(self, algorithm: str) -> float:
         """The learning rate at the beginning."""
         return RATES[algorithm] if self.learning_rate is None else self.learning_rate
+
+
+@dataclass(kw_only=True)
+class GloveConfig:
+    """What is learned (section `model`)."""
+
+    kind: Literal["glove"] = "glove"
+    dim: int = 100
+    """Numbers in a vector."""
+    window: int = 10
+    """Words on either side that are counted; one that is d words away counts 1/d."""
+    x_max: float = 100.0
+    """Pairs that come more often than this weigh no more than those that come so often."""
+    alpha: float = 0.75
+    """Rarer ones weigh (count / x_max) to this power."""
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("dim", 1, 100_000), ("window", 1, 1000)):
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must be at least {least} and at most {most:,}, not {getattr(self, name)}")
+        if not self.x_max > 0:
+            raise ValueError(f"x_max must be above 0, not {self.x_max}")
+        if not self.alpha >= 0:
+            raise ValueError(f"alpha must be at least 0, not {self.alpha}")
+
+
+@dataclass(kw_only=True)
+class GloveTraining:
+    """How it is learned (section `training`)."""
+
+    epochs: int = 15
+    """Passes over the table of co-occurrences."""
+    learning_rate: float = 0.05
+    """Of vectors; AdaGrad makes less of it, for each number on its own."""
+    seed: int = 1
+    """Decides the first vectors and the order of pairs."""
+    threads: int | None = None
+    """Threads that learn side by side (nothing: as many as there are cores). One gives the same bits every time."""
+    checkpoint_seconds: float = 60.0
+    """Time between two checkpoints."""
+    max_memory: str = "2GB"
+    """Memory that counting may take, "500MB", "2GB" or "2GiB"; what does not fit is sorted on disk."""
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1, not {self.epochs}")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be above 0, not {self.learning_rate}")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads must be at least 1, not {self.threads}")
+        if self.seed < 0 or self.checkpoint_seconds <= 0:
+            raise ValueError("seed must be at least 0, and checkpoint_seconds above 0")
+        self.memory_limit()
+
+    def memory_limit(self) -> int:
+        """`max_memory` in bytes."""
+        return byte_size(self.max_memory, "max_memory")
+
+
+CONFIGS: dict[str, type[Word2VecConfig]] = {"word2vec": Word2VecConfig}
+"""What can be chosen of each kind of vectors (section `model`)."""
+TRAININGS: dict[str, type[Word2VecTraining]] = {"word2vec": Word2VecTraining}
+"""And of how they are learned (section `training`)."""

@@ -14,9 +14,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,8 @@ from numpy.typing import NDArray
 
 from anaphora.config import build
 from anaphora.embeddings.formats import read_arrays, store_arrays, words_array, words_of
+from anaphora.embeddings.pieces import Learned as Learned
+from anaphora.embeddings.pieces import Progress, learn_pieces, piece_seed
 from anaphora.embeddings.settings import Word2VecConfig, Word2VecTraining
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError
@@ -45,36 +46,6 @@ LINE = 16
 NODES = 6
 """Nodes of a Huffman tree that are taken at once."""
 COUNTED_AT_ONCE = 1 << 22
-
-Progress = Callable[["Learned"], None]
-
-
-@dataclass
-class Learned:
-    """How far a run has come."""
-
-    pieces: int = 0
-    """Done, of all epochs."""
-    of: int = 0
-    tokens: int = 0
-    """Read, end marks included."""
-    words: int = 0
-    """Learned from: what subsampling left."""
-    seconds: float = 0.0
-    """Of learning, all sessions together."""
-    loss: list[float] = field(default_factory=list)
-    """Of each epoch, summed over the pairs that were measured, as they are learned: those of every 16th word."""
-    pairs: list[int] = field(default_factory=list)
-    """How many they are."""
-
-    @property
-    def losses(self) -> list[float]:
-        """The mean loss of a pair in each epoch that has begun."""
-        return [loss / pairs for loss, pairs in zip(self.loss, self.pairs) if pairs]
-
-    @property
-    def finished(self) -> bool:
-        return self.pieces == self.of
 
 
 class Word2Vec:
@@ -156,9 +127,7 @@ class Word2Vec:
         """
         end, pieces = self._pieces(ids)
         learned = Learned() if learned is None else learned
-        learned.of = training.epochs * (len(pieces) - 1)
-        learned.loss += [0.0] * (training.epochs - len(learned.loss))
-        learned.pairs += [0] * (training.epochs - len(learned.pairs))
+        learned.expect(training.epochs, len(pieces) - 1)
         work, rate = self._work(), training.rate(self.config.algorithm)
         table = None
         if rows is not None:
@@ -168,45 +137,38 @@ class Word2Vec:
             epoch, place = divmod(number, len(pieces) - 1)
             begin, stop = pieces[place], pieces[place + 1]
             tokens = np.ascontiguousarray(ids[begin:stop])
-            done = [(epoch * end + at) / (training.epochs * end) for at in (begin, stop)]
-            rates = [rate + (training.final_rate - rate) * share for share in done]
+            passed = [(epoch * end + at) / (training.epochs * end) for at in (begin, stop)]
+            rates = [rate + (training.final_rate - rate) * share for share in passed]
             tokens = tokens if table is None else table[tokens]
-            return number, stop - begin, work(tokens, rates[0], rates[1], _seed(training.seed, number))
+            return number, stop - begin, work(tokens, rates[0], rates[1], piece_seed(training.seed, number))
 
-        threads = training.threads or len(os.sched_getaffinity(0))
         began, before = time.monotonic(), learned.seconds
-        saved, safe = began, learned.pieces
-        with ThreadPoolExecutor(threads, thread_name_prefix="word2vec") as pool:
-            todo: Iterator[int] = iter(range(learned.pieces, learned.of))
-            running: set[Future[tuple[int, int, tuple[float, int, int]]]] = set()
-            while True:
-                late = time.monotonic() - saved > training.checkpoint_seconds
-                due = checkpoint is not None and late and learned.pieces > safe
-                while not due and len(running) < threads and (number := next(todo, None)) is not None:
-                    running.add(pool.submit(one, number))
-                if running:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for number, tokens, (loss, pairs, words) in (future.result() for future in done):
-                        epoch = number // (len(pieces) - 1)
-                        if not math.isfinite(loss):
-                            raise UserError(
-                                f"the vectors grew without bound (epoch {epoch + 1})",
-                                cure=f"lower training.learning_rate, which is {rate:g}",
-                            )
-                        learned.loss[epoch] += loss
-                        learned.pairs[epoch] += pairs
-                        learned.pieces, learned.tokens = learned.pieces + 1, learned.tokens + tokens
-                        learned.words += words
-                    learned.seconds = before + time.monotonic() - began
-                    progress(learned)
-                elif due:  # no piece is half done
-                    assert checkpoint is not None
-                    self.save(checkpoint, learned, training)
-                    saved, safe = time.monotonic(), learned.pieces
-                else:
-                    break
-        if checkpoint is not None and learned.pieces > safe:
+
+        def done(result: tuple[int, int, tuple[float, int, int]]) -> None:
+            number, tokens, (loss, pairs, words) = result
+            epoch = number // (len(pieces) - 1)
+            if not math.isfinite(loss):
+                raise UserError(
+                    f"the vectors grew without bound (epoch {epoch + 1})",
+                    cure=f"lower training.learning_rate, which is {rate:g}",
+                )
+            learned.add(epoch, loss, pairs, tokens=tokens, words=words)
+            learned.seconds = before + time.monotonic() - began
+            progress(learned)
+
+        def save() -> None:
+            assert checkpoint is not None
             self.save(checkpoint, learned, training)
+
+        learn_pieces(
+            one,
+            learned.pieces,
+            learned.of,
+            threads=training.threads or len(os.sched_getaffinity(0)),
+            done=done,
+            save=None if checkpoint is None else save,
+            seconds=training.checkpoint_seconds,
+        )
         return learned
 
     def _work(self) -> Callable[..., tuple[float, int, int]]:
@@ -360,10 +322,3 @@ def learn_vectors(
         model = Word2Vec(config, words, count_ids(ids, len(SPECIALS) + len(words)), seed=training.seed)
         learned = Learned()
     return model, model.train(ids, training, checkpoint=checkpoint, learned=learned, progress=progress)
-
-
-def _seed(seed: int, piece: int) -> int:
-    """Bits to begin with, far from those of other pieces: what is drawn next are multiples of GOLDEN away."""
-    number = (seed * 0xD1342543DE82EF95 + piece * 0xAF251AF3B0F025B5 + 1) % 2**64
-    number = (number ^ (number >> 31)) * 0x7FB5D329728EA185 % 2**64
-    return (number ^ (number >> 27)) * 0x81DADEF4BC2DD44D % 2**64

@@ -1,0 +1,96 @@
+"""Work that threads do piece by piece on the same tables, with checkpoints between pieces."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+Result = TypeVar("Result")
+Progress = Callable[["Learned"], None]
+
+
+@dataclass
+class Learned:
+    """How far a run has come."""
+
+    pieces: int = 0
+    """Done, of all epochs."""
+    of: int = 0
+    tokens: int = 0
+    """Read, end marks included; of a table of co-occurrences, entries."""
+    words: int = 0
+    """Learned from: what subsampling left (word2vec)."""
+    seconds: float = 0.0
+    """Of learning, all sessions together."""
+    loss: list[float] = field(default_factory=list)
+    """Of each epoch, summed over the pairs that were measured, as they are learned: those of every 16th word in
+    word2vec, all of them in GloVe."""
+    pairs: list[int] = field(default_factory=list)
+    """How many they are."""
+
+    @property
+    def losses(self) -> list[float]:
+        """The mean loss of a pair in each epoch that has begun."""
+        return [loss / pairs for loss, pairs in zip(self.loss, self.pairs) if pairs]
+
+    @property
+    def finished(self) -> bool:
+        return self.pieces == self.of
+
+    def expect(self, epochs: int, pieces: int) -> None:
+        """Make room for so many epochs of so many pieces."""
+        self.of = epochs * pieces
+        self.loss += [0.0] * (epochs - len(self.loss))
+        self.pairs += [0] * (epochs - len(self.pairs))
+
+    def add(self, epoch: int, loss: float, pairs: int, *, tokens: int, words: int = 0) -> None:
+        """A piece is done."""
+        self.loss[epoch] += loss
+        self.pairs[epoch] += pairs
+        self.pieces, self.tokens, self.words = self.pieces + 1, self.tokens + tokens, self.words + words
+
+
+def learn_pieces(
+    work: Callable[[int], Result],
+    first: int,
+    stop: int,
+    *,
+    threads: int,
+    done: Callable[[Result], None],
+    save: Callable[[], None] | None,
+    seconds: float,
+) -> None:
+    """Do the pieces first … stop - 1, so many at a time, begun in that order. `done` takes what each gives, as it ends.
+
+    `save` is called every so many seconds, when no piece is half done, and in the end.
+    """
+    todo = iter(range(first, stop))
+    saved, since = time.monotonic(), 0
+    with ThreadPoolExecutor(threads, thread_name_prefix="learning") as pool:
+        running: set[Future[Result]] = set()
+        while True:
+            due = save is not None and since > 0 and time.monotonic() - saved > seconds
+            while not due and len(running) < threads and (number := next(todo, None)) is not None:
+                running.add(pool.submit(work, number))
+            if running:
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    done(future.result())
+                    since += 1
+            elif due and save is not None:
+                save()
+                saved, since = time.monotonic(), 0
+            else:
+                break
+    if save is not None and since > 0:
+        save()
+
+
+def piece_seed(seed: int, piece: int) -> int:
+    """Bits to begin with, far from those of other pieces: what is drawn next are multiples of GOLDEN away."""
+    number = (seed * 0xD1342543DE82EF95 + piece * 0xAF251AF3B0F025B5 + 1) % 2**64
+    number = (number ^ (number >> 31)) * 0x7FB5D329728EA185 % 2**64
+    return (number ^ (number >> 27)) * 0x81DADEF4BC2DD44D % 2**64
