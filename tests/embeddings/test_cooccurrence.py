@@ -167,6 +167,17 @@ def test_a_finished_table_is_opened_and_another_is_refused(tmp_path: Path) -> No
             count_cooccurrences(**given_)  # type: ignore[arg-type]
 
 
+def test_any_word_but_one_with_a_line_end(tmp_path: Path) -> None:
+    words = ["two words", "🦊", "a\rb", "\u2028", ""]
+    ids = np.array([4, 5, 6, 7, 8, EOS], np.uint32)
+    table = count_cooccurrences(ids, words, tmp_path / "table")
+    assert Cooccurrences(tmp_path / "table").words == words
+    assert table.cooccurrence("🦊", "\u2028") == 0.5
+    with pytest.raises(UserError, match="line end"):
+        count_cooccurrences(ids, ["a\nb", *words[1:]], tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="minimum_count"):
         count_cooccurrences(np.zeros(0, np.uint32), [], tmp_path / "table")

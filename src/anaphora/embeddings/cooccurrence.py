@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.embeddings.formats import words_array, words_of
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import atomic_folder, write_bytes, write_json
 from anaphora.kernels.cooccurrence import (
@@ -100,7 +101,7 @@ class Cooccurrences:
             self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
             if self.manifest["schema"] != SCHEMA:
                 raise ValueError(self.manifest["schema"])
-            self.words = (self.folder / WORDS).read_text(encoding="utf-8").split("\n")[:-1]
+            self.words = words_of(np.fromfile(self.folder / WORDS, np.uint8), self.folder / WORDS)
             vocabulary, pairs = int(self.manifest["words"]), int(self.manifest["pairs"])
         except (OSError, ValueError, KeyError, TypeError):
             cure = "give the folder that the counting wrote"
@@ -189,7 +190,8 @@ def count_cooccurrences(
         raise UserError(f"a window must be at least 1 and at most {FARTHEST}, not {window}", cure="set model.window")
     if not len(words):
         raise UserError("no word is left to count", cure="give more text, or lower tokenizer.minimum_count")
-    said = {"schema": SCHEMA, "window": window, "words": len(words), "text": _digest(ids, words)}
+    spelled = words_array(words)
+    said = {"schema": SCHEMA, "window": window, "words": len(words), "text": _digest(ids, spelled)}
     if folder.exists():
         table = Cooccurrences(folder)
         if any(table.manifest.get(key) != value for key, value in said.items()):
@@ -201,14 +203,14 @@ def count_cooccurrences(
         counting = _Counting(ids, len(words), window, unfinished, max(memory, SMALLEST), threads)
         counting.read(progress)
         pairs, entries = counting.merge()
-        write_bytes(unfinished / WORDS, "\n".join([*words, ""]).encode())
+        write_bytes(unfinished / WORDS, spelled.data)
         write_json(unfinished / MANIFEST, {**said, "pairs": pairs, "entries": entries})
     return Cooccurrences(folder)
 
 
-def _digest(ids: U32, words: Sequence[str]) -> str:
+def _digest(ids: U32, words: NDArray[np.uint8]) -> str:
     """A fingerprint of the whole text and of the words that its ids stand for."""
-    found = hashlib.sha256("\n".join([*words, ""]).encode())
+    found = hashlib.sha256(words.data)
     for begin in range(0, len(ids), PIECE):
         found.update(np.ascontiguousarray(ids[begin : begin + PIECE]).data)
     return f"sha256:{found.hexdigest()}"
