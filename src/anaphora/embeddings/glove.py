@@ -6,9 +6,10 @@ The dot product of two vectors is to be the logarithm of how often the words sta
 brings on its own (its bias): then differences of vectors are the ratios P(k | ice) / P(k | steam), which tell ice from
 steam (Pennington et al. 2014). Every word has two vectors, as the word and as what is around it; their sum is used.
 
-The table is sorted, and learning wants chance. So every pair is dealt into a piece by chance, once; an epoch takes the
-pieces in a random order and shuffles each. (Cutting the sorted table into short slices and shuffling those, which needs
-no copy, is much worse: a word that learns from its pairs all at once forgets what it knew of others.) What is drawn
+The table is sorted, and learning wants chance. So every pair is dealt into a piece by chance, once, and each epoch takes
+the pieces one after the other and shuffles each. (Cutting the sorted table into short slices and shuffling those, which
+needs no copy, is much worse: a word that learns from its pairs all at once forgets what it knew of others. Pieces in
+another order in each epoch are a little worse: the time between two visits of a pair is then less even.) What is drawn
 depends on nothing but the seed, the epoch and the piece: so one thread that is killed and goes on from its last
 checkpoint ends with the same bits as one that never stopped.
 """
@@ -104,8 +105,7 @@ class Glove:
         flat, dim = self.table.reshape(-1), padded(config.dim)
 
         def work(number: int) -> tuple[int, float, int]:
-            epoch, place = divmod(number, pieces)
-            piece = int(np.random.default_rng([training.seed, epoch]).permutation(pieces)[place])
+            epoch, piece = divmod(number, pieces)
             mine = slice(int(ends[piece]), int(ends[piece + 1]))
             some = np.array(keys[mine]), np.array(counts[mine])
             shuffle_pairs(*some, np.uint64(piece_seed(training.seed, number)))
