@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,9 +17,11 @@ from hypothesis import strategies as st
 import anaphora.embeddings.cooccurrence as module
 from anaphora.embeddings.cooccurrence import Cooccurrences, count_cooccurrences
 from anaphora.errors import UserError
+from anaphora.folder import UNFINISHED
 from anaphora.kernels.cooccurrence import head_shape
 from anaphora.text.tokenizer import EOS, SPECIALS
 from anaphora.text.word_ids import WordIds
+from deadly import in_a_child
 
 FILES = ("begin.bin", "total.bin", "column.bin", "count.bin", "words.txt", "manifest.json")
 
@@ -194,13 +198,14 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_counting_left_is_swept_away(tmp_path: Path) -> None:
-    def stop(read: int, of: int) -> None:
-        raise KeyboardInterrupt
-
     ids = random_ids(length=2000, words=50)
-    with pytest.raises(KeyboardInterrupt):
-        count_cooccurrences(ids, names(50), tmp_path / "table", progress=stop)
-    assert list(tmp_path.iterdir()) == []
+
+    def count(progress: Callable[[int, int], None]) -> Cooccurrences:
+        return count_cooccurrences(ids, names(50), tmp_path / "table", progress=progress)
+
+    assert in_a_child(lambda: count(lambda read, of: os.kill(os.getpid(), signal.SIGKILL))) == -signal.SIGKILL
+    assert [path.name.startswith(UNFINISHED) for path in tmp_path.iterdir()] == [True]
     seen: list[tuple[int, int]] = []
-    count_cooccurrences(ids, names(50), tmp_path / "table", progress=lambda read, of: seen.append((read, of)))
+    assert len(count(lambda read, of: seen.append((read, of)))) > 0
     assert seen[-1] == (2000, 2000)
+    assert list(tmp_path.iterdir()) == [tmp_path / "table"]

@@ -6,7 +6,7 @@ The dot product of two vectors is to be the logarithm of how often the words sta
 brings on its own (its bias): then differences of vectors are the ratios P(k | ice) / P(k | steam), which tell ice from
 steam (Pennington et al. 2014). Every word has two vectors, as the word and as what is around it; their sum is used.
 
-The table is sorted, and learning wants chance. So every pair is dealt into a piece by chance, once, and each epoch takes
+The table is sorted, and learning wants chance. So every pair is dealt into a piece by chance, once, and an epoch takes
 the pieces one after the other and shuffles each. (Cutting the sorted table into short slices and shuffling those, which
 needs no copy, is much worse: a word that learns from its pairs all at once forgets what it knew of others. Pieces in
 another order in each epoch are a little worse: the time between two visits of a pair is then less even.) What is drawn
