@@ -59,8 +59,11 @@ def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: 
     Nothing that exists is overwritten without `force`; a run folder, with its text, never is.
     """
     from anaphora.text_model import is_arpa
+    from anaphora.vectors_model import is_vectors_file
 
     source, target = Path(source), Path(target)
+    if is_vectors_file(source) or is_vectors_file(target):
+        raise UserError("word vectors write themselves", cure='anaphora.load("runs/words").save("words.bin")')
     if is_arpa(source) == is_arpa(target):
         raise UserError(
             f"{source} and {target} are both {'ARPA files' if is_arpa(source) else 'folders, by their names'}",

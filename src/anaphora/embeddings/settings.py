@@ -150,7 +150,9 @@ class GloveTraining:
         return byte_size(self.max_memory, "max_memory")
 
 
-CONFIGS: dict[str, type[Word2VecConfig]] = {"word2vec": Word2VecConfig}
+VectorsConfig = Word2VecConfig | GloveConfig
+VectorsTraining = Word2VecTraining | GloveTraining
+CONFIGS: dict[str, type[VectorsConfig]] = {"word2vec": Word2VecConfig, "glove": GloveConfig}
 """What can be chosen of each kind of vectors (section `model`)."""
-TRAININGS: dict[str, type[Word2VecTraining]] = {"word2vec": Word2VecTraining}
+TRAININGS: dict[str, type[VectorsTraining]] = {"word2vec": Word2VecTraining, "glove": GloveTraining}
 """And of how they are learned (section `training`)."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,30 @@ class Vectors:
             raise UserError(f"the word {twice!r} has two vectors", cure="keep one of them")
         self.vectors = np.ascontiguousarray(matrix, np.float32)
         self.counts, self.subwords = counts, subwords
+
+    @classmethod
+    def from_gensim(cls, keyed: Any) -> Vectors:
+        """Those of gensim's KeyedVectors, as it has loaded them. (Its own files are pickles, which may run anything
+        when they are opened: that is left to gensim, and to those who trust the file.)"""
+        counts = keyed.expandos.get("count")
+        return cls(
+            list(keyed.index_to_key),
+            np.array(keyed.vectors, np.float32),
+            counts=None if counts is None else np.asarray(counts, np.int64),
+        )
+
+    def to_gensim(self) -> Any:
+        """gensim's KeyedVectors, where gensim is installed."""
+        try:
+            from gensim.models import KeyedVectors
+        except ImportError:
+            raise UserError("gensim is not installed", cure="pip install gensim, or write a .bin file") from None
+        keyed = KeyedVectors(self.vector_size)
+        keyed.add_vectors(self.index_to_key, self.vectors)
+        if self.counts is not None:
+            for word, count in zip(self.index_to_key, self.counts.tolist()):
+                keyed.set_vecattr(word, "count", count)
+        return keyed
 
     def __len__(self) -> int:
         return len(self.index_to_key)

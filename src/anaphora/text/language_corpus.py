@@ -32,6 +32,7 @@ from anaphora.errors import UserError
 from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
 from anaphora.text.formats import place, read_blocks
+from anaphora.text.items import read_items
 from anaphora.text.labels import TRAIN_CLASSES, label_prints, write_classes
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import BOS, EOS, LONGEST_LESSON, SMALLEST, SPECIALS, UNK, Tokenizer, TokenizerConfig
@@ -125,7 +126,7 @@ def prepare_text(
     if manifest is not None and keep and manifest["vocabulary_fingerprint"] == keep.vocabulary_fingerprint():
         settings["tokenizer"] = manifest["settings"]["tokenizer"]  # it is the one that was learned here, or kept before
     if manifest is not None:
-        prints = {"text": {"text": fingerprint(data.text, progress)}, "valid_text": None}
+        prints = {"text": {"text": fingerprint(data.text, progress, items=data.items)}, "valid_text": None}
         if data.valid_text:
             prints["valid_text"] = {"text": fingerprint(data.valid_text, progress)}
         if data.labels or manifest["settings"].get("labels"):
@@ -154,7 +155,7 @@ def check_text(data: DataConfig) -> None:
     if not data.text:
         raise UserError("no text to learn from", cure="give --text FILE")
     for name in (*data.text, *data.valid_text):
-        path = place(name, "text").path
+        path = place(name, "items" if data.items else "text").path
         if path.exists() and not path.is_file() and not path.is_dir():
             raise UserError("is a pipe or a device", file=path, cure="write it into a file first")
     if data.valid_text and data.hold_out:
@@ -177,6 +178,7 @@ def text_settings(data: DataConfig, tokenizer: TokenizerConfig) -> dict[str, Any
         "seed": data.seed if data.hold_out else None,
         "boundaries": data.boundaries,
         "blank_lines": data.blank_lines,
+        "items": data.items or None,  # as in what was prepared before there were any
     }
 
 
@@ -194,10 +196,10 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest if whole else None
 
 
-def fingerprint(files: list[str], progress: Progress = lambda stage, done, total: None) -> str:
+def fingerprint(files: list[str], progress: Progress = lambda stage, done, total: None, *, items: bool = False) -> str:
     """A hash of the lines of a text, however they are stored or compressed."""
     found, lines = hashlib.sha256(), 0
-    for block in read_blocks(files, "text", Counter()):
+    for block in read_items(files, Counter()) if items else read_blocks(files, "text", Counter()):
         found.update(block)
         lines += block.count(b"\n")
         progress("reading", lines, None)
@@ -268,7 +270,7 @@ class _Preparation:
     ) -> Iterator[bytes]:
         """The lines that count, in blocks; `held_out`: only those that are held out, or only those that are not."""
         seen = place = 0
-        for block in read_blocks(files, "text", notes):
+        for block in read_items(files, notes) if self.data.items else read_blocks(files, "text", notes):
             part.fingerprint.update(block)
             seen += block.count(b"\n")
             if self.data.blank_lines == "drop":

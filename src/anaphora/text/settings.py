@@ -28,6 +28,9 @@ class DataConfig:
     """What kind of text each line of `text` is, line for line: the model then learns to tell."""
     valid_labels: list[str] = field(default_factory=list)
     """The same of `valid_text`."""
+    items: bool = False
+    """Of text that vectors are learned from: each line is a sequence of items of any sort (a reader's books, the tags
+    of a picture), parted by tabs or, in a file without any, by blanks."""
     boundaries: Literal["lines", "stream", "packed"] = "lines"
     """Of a language model's text. lines: each line begins and ends by itself; stream: one text, whose lines end with an
     end mark and are read on across it; packed: as lines, but learned many to a row, kept apart from each other."""

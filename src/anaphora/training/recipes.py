@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 from anaphora.config import build, convert, merge, read_yaml, shown, to_mapping
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError, nearest
-from anaphora.models import COUNTED_MODELS, LANGUAGE_MODELS, NEURAL_MODELS
+from anaphora.models import COUNTED_MODELS, LANGUAGE_MODELS, NEURAL_MODELS, VECTOR_MODELS
 from anaphora.models import settings as model_settings
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.training.settings import LIMITS, TrainingConfig
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
+    from anaphora.embeddings.settings import VectorsConfig, VectorsTraining
     from anaphora.models import ModelConfig
     from anaphora.models.language.settings import LanguageConfig
     from anaphora.models.transformer import TransformerConfig
@@ -56,6 +57,9 @@ class RunConfig:
     @property
     def translator(self) -> TransformerConfig:
         """The model's settings, where it must be a translator."""
+        if self.model.kind in VECTOR_MODELS:
+            cure = "neighbours, analogy, map, evaluate and info take word vectors"
+            raise UserError(f"{self.model.kind} is word vectors, and this needs a translator", cure=cure)
         if self.model.kind in LANGUAGE_MODELS:
             raise UserError(
                 f"{self.model.kind} is a language model, and this needs a translator",
@@ -69,6 +73,13 @@ class RunConfig:
         if self.model.kind not in NEURAL_MODELS:
             raise UserError(f"{self.model.kind} is no neural language model", cure="choose --recipe lstm, say")
         return cast("LanguageConfig", self.model)
+
+    @property
+    def vectors(self) -> tuple[VectorsConfig, VectorsTraining]:
+        """What is learned and how, where it must be word vectors: they have a section `training` of their own."""
+        if self.model.kind not in VECTOR_MODELS:
+            raise UserError(f"{self.model.kind} is no kind of word vectors", cure="choose --recipe skipgram, say")
+        return cast("VectorsConfig", self.model), cast("VectorsTraining", self.training)
 
     def windows(self) -> tuple[int, int] | None:
         """How a stream is read by a model that carries nothing along: so many tokens at once, moved by so many
@@ -95,9 +106,19 @@ class RunConfig:
             data=build(DataConfig, document.get("data") or {}, section="data", file=file),
             tokenizer=build(TokenizerConfig, document.get("tokenizer") or {}, section="tokenizer", file=file),
             model=model,
-            training=build(TrainingConfig, document.get("training") or {}, section="training", file=file),
+            training=build(training_class(model.kind), document.get("training") or {}, section="training", file=file),
             decoding=build(DecodingConfig, document.get("decoding") or {}, section="decoding", file=file),
         )
+
+
+def training_class(kind: str) -> type[TrainingConfig]:
+    """The settings of section `training` of one kind of model; those of vectors are read through `RunConfig.vectors`
+    alone, and everybody else may take them for what they are not."""
+    if kind in VECTOR_MODELS:
+        from anaphora.embeddings.settings import TRAININGS
+
+        return cast("type[TrainingConfig]", TRAININGS[kind])
+    return TrainingConfig
 
 
 WINDOWED = ("dan", "transformer-decoder", "transformer-encoder")
@@ -120,16 +141,22 @@ COUNTED: dict[str, tuple[str, ...]] = {
 }
 """Settings that mean something for models that are counted: nothing is learned, so there are no steps and no rates; how
 many texts are drawn, how long, or by which beam, is said when they are asked for."""
+VECTORS: dict[str, tuple[str, ...]] = {
+    "data": ("text", "items"),
+    "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
+    "decoding": (),
+}
+"""Settings that mean something for word vectors: a line is all that words are seen together in, and nothing is said."""
 FOR_SMOOTHING = {"k": "add-k", "backoff": "stupid-backoff"}
 """Settings of an n-gram model that mean something for one smoothing."""
 PENALTIES = ("activation_penalty", "temporal_penalty")
 TEXT = {
-    "data": ("text", "valid_text", "labels", "valid_labels", "boundaries", "blank_lines"),
+    "data": ("text", "valid_text", "labels", "valid_labels", "items", "boundaries", "blank_lines"),
     "training": ("max_memory", "context", "stride", "masked", *PENALTIES),
 }
 """Settings that mean nothing for a translator."""
 PAIRED = {
-    "data": ("source", "target", "valid_source", "valid_target", "max_length"),
+    "data": ("source", "target", "valid_source", "valid_target", "max_length", "items"),
     "tokenizer": ("shared", "dropout"),
     "training": ("consistency", "guided_alignment", "guided_layer", "guided_head", "validation_beam", "max_memory"),
 }
@@ -142,6 +169,8 @@ def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifi
         return {key: value for key, value in settings.items() if key not in _of_other_smoothings(settings)}
     if kind in COUNTED_MODELS:
         return {key: value for key, value in settings.items() if key in COUNTED.get(section, settings)}
+    if kind in VECTOR_MODELS:
+        return {key: value for key, value in settings.items() if key in VECTORS.get(section, settings)}
     if kind not in NEURAL_MODELS:
         return {key: value for key, value in settings.items() if key not in TEXT.get(section, ())}
     without = set(PAIRED.get(section, ()))
@@ -173,8 +202,8 @@ def refuse_meaningless(kind: str, said: Document, *, classifier: bool = False) -
         )
     for section, settings in said.items():
         for key in settings.keys() - meaningful(kind, section, settings, classifier=classifier).keys():
-            known = [f"{section}.{name}" for name in COUNTED.get(section, ())]
-            cure = f"of that section it has {', '.join(known)}" if kind in COUNTED_MODELS else "leave it out"
+            its = (VECTORS if kind in VECTOR_MODELS else COUNTED if kind in COUNTED_MODELS else {}).get(section, ())
+            cure = f"of that section it has {', '.join(f'{section}.{name}' for name in its)}" if its else "leave it out"
             raise UserError(f"{section}.{key} means nothing for {what}", cure=cure)
 
 
@@ -277,7 +306,7 @@ def complete(
     """The full settings of a run over that many pairs; `own` is what the user said, `start` the settings of the model
     that the run starts from."""
     chosen = load_recipe(recipe)
-    if merge(chosen, own).get("model", {}).get("kind") in COUNTED_MODELS:  # what is counted has no size to choose
+    if merge(chosen, own).get("model", {}).get("kind") in COUNTED_MODELS + VECTOR_MODELS:  # no size to choose
         return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **merge(chosen, own)})
     sized = sized_to(pairs, chosen)
     if start is not None:  # fine-tuning: the model is what it is, and learns on gently
