@@ -153,7 +153,7 @@ def draw(runs: list[dict[str, Any]], picture: Path) -> None:
     ink = "#222222"
     figure, panels = plt.subplots(1, 3, figsize=(12.6, 4.9), dpi=150, layout="constrained")
     titles = (
-        "Names answered, % (equal lines drawn apart)",
+        "Names answered, % (equal lines apart)",
         "‖d log P(answer) / d name‖, before training",
         "after training (margin)",
     )

@@ -408,6 +408,17 @@ def test_classes_have_the_models_probabilities(kind: str, folders: dict[str, Pat
         assert one.probabilities == pytest.approx(dict(zip(["sad", "glad", "mad"], p.tolist())), abs=1e-5)
         assert list(one.probabilities.values()) == sorted(one.probabilities.values(), reverse=True)
         assert one.probability == max(one.probabilities.values())
+    assert not any(one.cut for one in found)
+
+
+def test_of_a_line_too_long_for_a_classifier_the_beginning_is_read(folders: dict[str, Path]) -> None:
+    """As when it learned: ⟨s⟩ and as many words as fit."""
+    model = loaded(folders["transformer-encoder classifier"])
+    assert model.model.max_length == 32
+    short, long = model.classify(["the cat sat " * 10 + "the", "the cat sat " * 20])
+    assert (short.cut, long.cut) == (True, True)  # 31 words, ⟨s⟩ and ⟨/s⟩ are 33
+    assert long.probabilities == pytest.approx(short.probabilities)
+    assert not next(iter(model.classify(["the cat sat " * 10]))).cut
 
 
 # Who can do what ----------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def test_counted_rows_in_a_table_of_80_columns(say: Any, text: Path, tmp_path: P
     head, unigram, bigram, *notes = answer.out.splitlines()
     assert head.split()[:2] == ["bits/byte", "perplexity"]
     assert float(unigram.split()[1]) > float(bigram.split()[1]) > 0
-    assert all(len(line) <= 80 for line in (head, unigram, bigram))
+    assert all(len(line) <= 80 for line in answer.out.splitlines())
     assert any("held-out lines" in note for note in notes)
     assert "reads the text once" in answer.err and "report.md" in answer.err
     again = say("compare", tmp_path / "out", *words, "--json", "--quiet")
@@ -70,6 +70,12 @@ def test_mistakes_are_said_and_nothing_is_made(
     answer = say("compare", tmp_path / "out", "--text", text, *words)
     assert answer.code == 2 and says in answer.err
     assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_a_text_without_a_word_is_named(say: Any, tmp_path: Path) -> None:
+    (tmp_path / "blank.txt").write_text("\n\n")
+    answer = say("compare", tmp_path / "out", "--text", tmp_path / "blank.txt")
+    assert answer.code == 2 and "blank.txt: there is no text here" in answer.err
 
 
 def test_a_folder_of_something_else_is_left_alone(say: Any, text: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ import anaphora
 from anaphora.text_model import TextModel
 from neural_folders import neural_folder
 from ngram_folders import VERSE, ngram_folder
+
+CPU = ("--device", "cpu")
+"""Where numbers are compared with those of a model in memory: a GPU multiplies with fewer digits."""
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +161,7 @@ def test_a_masked_model_is_evaluated_with_a_note(folders: dict[str, Path], text:
 
 
 def test_fill(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
-    answer = say("fill", folders["masked"], "the ___ sat", "--top", "3")
+    answer = say("fill", folders["masked"], "the ___ sat", "--top", "3", *CPU)
     assert answer.code == 0, answer.err
     rows = [line.split("\t") for line in answer.out.splitlines()]
     (expected,) = loaded(folders["masked"]).fill("the ___ sat", top=3)
@@ -166,14 +170,14 @@ def test_fill(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
     (tmp_path / "lines").write_text("the ___ sat\nno blank\n___ and ___\n")
     rows = [
         line.split("\t")
-        for line in say("fill", folders["masked"], "--file", tmp_path / "lines", "--top", "2").out.splitlines()
+        for line in say("fill", folders["masked"], "--file", tmp_path / "lines", "--top", "2", *CPU).out.splitlines()
     ]
     assert [row[:2] for row in rows] == [["1", "1"]] * 2 + [["3", "1"]] * 2 + [["3", "2"]] * 2
-    best = say("fill", folders["masked"], "--file", tmp_path / "lines", "--best")
+    best = say("fill", folders["masked"], "--file", tmp_path / "lines", "--best", *CPU)
     assert best.out.splitlines()[0] == expected.best
     assert best.out.splitlines()[1] == "no blank"
     assert "1 line has no blank" in best.err
-    found = json.loads(say("fill", folders["masked"], "the ___ sat", "--json").last)
+    found = json.loads(say("fill", folders["masked"], "the ___ sat", "--json", *CPU).last)
     assert found["lines"][0]["best"] == expected.best
     assert len(found["lines"][0]["blanks"][0]) == 5
 
@@ -206,26 +210,26 @@ def test_fill_refuses(folders: dict[str, Path], tmp_path: Path, say: Any) -> Non
 @pytest.mark.parametrize("name", ["masked", "lstm", "classifier"])
 def test_encode(name: str, folders: dict[str, Path], text: Path, tmp_path: Path, say: Any) -> None:
     model = loaded(folders[name])
-    answer = say("encode", folders[name], text, "--output", tmp_path / "a.npy")
+    answer = say("encode", folders[name], text, *CPU, "--output", tmp_path / "a.npy")
     assert answer.code == 0, answer.err
     expected = model.sentence_vectors(VERSE)
     assert np.load(tmp_path / "a.npy") == pytest.approx(expected)
-    assert say("encode", folders[name], text, "--output", tmp_path / "a.safetensors", "--pool", "max").code == 0
+    assert say("encode", folders[name], text, *CPU, "--output", tmp_path / "a.safetensors", "--pool", "max").code == 0
     assert load_file(tmp_path / "a.safetensors")["vectors"] == pytest.approx(model.sentence_vectors(VERSE, pool="max"))
-    assert say("encode", folders[name], text, "--output", tmp_path / "a.jsonl", "--layer", "0").code == 0
+    assert say("encode", folders[name], text, *CPU, "--output", tmp_path / "a.jsonl", "--layer", "0").code == 0
     rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [row["text"] for row in rows] == VERSE
     assert np.array([row["vector"] for row in rows]) == pytest.approx(model.sentence_vectors(VERSE, layer=0), abs=1e-5)
-    assert say("encode", folders[name], text, "--words", "--output", tmp_path / "w.safetensors").code == 0
+    assert say("encode", folders[name], text, *CPU, "--words", "--output", tmp_path / "w.safetensors").code == 0
     words = load_file(tmp_path / "w.safetensors")
     lines = list(model.word_vectors(VERSE))
     assert words["starts"].tolist() == np.cumsum([0, *(len(line.words) for line in lines)]).tolist()
     assert words["vectors"] == pytest.approx(np.concatenate([line.vectors for line in lines]))
-    shown = say("encode", folders[name], text, "--words")
+    shown = say("encode", folders[name], text, *CPU, "--words")
     first = json.loads(shown.out.splitlines()[0])
     assert [one["word"] for one in first["words"]] == VERSE[0].split()
     assert "8 numbers" in shown.err
-    found = json.loads(say("encode", folders[name], text, "--output", tmp_path / "b.npy", "--json").last)
+    found = json.loads(say("encode", folders[name], text, *CPU, "--output", tmp_path / "b.npy", "--json").last)
     assert (found["vectors"], found["dim"], found["pool"]) == (len(VERSE), 8, "mean")
 
 
@@ -273,6 +277,14 @@ def test_classify(folders: dict[str, Path], text: Path, tmp_path: Path, say: Any
     assert len(say("classify", folders["classifier"]).out.splitlines()) == 1
 
 
+def test_classify_tells_what_it_cut(tmp_path: Path, say: Any) -> None:
+    folder = neural_folder(tmp_path / "model", "transformer-encoder", labels=["glad", "sad"])
+    (tmp_path / "long").write_text("the cat\n" + "the cat " * 40 + "\n")
+    told = say("classify", folder, tmp_path / "long", "--json")
+    assert "of 1 line longer than 32 tokens only the beginning was read" in told.err
+    assert [line["cut"] for line in json.loads(told.last)["lines"]] == [False, True]
+
+
 def test_classify_refuses(folders: dict[str, Path], text: Path, tmp_path: Path, say: Any) -> None:
     (tmp_path / "short").write_text("glad\n")
     answer = say("classify", folders["classifier"], text, "--labels", tmp_path / "short")
@@ -297,3 +309,33 @@ def test_info(name: str, folders: dict[str, Path], say: Any) -> None:
     found = json.loads(say("info", folders[name], "--json").last)
     assert found["dim"] == 8
     assert found["parameters"] > 0
+
+
+def test_info_of_a_masked_model_that_was_trained(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
+    """It has perplexity of hidden tokens, and no bits per byte."""
+    folder = tmp_path / "masked"
+    shutil.copytree(folders["masked"], folder)
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics["validation"] = {"loss": 2.0, "perplexity": 7.389, "tokens": 1294, "masked": 0.15}
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    answer = say("info", folder)
+    assert "perplexity 7.389 over 1,294 hidden tokens" in answer.out
+    assert "damaged" not in answer.out
+
+
+def test_why_is_for_what_was_counted(folders: dict[str, Path], say: Any) -> None:
+    answer = say("why", folders["lstm"], "the")
+    assert (answer.code, "was not counted" in answer.err) == (2, True)
+
+
+def test_a_masked_model_is_no_draft(folders: dict[str, Path], say: Any) -> None:
+    answer = say("generate", folders["decoder"], "the", "--draft", folders["masked"])
+    assert answer.code == 2
+    assert "does not go on with a text" in answer.err
+
+
+def test_models_to_mix_are_told_how_to_get_one_vocabulary(folders: dict[str, Path], text: Path, say: Any) -> None:
+    answer = say("mix", text.parent / "mixed", folders["bytes"], folders["ngram"], "--text", text)
+    assert answer.code == 2
+    assert "has another vocabulary" in answer.err
+    assert "tokenizer.kind=byte" in answer.err

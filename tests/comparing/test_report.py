@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,6 +98,20 @@ def test_the_picture_is_a_png_of_what_is_finished_or_nothing() -> None:
     assert drawn is not None and drawn.startswith(b"\x89PNG")
     assert draw(rows[1:2], COLUMNS[0], lower_is_better=True) is not None
     assert draw(rows[2:], COLUMNS[0], lower_is_better=True) is None
+
+
+def test_a_row_that_diverged_does_not_flatten_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.figure import Figure
+
+    seen: list[Any] = []
+    monkeypatch.setattr(
+        Figure, "savefig", lambda self, *_, **__: seen.append((self.axes[0].get_ylim(), self.get_suptitle()))
+    )
+    draw([row(), row("gru", bits_per_byte=2.5), row("bad", bits_per_byte=7.8e9)], COLUMNS[0], lower_is_better=True)
+    (((low, high), title),) = seen
+    assert 2 < low < high < 3
+    assert title == "far above: bad (7.8e09)"
+    assert all(len(line) <= 80 for line in table([row(), row("bad", bits_per_byte=7.8e9, perplexity=1e300)], COLUMNS))
 
 
 @contextmanager

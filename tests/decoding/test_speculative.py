@@ -317,13 +317,15 @@ def test_where_there_is_less_room_than_must_be_said_the_last_token_may_be_the_en
 
 def test_a_draft_may_be_asked_for_nothing_in_between() -> None:
     config = DecodingConfig(beam=1)
-    draft, other = (ModelDraft(Recurrent(VOCABULARY), config) for _ in range(2))
+    draft, other = (ModelDraft(Remembering(VOCABULARY), config) for _ in range(2))
     text = [BOS, 4, 5]
     for one in (draft, other):
         one.begin(text, 20)
     assert draft.propose(text, 0, []).tokens == []
     text = [*text, 6, 7]
     assert draft.propose(text, 4, []).tokens == other.propose(text, 4, []).tokens
+    places = [one.state.past["position"].tolist() for one in (draft, other) if one.state is not None]
+    assert places[0] == places[1]
 
 
 def test_a_text_that_cannot_go_on_ends() -> None:

@@ -156,9 +156,9 @@ def test_on_a_cpu_kernels_stay_in_float32_under_autocast(kind: Cell) -> None:
         encoder.train()
         (gradient,) = torch.autograd.grad((y[:, -1] * 1e-9).sum(), x)
         found.append((y, z, gradient, *(past[name] for name in sorted(past))))
-    for plain, cast in zip(*found):
-        assert plain.dtype == cast.dtype
-        assert torch.equal(plain, cast)
+    for plain, under in zip(*found):
+        assert plain.dtype == under.dtype
+        assert torch.equal(plain, under)
     assert (found[0][2] != 0).all()
 
 

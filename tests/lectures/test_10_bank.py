@@ -68,9 +68,11 @@ def test_the_walk_is_made_of_what_was_trained() -> None:
 
 @pytest.mark.slow
 def test_layers_above_the_table_know_the_sense() -> None:
+    """What context does, not what learning does: readers of two updates pass it too (59 and 74 % over all words, where
+    those of the page have 56 and 62). It fails where a vector is not that of its word in its sentence."""
     (walk,) = lecture.bank()
     one, every = walk.steps
-    assert (every.values[1:, 1:] > every.values[0, 0] + 5).all()  # both readers, both layers
+    assert (every.values[1:, 1:] > every.values[0, 0] + 3).all()  # both readers, both layers
     assert every.values[2, 1:].max() > every.values[1, 1:].max()  # who reads both ways knows more
     assert one.values[2, 1:].max() > 70
 
@@ -87,5 +89,6 @@ def test_the_benchmark_runs(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
-    assert [row[0] for row in result["found"]["lstm"]["bank"]] == pytest.approx([0.5, 1, 1, 1])  # two lines only
+    own = [row[0] for row in result["found"]["lstm"]["bank"]]  # the table, then two layers
+    assert own == pytest.approx([0.5, 1, 1])  # there are two lines only
     assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")

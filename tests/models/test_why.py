@@ -96,7 +96,7 @@ def test_what_cannot_explain_itself() -> None:
     assert explains(Mixture([model], [1.0]))
     silent: Any = Silent(model)
     assert not explains(silent)
-    with pytest.raises(UserError, match="kind Silent cannot say where its probabilities come from"):
+    with pytest.raises(UserError, match="was not counted, and cannot say where its probabilities come from"):
         explain_next(silent, [THE])
     found = explain_next(Mixture([silent, model], [0.5, 0.5]), [THE], top=1)
     first, second = found.candidates[0].parts

@@ -19,10 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.text import formats, language_corpus
+from anaphora.text import formats, holding_out, language_corpus
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import read_blocks, read_column
-from anaphora.text.language_corpus import PreparedText, draw_places, frame, prepare_text
+from anaphora.text.holding_out import draw_places
+from anaphora.text.language_corpus import PreparedText, frame, prepare_text
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import BLANKS, BOS, EOS, UNK, Tokenizer, TokenizerConfig
 
@@ -212,7 +213,7 @@ def test_drawing_places(lines: int, number: int, seed: int, at_once: int) -> Non
     number = min(number, lines)
     with pytest.MonkeyPatch.context() as patch:
         whole = draw_places(lines, number, seed).tolist()
-        patch.setattr(language_corpus, "DRAWN_AT_ONCE", at_once)
+        patch.setattr(holding_out, "DRAWN_AT_ONCE", at_once)
         assert draw_places(lines, number, seed).tolist() == whole
     assert whole == sorted(set(whole)) and len(whole) == number
     assert not whole or 0 <= whole[0] <= whole[-1] < lines

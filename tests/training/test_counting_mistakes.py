@@ -66,6 +66,8 @@ def test_the_wrong_sort_of_text(tmp_path: Path, text_files: dict[str, Path], cor
     with pytest.raises(UserError, match=r"training\.max_memory means nothing for a model of kind transformer"):
         anaphora.train(tmp_path / "run", **corpus, settings=["training.max_memory=2GB"])
     with pytest.raises(UserError, match="an n-gram model starts from nothing"):
+        anaphora.train(tmp_path / "run", **text_files, recipe="ngram", start_from=tmp_path)
+    with pytest.raises(UserError, match="is not a model folder"):  # whose kind would be the recipe
         anaphora.train(tmp_path / "run", **text_files, start_from=tmp_path)
     with pytest.raises(UserError, match="on the CPU, not on cuda"):
         anaphora.train(tmp_path / "run", **text_files, device="cuda")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import anaphora
 from anaphora.errors import UserError
-from language_runs import of_kind, refused, refused_by_recipe, train
+from language_runs import MICRO, of_kind, refused, refused_by_recipe, train
 
 
 def test_no_text(tmp_path: Path) -> None:
@@ -21,10 +22,55 @@ def test_no_text(tmp_path: Path) -> None:
             assert "there is no text here" in refused(tmp_path / "run", kind, {"data.hold_out": 0}, {"text": path})
 
 
+def test_a_folder_that_holds_another_model(plain_text: dict[str, Path], tmp_path: Path) -> None:
+    """One that was counted cannot be started from, one that was learned can."""
+    run = tmp_path / "run"
+    anaphora.train(run, text=plain_text["text"], recipe="ngram")
+    with pytest.raises(UserError, match="holds a model of kind ngram; choose another folder"):
+        train(run, plain_text, "lstm")
+    train(tmp_path / "learned", plain_text, "lstm")
+    shutil.rmtree(tmp_path / "learned" / "checkpoints")
+    with pytest.raises(UserError, match=r"holds a trained model but no checkpoint to continue from.*--from"):
+        train(tmp_path / "learned", plain_text, "lstm")
+
+
 def test_a_vocabulary_larger_than_the_text(plain_text: dict[str, Path], tmp_path: Path) -> None:
     subwords = {"tokenizer.kind": "bpe", "tokenizer.split": "punctuation", "tokenizer.fallback": "bytes"}
     said = refused(tmp_path / "run", "lstm", {**subwords, "tokenizer.vocabulary": 30_000}, plain_text)
     assert "tokenizer.vocabulary is 30,000, but this text has no more than" in said
+
+
+def test_a_text_that_repeats_itself_has_the_vocabulary_it_has(tmp_path: Path) -> None:
+    """Nobody asked for one, so there is nothing to refuse; a draft is told the size that there is."""
+    text = tmp_path / "again.txt"
+    text.write_text("the cat sat on the mat\n" * 600)
+    run, subwords = tmp_path / "run", {"tokenizer.kind": "bpe", "tokenizer.split": None, "tokenizer.fallback": None}
+    subwords = {name: value for name, value in {**MICRO, **subwords}.items() if value is not None}
+    anaphora.train(run, text=text, recipe="lstm", settings=subwords, device="cpu")
+    model = anaphora.load(run, "cpu")
+    assert isinstance(model, anaphora.TextModel)
+    found = model.tokenizer.vocabulary_size
+    assert found < 300
+    assert f"tokenizer.vocabulary={found}" in model.vocabulary_settings()
+    again = anaphora.train(run, text=text, recipe="lstm", settings={**subwords, "training.max_steps": 3}, device="cpu")
+    assert again.steps == 3
+    counted = dict(one.split("=") for one in model.vocabulary_settings())
+    anaphora.train(tmp_path / "draft", text=text, recipe="ngram", settings={**counted, "data.boundaries": "stream"})
+    draft = anaphora.load(tmp_path / "draft")
+    assert isinstance(draft, anaphora.TextModel)
+    assert model.generate("the", tokens=3, draft=draft)
+
+
+def test_a_context_that_is_too_long_is_refused_before_the_text_is_read(
+    plain_text: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the text was prepared")
+
+    monkeypatch.setattr("anaphora.training.language_settling.prepare_text", never)
+    settings = {"training.context": 513, "training.batch_tokens": 1024}  # the longest is nowhere said: 512 by default
+    said = refused(tmp_path / "run", "transformer-decoder", settings, plain_text)
+    assert "training.context=513 is more than the model can read, model.max_length=512" in said
 
 
 @pytest.mark.parametrize(

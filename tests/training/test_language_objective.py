@@ -186,8 +186,11 @@ def test_hidden_words_are_guessed_where_they_stand() -> None:
     objective = MaskedObjective(model.mask_id, model.vocabulary, 0.3)
     sent = objective.send(batch, CPU)
     logits = model(sent.ids, sent.lengths).flatten(0, 1)[sent.places]
-    expected = F.cross_entropy(logits, sent.labels, ignore_index=PAD, reduction="sum")
-    assert objective(model, sent).item() == pytest.approx(expected.item(), rel=1e-5)
+    for smoothing in (0.0, 0.2):
+        objective = MaskedObjective(model.mask_id, model.vocabulary, 0.3, smoothing)
+        how: dict[str, Any] = {"ignore_index": PAD, "label_smoothing": smoothing, "reduction": "sum"}
+        expected = F.cross_entropy(logits, sent.labels, **how)
+        assert objective(model, sent).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_a_row_without_words_hides_nothing() -> None:
@@ -209,6 +212,11 @@ def test_rows_that_fill_up_have_no_class() -> None:
     few = LineBatches(ids, 1000, classes=classes).largest()
     many = LineBatches(ids, 1000, classes=classes, multiple=4).largest()
     assert many.height > few.height == 5
+    sent = objective.send(few, CPU)
+    logits = model(sent.ids, sent.lengths)
+    for smoothing in (0.0, 0.2):
+        expected = F.cross_entropy(logits, sent.classes, label_smoothing=smoothing, reduction="sum").item()
+        assert ClassificationObjective(smoothing)(model, sent).item() == pytest.approx(expected, rel=1e-5)
     losses = [objective(model, objective.send(batch, CPU)).item() for batch in (few, many)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert objective.send(many, CPU).tokens == 5

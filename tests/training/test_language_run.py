@@ -82,13 +82,25 @@ def test_penalties_are_in_the_loss(plain_text: dict[str, Path], tmp_path: Path) 
 def test_evaluate_measures_what_the_run_did(
     kind: str, boundaries: str, plain_text: dict[str, Path], tmp_path: Path
 ) -> None:
-    outcome = train(tmp_path / "run", plain_text, kind, {"data.boundaries": boundaries})
+    stride = {"training.stride": 3} if boundaries == "stream" else {}  # not the half of 16 that it is by itself
+    outcome = train(tmp_path / "run", plain_text, kind, {"data.boundaries": boundaries, **stride})
     model = anaphora.load(tmp_path / "run", "cpu")
     assert isinstance(model, anaphora.TextModel)
     found = model.evaluate(plain_text["valid_text"].read_text(encoding="utf-8").splitlines())
     assert found.perplexity == pytest.approx(outcome.validation["perplexity"], rel=1e-6)
     assert found.bits_per_byte == pytest.approx(outcome.validation["bits_per_byte"], rel=1e-6)
     assert found.tokens == outcome.validation["tokens"]
+    if stride and kind != "lstm":
+        assert (found.stride, outcome.validation["stride"]) == (3, 3)
+
+
+@pytest.mark.parametrize("boundaries", ["stream", "packed"])
+@pytest.mark.parametrize("kind", ["transformer-decoder", "transformer-encoder"])
+def test_rows_as_long_as_the_model_can_read(
+    kind: str, boundaries: str, plain_text: dict[str, Path], tmp_path: Path
+) -> None:
+    own = {"model.max_length": 16, "model.positions": "learned", "data.boundaries": boundaries}
+    assert train(tmp_path / "run", plain_text, kind, own).steps == 2  # rows of 16, of whoever reads the last token too
 
 
 @pytest.mark.parametrize("recipe", ["gpt2", "bert"])

@@ -95,6 +95,22 @@ def test_only_matrices_decay(kind: str) -> None:
     assert sum(len(group["params"]) for group in optimiser.param_groups) == 4
 
 
+@pytest.mark.parametrize("kind", ["sgd", "asgd"])
+def test_descent_by_hand(kind: str) -> None:
+    """v ← momentum · v + gradient + decay · weight; weight ← weight - rate · v."""
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, 2.0)
+    config = TrainingConfig(optimizer=kind, momentum=0.5, weight_decay=0.1, learning_rate=0.2)  # type: ignore[arg-type]
+    optimiser = build_optimiser(model, config)
+    weight, velocity = 2.0, 0.0
+    for gradient in (1.0, -3.0, 0.5):
+        model.weight.grad = torch.full_like(model.weight, gradient)
+        optimiser.step()
+        velocity = 0.5 * velocity + gradient + 0.1 * weight
+        weight -= 0.2 * velocity
+        assert model.weight.item() == pytest.approx(weight)
+
+
 def test_adamw_by_hand() -> None:
     """First step: the moments cancel, so a weight moves by rate · sign(gradient), after shrinking by rate · decay."""
     model = nn.Linear(1, 1)

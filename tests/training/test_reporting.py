@@ -83,6 +83,25 @@ def test_people_see_scores_and_samples_with_their_labels(tmp_path: Path) -> None
             assert line in said, (terminal, said)
 
 
+def test_what_a_model_makes_of_its_bytes_stays_on_its_lines(tmp_path: Path) -> None:
+    scores = {"loss": 5.8, "perplexity": 330.35, "bits_per_byte": 3.252}
+    for terminal, mark in ((False, "best so far"), (True, "best")):
+        screen = io.StringIO()
+        console = Console(file=screen, force_terminal=terminal, width=80, color_system=None)
+        reporter = RunReporter(tmp_path / str(terminal), console)
+        progress = Progress(step=1000, epoch=11, seconds=721.0)
+        progress.history = [{"step": 1}, {"step": 1000}]
+        reporter.start(progress, total=2000)
+        sample = Sample("a\nb\rc\x1b[2Jd", "word " * 100, "c")
+        reporter.validation(Validation(scores, [sample]), progress, best=True)
+        reporter.finish()
+        said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+        assert f"step 1000  epoch 12  12:01  loss 5.800  perplexity 330.35  bits/byte 3.252  {mark}\n" in said
+        assert "a b c�[2Jd\n" in said
+        longest = max(len(line) for line in said.splitlines() if "word word" in line)
+        assert longest == (160 if terminal else 15 + 500)
+
+
 def test_numbers_as_people_read_them() -> None:
     assert [duration(seconds) for seconds in (5, 75, 3700)] == ["0:05", "1:15", "1:01:40"]
     assert [short(number) for number in (7, 14_230, 2.5e6, 3e9)] == ["7", "14.2k", "2.5M", "3G"]

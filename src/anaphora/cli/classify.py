@@ -51,7 +51,7 @@ def classify(
                 file=labels,
                 cure="give one label a line",
             )
-    documents, right, number = [], 0, 0
+    documents, right, number, cut = [], 0, 0, 0
     interactive = file == "-" and sys.stdin.isatty()
     with out.bar("classifying") as bar:
         try:
@@ -60,10 +60,18 @@ def classify(
                 shown = ranked if all_ else ranked[:1]
                 if not json:
                     print("\t".join(f"{label}\t{p:.4f}" for label, p in shown), flush=interactive)
+                cut += found.cut
                 if gold is not None:
                     right += found.label == gold[number - 1]
                 if json:
-                    documents.append({"text": found.text, "label": found.label, "probabilities": found.probabilities})
+                    documents.append(
+                        {
+                            "text": found.text,
+                            "label": found.label,
+                            "probabilities": found.probabilities,
+                            "cut": found.cut,
+                        }
+                    )
                 if bar is not None:
                     bar(1)
         except UserError as error:
@@ -71,6 +79,9 @@ def classify(
     warn_of_notes(out, notes)
     if not number:
         out.say(f"warning: {file} is empty: there is nothing to classify")
+    if cut:
+        longest = loaded.model.max_length
+        out.say(f"note: of {count(cut, 'line', 'lines')} longer than {longest:,} tokens only the beginning was read")
     known = list(getattr(loaded.model, "labels", ()))
     document: dict[str, Any] = {"model": str(model), "labels": known, "lines": documents}
     if gold is not None:

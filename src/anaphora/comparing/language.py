@@ -25,6 +25,7 @@ from anaphora.errors import UserError
 from anaphora.evaluation.language import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, publish, read_metrics
 from anaphora.models import COUNTED_MODELS, settings_class
+from anaphora.text.formats import read_blocks
 from anaphora.text.language_corpus import MANIFEST, PreparedText, check_text, fingerprint, prepare_text
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
@@ -149,6 +150,8 @@ class LanguageTask(Task):
         self.common = merge(self.common, found)
         data = build(DataConfig, self.common["data"], section="data")
         if not data.valid_text and not data.hold_out:
+            if not any(block.strip() for block in read_blocks(data.text, "text", Counter())):
+                raise UserError("there is no text here", file=data.text[0], cure="give a text with at least one word")
             raise UserError(
                 "no text is held out to measure on", cure="give --valid-text, or set data.hold_out to a number of lines"
             )

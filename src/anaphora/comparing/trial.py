@@ -17,7 +17,7 @@ from anaphora.errors import UserError
 from anaphora.text.language_corpus import PreparedText
 from anaphora.training.language import LanguageRun
 from anaphora.training.memory import is_out_of_memory
-from anaphora.training.proposal import ENDLESS, Enough, stopwatch
+from anaphora.training.proposal import Enough, on_trial, stopwatch
 from anaphora.training.recipes import RunConfig
 from anaphora.training.request import Interrupted
 
@@ -31,16 +31,7 @@ def time_updates(
     """Seconds that so many updates and the validations between them will take; nothing if it does not even begin: why,
     the run itself will say."""
     device = choose_device(device_name)
-    trial = dataclasses.replace(
-        config.training,
-        compile="off",  # compiling takes longer than the trial
-        max_steps=ENDLESS,
-        epochs=None,
-        max_tokens=None,
-        max_minutes=None,
-        checkpoint_every=ENDLESS,
-        log_every=1 if device.type == "cpu" else 10,  # looking makes a GPU wait
-    )
+    trial = on_trial(config.training, on_cpu=device.type == "cpu")
     with tempfile.TemporaryDirectory(prefix="anaphora-") as name:
         watch = stopwatch(Path(name), seconds)
         try:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from anaphora.errors import UserError
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ class Classified:
     probability: float
     probabilities: dict[str, float]
     """Of every label, the likeliest first."""
+    cut: bool = False
+    """Whether the line is longer than the model can read: then its beginning was read, as when it learned."""
 
 
 def classify_lines(
@@ -39,23 +40,18 @@ def classify_lines(
     from anaphora.decoding.search import evaluating
     from anaphora.decoding.translate import pad, token_batches
 
-    lines, before = iter(lines), 0
+    lines = iter(lines)
     while block := [plain(line) for line in islice(lines, window)]:
         rows = [[BOS, *ids, EOS] for ids in tokenizer.encode_batch(block)]
-        for number, row in enumerate(rows):
-            if model.max_length is not None and len(row) > model.max_length:
-                raise UserError(
-                    f"has {len(row):,} tokens with its marks, and the model can read {model.max_length:,}",
-                    line=before + number + 1,
-                    cure="split it, or leave it out",
-                )
+        longest = model.max_length
+        cut = [longest is not None and len(row) > longest for row in rows]
+        rows = [row[:longest] for row in rows]
         found: list[list[float]] = [[] for _ in rows]
         with evaluating(model):
             for places in token_batches([len(row) for row in rows], TOKENS, len(rows)):
                 said = model.classify(*pad([rows[place] for place in places], model.device)).exp()
                 for place, values in zip(places, said.tolist()):
                     found[place] = values
-        for text, values in zip(block, found):
+        for text, values, shortened in zip(block, found, cut):
             ranked = sorted(zip(model.labels, values), key=lambda one: -one[1])
-            yield Classified(text, *ranked[0], dict(ranked))
-        before += len(block)
+            yield Classified(text, *ranked[0], dict(ranked), shortened)

@@ -6,7 +6,8 @@ neural language model, `read_language_model` opens a language model of any kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.config import build as build_settings
@@ -77,16 +78,8 @@ def build(config: TransformerConfig, source_vocabulary: int, target_vocabulary: 
     """The model that the settings describe, with fresh weights from torch's generator."""
     from anaphora.models.transformer import TransformerTranslator
 
-    try:
+    with _as_large_as_may_be(config):
         return TransformerTranslator(config, source_vocabulary, target_vocabulary)
-    except ValueError as error:
-        raise UserError(str(error), cure="change that setting of the model") from None
-    except (RuntimeError, MemoryError, OverflowError) as error:
-        why = (str(error).splitlines() or ["memory"])[0]
-        raise UserError(
-            f"a model {config.dim:,} wide with {config.layers:,} layers cannot be made here ({why})",
-            cure="take a smaller model: model.dim, model.layers, model.feed_forward, model.max_length",
-        ) from None
 
 
 def build_language_model(config: LanguageConfig, vocabulary: int) -> NeuralModel:
@@ -97,19 +90,26 @@ def build_language_model(config: LanguageConfig, vocabulary: int) -> NeuralModel
     from anaphora.models.language.model import NeuralLanguageModel
     from anaphora.models.language.settings import TransformerEncoderConfig
 
-    try:
+    with _as_large_as_may_be(config):
         if config.labels:
             return TextClassifier(config, vocabulary)
         if isinstance(config, TransformerEncoderConfig):
             return MaskedLanguageModel(config, vocabulary)
         return NeuralLanguageModel(config, vocabulary)
+
+
+@contextmanager
+def _as_large_as_may_be(config: TransformerConfig | LanguageConfig) -> Iterator[None]:
+    """A model that cannot be made, for its settings or for want of memory, is the user's mistake."""
+    try:
+        yield
     except ValueError as error:
         raise UserError(str(error), cure="change that setting of the model") from None
     except (RuntimeError, MemoryError, OverflowError) as error:
         why = (str(error).splitlines() or ["memory"])[0]
         raise UserError(
             f"a model {config.dim:,} wide with {config.layers:,} layers cannot be made here ({why})",
-            cure="take a smaller model: model.dim, model.layers",
+            cure="take a smaller model: model.dim, model.layers, model.feed_forward, model.max_length",
         ) from None
 
 

@@ -32,6 +32,7 @@ from anaphora.errors import UserError
 from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
 from anaphora.text.formats import place, read_blocks
+from anaphora.text.holding_out import draw_places, lines_at, lines_but
 from anaphora.text.items import read_items
 from anaphora.text.labels import TRAIN_CLASSES, label_prints, write_classes
 from anaphora.text.settings import DataConfig
@@ -44,8 +45,6 @@ TRAIN, VALID, TOKENIZER, MANIFEST = "train.ids", "valid.ids", "tokenizer.json", 
 BLANK_LINE = re.compile(rb"^[ \t\r\v\f]*\n", re.MULTILINE)
 ENCODED_AT_ONCE = 1 << 18  # bytes of text: as ids in Python lists they take a hundred times as much
 RENUMBERED_AT_ONCE = 1 << 20  # ids
-DRAWN_AT_ONCE = 1 << 18  # lines
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiples of it are all different
 ENOUGH = 0.9  # of the vocabulary asked for: learning pieces may stop a little short of it
 
 U32 = NDArray[np.uint32]
@@ -280,7 +279,7 @@ class _Preparation:
             if held_out is not None:
                 first, last = np.searchsorted(self.held_out, (place, place + lines))
                 chosen = self.held_out[first:last] - place
-                block = _lines_at(block, chosen) if held_out else _lines_but(block, chosen)
+                block = lines_at(block, chosen) if held_out else lines_but(block, chosen)
                 part.held_out_lines += 0 if held_out else len(chosen)
             place += lines
             part.lines += block.count(b"\n")
@@ -459,43 +458,6 @@ def frame(ids: U32, starts: NDArray[np.int64], *, framed: bool) -> U32:
     if framed:
         out[starts[:-1] + lines * marks] = BOS
     return out
-
-
-def draw_places(lines: int, number: int, seed: int) -> NDArray[np.int64]:
-    """`number` of the places 0 … lines - 1, in order, drawn by nothing but the seed: those whose hashes are lowest.
-
-    The hash (splitmix64) gives no two places the same number, so there are exactly as many as asked for.
-    """
-    lowest, places = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    (salt,) = _mixed(np.array([seed & 0xFFFFFFFFFFFFFFFF], np.uint64))
-    for begin in range(0, lines, DRAWN_AT_ONCE):
-        more = np.arange(begin, min(begin + DRAWN_AT_ONCE, lines))
-        lowest = np.concatenate((lowest, _mixed(salt + more.astype(np.uint64) * GOLDEN)))
-        places = np.concatenate((places, more))
-        if number < len(lowest):
-            best = np.argpartition(lowest, number)[:number]
-            lowest, places = lowest[best], places[best]
-    return np.sort(places)
-
-
-def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
-
-
-def _lines_at(block: bytes, places: NDArray[np.int64]) -> bytes:
-    """Some lines of a block."""
-    lines = block.split(b"\n") if len(places) else []
-    return b"".join(lines[place] + b"\n" for place in places.tolist())
-
-
-def _lines_but(block: bytes, places: NDArray[np.int64]) -> bytes:
-    """All lines of a block but some."""
-    if not len(places):
-        return block
-    left_out = set(places.tolist())
-    return b"\n".join(line for place, line in enumerate(block.split(b"\n")) if place not in left_out)
 
 
 def _cut(block: bytes) -> Iterator[bytes]:

@@ -15,32 +15,23 @@ from typing import Any
 
 from anaphora.config import differences, merge
 from anaphora.errors import UserError
-from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, weights_file, write_bytes, write_config
+from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
 from anaphora.models import NEURAL_MODELS
 from anaphora.text.formats import read_blocks
 from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text
 from anaphora.text.tokenizer import Tokenizer
-from anaphora.training.checkpoint import Checkpoints
 from anaphora.training.recipes import Document, RunConfig, check_inherited, inherit, load_recipe
 from anaphora.training.reporting import RunReporter
 from anaphora.training.request import Request
 from anaphora.training.settings import LIMITS
-from anaphora.training.settling import refuse, text_settings
+from anaphora.training.settling import refuse, saved_settings, text_settings
 from anaphora.training.text_sizes import held_out_lines, sized_to_text, text_defaults, text_vocabulary
 
 
 def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, PreparedText]:
     """The settings and the text of this run: those it already has, if they are the ones asked for."""
     folder = request.run
-    saved = None
-    if Checkpoints(folder, keep=1, every=1).newest() is not None:
-        saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
-    elif (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
-        raise UserError(
-            "holds a trained model but no checkpoint to continue from",
-            file=folder,
-            cure=f"choose another folder; to learn on from this model, add --from {folder}",
-        )
+    saved = saved_settings(folder, NEURAL_MODELS)
     recipe, origin = load_recipe(request.recipe), None
     if request.start_from is not None:
         origin = saved or _origin(request)

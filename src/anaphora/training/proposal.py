@@ -25,6 +25,7 @@ from anaphora.errors import UserError, first_line
 from anaphora.text.preparation import HOLD_OUT_LIMIT
 from anaphora.text.tokenizer import vocabulary_for
 from anaphora.training.recipes import Document, complete
+from anaphora.training.settings import TrainingConfig
 
 if TYPE_CHECKING:
     from anaphora.text.checking.check import Part
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SAMPLE = 20_000  # pairs, at most
 SECONDS = 8.0  # of updates
 MOST = 400  # updates
+PATIENCE = 4  # times as long, where the first update alone took all of the time
 ENDLESS = 1_000_000_000
 LONG = 2 * 3600.0  # seconds; whoever must wait longer is told what is quicker
 
@@ -112,6 +114,20 @@ def propose_for(part: Part, recipe: str, own: Document, *, held_out: bool, devic
     return propose(recipe, own, max(pairs, 1), (sample[0], sample[1]), text_bytes=text_bytes, device=device)
 
 
+def on_trial(training: TrainingConfig, *, on_cpu: bool) -> TrainingConfig:
+    """The settings of a run that goes on until a stopwatch ends it."""
+    return dataclasses.replace(
+        training,
+        compile="off",  # compiling takes longer than the trial
+        max_steps=ENDLESS,
+        epochs=None,
+        max_tokens=None,
+        max_minutes=None,
+        checkpoint_every=ENDLESS,
+        log_every=1 if on_cpu else 10,  # looking makes a GPU wait
+    )
+
+
 def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     """In the child: prepare, build, probe, update, measure."""
     import torch
@@ -126,16 +142,7 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     pairs = request["pairs"]
     files = {side: [str(folder / side)] for side in ("source", "target")}
     config = complete(request["recipe"], merge(request["own"], {"data": files}), pairs=pairs)
-    trial = dataclasses.replace(
-        config.training,
-        compile="off",  # compiling takes longer than the trial
-        max_steps=ENDLESS,
-        epochs=None,
-        max_tokens=None,
-        max_minutes=None,
-        checkpoint_every=ENDLESS,
-        log_every=1 if device.type == "cpu" else 10,  # looking makes a GPU wait
-    )
+    trial = on_trial(config.training, on_cpu=device.type == "cpu")
     tokenizer = config.tokenizer
     if tokenizer.vocabulary is None and tokenizer.kind in ("bpe", "unigram"):
         tokenizer = dataclasses.replace(tokenizer, vocabulary=vocabulary_for(pairs))
@@ -209,12 +216,14 @@ def stopwatch(folder: Path, limit: float) -> Any:
         def update(self, update: Any, progress: Any) -> None:
             update.loss.item()  # a GPU has done what it was asked for
             self.marks.append((time.perf_counter(), progress.tokens, progress.step))
-            if self.marks[-1][0] - self.marks[0][0] > limit or progress.step >= MOST:
+            passed = self.marks[-1][0] - self.marks[0][0]
+            patient = len(self.marks) < 4 and passed < PATIENCE * limit  # the first may take as long as a hundred
+            if (passed > limit and not patient) or progress.step >= MOST:
                 raise Enough
 
         def pace(self) -> tuple[float, int, int]:
             """Seconds, tokens and updates of the second half: the first may still warm up, or record graphs."""
-            first = self.marks[len(self.marks) // 2] if len(self.marks) > 6 else self.marks[0]
+            first = self.marks[len(self.marks) // 2 if len(self.marks) > 6 else len(self.marks) > 2]
             return tuple(b - a for a, b in zip(first, self.marks[-1]))  # type: ignore[return-value]
 
     return Stopwatch(folder, None)

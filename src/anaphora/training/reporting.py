@@ -46,9 +46,7 @@ def describe(scores: dict[str, Any]) -> str:
 
 def visible(text: str) -> str:
     """On one line, whatever a model made of its bytes: control characters would play with the terminal."""
-    return "".join(
-        " " if character.isspace() else character if character.isprintable() else "�" for character in text
-    )
+    return "".join(" " if character.isspace() else character if character.isprintable() else "�" for character in text)
 
 
 class RunReporter:

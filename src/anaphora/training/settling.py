@@ -6,14 +6,14 @@ named and refused unless forced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from anaphora.config import differences, merge
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_config, write_text
-from anaphora.models import LANGUAGE_MODELS, build
+from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
 from anaphora.text.batches import GROWTH
@@ -29,19 +29,7 @@ from anaphora.training.settings import LIMITS, REPORTING
 def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
     """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
     folder = request.run
-    saved = None
-    if Checkpoints(folder, keep=1, every=1).newest() is not None:
-        saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
-    elif (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
-        if (folder / CONFIG).exists():
-            kind = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).model.kind
-            if kind in LANGUAGE_MODELS:
-                raise UserError(f"holds a model of kind {kind}", file=folder, cure="choose another folder")
-        raise UserError(
-            "holds a trained model but no checkpoint to continue from",
-            file=folder,
-            cure=f"choose another folder; to learn on from this model, add --from {folder}",
-        )
+    saved = saved_settings(folder, TRANSLATORS)
     recipe, origin = load_recipe(request.recipe), None
     if request.start_from is not None:
         start_config = request.start_from / CONFIG
@@ -95,6 +83,24 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     if saved != config.document():
         write_config(folder, config.document())
     return config, prepared
+
+
+def saved_settings(folder: Path, kinds: Collection[str]) -> dict[str, Any] | None:
+    """The settings of the run that is in a folder and goes on; nothing if none has begun there. A trained model without
+    a checkpoint cannot go on: one of these kinds can be started from, any other one is in the wrong place."""
+    if Checkpoints(folder, keep=1, every=1).newest() is not None:
+        return RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
+    if not (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
+        return None
+    if (folder / CONFIG).exists():
+        kind = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).model.kind
+        if kind not in kinds:
+            raise UserError(f"holds a model of kind {kind}", file=folder, cure="choose another folder")
+    raise UserError(
+        "holds a trained model but no checkpoint to continue from",
+        file=folder,
+        cure=f"choose another folder; to learn on from this model, add --from {folder}",
+    )
 
 
 def warn(config: RunConfig, reporter: RunReporter) -> None:

@@ -19,7 +19,6 @@ from anaphora.training.recipes import Document
 SMALL, LARGE = 600_000, 8_000_000
 """Tokens: below the first, a small model; from the second on, a large one."""
 RECURRENT = ("rnn", "gru", "lstm")
-TRANSFORMERS = ("transformer-decoder", "transformer-encoder")
 
 
 def text_defaults(kind: str, *, labelled: bool) -> Document:

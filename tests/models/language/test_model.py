@@ -82,6 +82,7 @@ def test_carrying_lets_gradients_through_within_a_piece_alone(name: str) -> None
     past, total = None, torch.zeros(())
     for piece in some(2, 12).split(4, dim=1):
         logits, past = model(piece, past=past)
+        assert not any(tensor.requires_grad for tensor in past.values())
         total = total + logits.logsumexp(-1).sum()
     total.backward()  # nothing that it needs was overwritten
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
@@ -342,3 +343,14 @@ def test_a_rotation_begins_as_one() -> None:
     model: Any = build_language_model(model_settings({"kind": "gru", "dim": 6, "initial": "orthogonal"}), VOCABULARY)
     for gate in model.encoder.cell.weight_hh_l0.detach().split(6):
         close(gate @ gate.T, torch.eye(6))
+
+
+def test_what_is_added_up_begins_smaller() -> None:
+    """GPT-2's beginning: deviation 0.02, where a sub-layer ends 0.02 / √(2 layers)."""
+    torch.manual_seed(1)
+    changes = {"kind": "transformer-decoder", "dim": 128, "layers": 8, "initial": "normal", "positions": "learned"}
+    model: Any = build_language_model(model_settings(changes), 300)
+    for name, weight in model.named_parameters():
+        if weight.dim() == 2:
+            ends = name.endswith(("attention.out.weight", "feed_forward.outer.weight"))
+            assert weight.std().item() == pytest.approx(0.005 if ends else 0.02, rel=0.05), name

@@ -52,7 +52,6 @@ LEARNED = (8, 16, 32)
 """Distances that the walk trains models for: so many tokens, ⟨/s⟩ included, must be seen for the name to be seen."""
 MEASURED = (8, 16, 24, 32, 48, 64, 96, 128)
 """Distances at which gradients are taken before training."""
-GUESSING = 1 / len(NAMES)
 
 WINDOW, WIDTH, LAYERS, DIM = 16, 3, 4, 32
 REACH = {"window": WINDOW, "conv": 1 + (2**LAYERS - 1) * (WIDTH - 1)}

@@ -104,7 +104,7 @@ class MaskedLanguageModel(Reader):
     def pooled(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """tanh(W x₁ + b) of the first place: (B, T) -> (B, dim), of a model that has a pooler."""
         if self.pooler is None:
-            raise UserError("this model has no pooler", cure="take another vector of it, or train with model.pooler=true")
+            raise UserError("this model has no pooler", cure="take other vectors, or train with model.pooler=true")
         return torch.tanh(self.pooler(self.contextual(ids, lengths)[:, 0]))
 
     # -- costs ---------------------------------------------------------------------------------------------------------
