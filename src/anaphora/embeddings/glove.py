@@ -114,7 +114,7 @@ class Glove:
 
         began, before = time.monotonic(), learned.seconds
 
-        def done(result: tuple[int, float, int]) -> None:
+        def done(result: tuple[int, float, int], busy: float) -> None:
             epoch, loss, entries = result
             if not math.isfinite(loss):
                 raise UserError(
@@ -123,6 +123,7 @@ class Glove:
                 )
             learned.add(epoch, loss, entries, tokens=entries)
             learned.seconds = before + time.monotonic() - began
+            learned.thread_seconds += busy
             progress(learned)
 
         def save() -> None:

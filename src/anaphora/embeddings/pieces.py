@@ -8,6 +8,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from anaphora.embeddings.pace import Pace
+
 Result = TypeVar("Result")
 Progress = Callable[["Learned"], None]
 
@@ -25,6 +27,8 @@ class Learned:
     """Learned from: what subsampling left (word2vec)."""
     seconds: float = 0.0
     """Of learning, all sessions together."""
+    thread_seconds: float = 0.0
+    """The same, each second counted as often as threads were at work: of those that it was given, as many as paid."""
     loss: list[float] = field(default_factory=list)
     """Of each epoch, summed over the pairs that were measured, as they are learned: those of every 16th word in
     word2vec, all of them in GloVe."""
@@ -35,6 +39,11 @@ class Learned:
     def losses(self) -> list[float]:
         """The mean loss of a pair in each epoch that has begun."""
         return [loss / pairs for loss, pairs in zip(self.loss, self.pairs) if pairs]
+
+    @property
+    def threads(self) -> float:
+        """How many were at work, in the mean."""
+        return self.thread_seconds / self.seconds if self.seconds else 0.0
 
     @property
     def finished(self) -> bool:
@@ -59,26 +68,28 @@ def learn_pieces(
     stop: int,
     *,
     threads: int,
-    done: Callable[[Result], None],
+    done: Callable[[Result, float], None],
     save: Callable[[], None] | None,
     seconds: float,
 ) -> None:
-    """Do the pieces first … stop - 1, so many at a time, begun in that order. `done` takes what each gives, as it ends.
+    """Do the pieces first … stop - 1, begun in that order, at most `threads` at a time: as many as are quickest. `done`
+    takes what each gives, as it ends, and the seconds that threads were at work since the last one, all together.
 
     `save` is called every so many seconds, when no piece is half done, and in the end.
     """
     todo = iter(range(first, stop))
     saved, since = time.monotonic(), 0
+    pace = Pace(threads)
     with ThreadPoolExecutor(threads, thread_name_prefix="learning") as pool:
         running: set[Future[Result]] = set()
         while True:
             due = save is not None and since > 0 and time.monotonic() - saved > seconds
-            while not due and len(running) < threads and (number := next(todo, None)) is not None:
+            while not due and len(running) < pace.active and (number := next(todo, None)) is not None:
                 running.add(pool.submit(work, number))
             if running:
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
-                    done(future.result())
+                    done(future.result(), pace.ended(len(running)))
                     since += 1
             elif due and save is not None:
                 save()

@@ -71,7 +71,8 @@ class Word2VecTraining:
     seed: int = 1
     """Decides the first vectors and all that is drawn."""
     threads: int | None = None
-    """Threads that learn side by side (nothing: as many as there are cores). One gives the same bits every time."""
+    """Threads that may learn side by side (nothing: as many as there are cores); as many of them do as are quickest.
+    One gives the same bits every time."""
     checkpoint_seconds: float = 60.0
     """Time between two checkpoints."""
 
@@ -128,7 +129,8 @@ class GloveTraining:
     seed: int = 1
     """Decides the first vectors and the order of pairs."""
     threads: int | None = None
-    """Threads that learn side by side (nothing: as many as there are cores). One gives the same bits every time."""
+    """Threads that may learn side by side (nothing: as many as there are cores); as many of them do as are quickest.
+    One gives the same bits every time."""
     checkpoint_seconds: float = 60.0
     """Time between two checkpoints."""
     max_memory: str = "2GB"

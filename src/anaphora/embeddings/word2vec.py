@@ -144,7 +144,7 @@ class Word2Vec:
 
         began, before = time.monotonic(), learned.seconds
 
-        def done(result: tuple[int, int, tuple[float, int, int]]) -> None:
+        def done(result: tuple[int, int, tuple[float, int, int]], busy: float) -> None:
             number, tokens, (loss, pairs, words) = result
             epoch = number // (len(pieces) - 1)
             if not math.isfinite(loss):
@@ -154,6 +154,7 @@ class Word2Vec:
                 )
             learned.add(epoch, loss, pairs, tokens=tokens, words=words)
             learned.seconds = before + time.monotonic() - began
+            learned.thread_seconds += busy
             progress(learned)
 
         def save() -> None:
