@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Path_ = str | PathLike[str]
 Files = Path_ | Sequence[Path_]
-FOR_VECTORS = "neighbours, analogy, map, evaluate, convert and info take word vectors"
+FOR_VECTORS = "neighbours, analogy, map, evaluate, why (of GloVe), convert and info take word vectors"
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ What vectors can be asked is in embeddings/vectors.py, under names that users of
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,17 +38,21 @@ from anaphora.folder import (
     is_run,
     read_config,
     read_metrics,
+    write_bytes,
     write_config,
     write_json,
     write_text,
 )
 from anaphora.models import VECTOR_MODELS
+from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.recipes import RunConfig
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
+    from anaphora.embeddings.index import VectorIndex
     from anaphora.evaluation.weat import Association
+    from anaphora.inspect.ratios import RatioTable
     from anaphora.inspect.vector_map import VectorMap
 
 Path_ = str | PathLike[str]
@@ -125,11 +130,47 @@ class VectorsModel:
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
+    def ratios(self, first: str, second: str, words: Sequence[str] = (), *, top: int = 5) -> RatioTable:
+        """P(k | first), P(k | second) and their ratio, of words k or of those that tell the two most apart: asked of
+        the counts that GloVe was learned from (inspect/ratios.py)."""
+        from anaphora.embeddings.cooccurrence import Cooccurrences
+        from anaphora.inspect.ratios import ratio_table
+        from anaphora.training.vectors import COOCCURRENCES
+
+        if self.config is None or self.config.model.kind != "glove":
+            kind = "a file of vectors" if self.config is None else f"a model of kind {self.config.model.kind}"
+            raise UserError(
+                f"is {kind}: only GloVe learns from a table of which words stand near which",
+                file=self.folder,
+                cure="train with --recipe glove, and ask that run",
+            )
+        if not (self.folder / COOCCURRENCES).is_dir():
+            raise UserError(
+                "has no table of co-occurrences: it stays in the run that counted it",
+                file=self.folder,
+                cure="ask that run, or count again: anaphora train RUN --recipe glove --text FILE",
+            )
+        return ratio_table(Cooccurrences(self.folder / COOCCURRENCES), first, second, words, top=top)
+
     def map(self, words: list[str] | None = None, **how: Any) -> VectorMap:
         """Some words, or the most frequent ones, as dots on a plane (inspect/vector_map.py)."""
         from anaphora.inspect.vector_map import map_vectors
 
         return map_vectors(self.vectors, words, **how)
+
+    def index(self, told: Callable[[str], None] = lambda message: None) -> tuple[VectorIndex, float]:
+        """A graph that finds most neighbours without comparing with every word, and the share that it finds
+        (embeddings/index.py). It is built once, and kept beside the vectors."""
+        from anaphora.embeddings.index import kept_index
+
+        return kept_index(self.vectors, self.index_file, told)
+
+    @property
+    def index_file(self) -> Path:
+        """Where the index is kept: in the folder, or beside the file."""
+        if self.folder.is_dir():
+            return self.folder / "index.faiss"
+        return self.folder.with_name(f"{self.folder.name}.faiss")
 
     def info(self) -> dict[str, Any]:
         """Everything about these vectors that a program may want to know."""
@@ -177,6 +218,8 @@ class VectorsModel:
         if len(words) == len(vectors):  # a tokeniser of words between blanks has no room for others
             Tokenizer.of_words(words).save(folder / "tokenizer.json")
         save_vectors(vectors, folder / WEIGHTS)
+        if (self.folder / PHRASES).is_file():  # whoever goes on from the folder joins the same
+            write_bytes(folder / PHRASES, (self.folder / PHRASES).read_bytes())
         about = metrics or {"anaphora": __version__, "finished": True, "vocabulary": len(vectors)}
         write_json(folder / METRICS, {**about, "converted_from": str(self.folder)})
         lines = [

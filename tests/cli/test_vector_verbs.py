@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,27 @@ def test_from_text_to_neighbours(say, tmp_path: Path) -> None:  # type: ignore[n
     found = json.loads(say("neighbours", tmp_path / "run", "aword1", "--json").last)["neighbours"]["aword1"]
     assert len(found) == 10 and {"word", "cosine"} == found[0].keys()
     assert "48 words, 16 dimensions" in say("info", tmp_path / "run").out
+
+
+def test_neighbours_by_an_index(say, run: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    missing = say("neighbours", file, "king", "--approximate")
+    assert missing.code == 2 and "needs faiss, which is not installed" in missing.err and "[vectors]" in missing.err
+    monkeypatch.undo()
+    pytest.importorskip("faiss", reason="faiss-cpu is not installed")
+    wrong = say("neighbours", file, "queeen", "--approximate")
+    assert wrong.code == 2 and "did you mean 'queen'" in wrong.err and not file.with_name(f"{file.name}.faiss").exists()
+    run = shutil.copytree(run, file.parent / "run")
+    exact = json.loads(say("neighbours", run, "aword1", "--json").last)
+    first = say("neighbours", run, "aword1", "--approximate", "--json")
+    found = json.loads(first.last)
+    assert "building an index of 48 words" in first.err and "this index finds 100.0%" in first.err
+    assert exact["approximate"] is None and found["approximate"]["recall"] == 1.0
+    assert [near["word"] for near in found["neighbours"]["aword1"]] == [
+        near["word"] for near in exact["neighbours"]["aword1"]
+    ]
+    assert Path(found["approximate"]["index"]) == run / "index.faiss"
+    assert "building" not in say("neighbours", run, "aword1", "--approximate").err
 
 
 def test_items(say, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

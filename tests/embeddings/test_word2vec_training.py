@@ -130,6 +130,8 @@ def test_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
         learn_vectors(IDS, WORDS, Word2VecConfig(dim=16), ONE, checkpoint=file)
     with pytest.raises(UserError, match="another text"):
         learn_vectors(IDS, [*WORDS[1:], WORDS[0]], Word2VecConfig(dim=8), ONE, checkpoint=file)
+    with pytest.raises(UserError, match="another text"):  # the same words, as often, in another order
+        learn_vectors(IDS[::-1].copy(), WORDS, Word2VecConfig(dim=8), ONE, checkpoint=file)
 
 
 @pytest.mark.parametrize("subwords", [False, True])

@@ -45,9 +45,11 @@ def test_words_take_their_vectors_at_the_size_of_the_table() -> None:
 
 
 def test_pieces_of_words_take_none() -> None:
-    tokenizer = Tokenizer.train(TokenizerConfig(vocabulary=300), ["the cat and the dog and the cat"] * 20)
+    tokenizer = Tokenizer.train(TokenizerConfig(vocabulary=300), ["the cat, and the dog and the cat."] * 20)
     words = {whole_word(tokenizer, token) for token in range(len(SPECIALS), tokenizer.vocabulary_size)}
     assert {"the", "cat", "dog"} <= words and "he" not in words
+    assert {",", "."} <= words and "" not in words  # glued to a word, they are words of their own
+    assert "c" not in words and "\n" not in words
 
 
 @pytest.mark.parametrize("kind", NEURAL_MODELS)

@@ -98,6 +98,14 @@ def _learned_vectors(metrics: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("learned from", f"{trained['lines']:,} lines of {' '.join(trained['text'])}"))
         if trained.get("start_from"):
             rows.append(("started from", f"{trained['start_from']}, {metrics['new_words']:,} words are new"))
+    if phrases := metrics.get("phrases"):
+        rows.append(
+            (
+                "phrases",
+                f"{phrases['found']:,} found (phrases.tsv), joined in {phrases['joined']:,} places; "
+                f"of those left, {phrases['vocabulary']:,} with a vector",
+            )
+        )
     if losses := metrics.get("losses"):
         rows.append(("loss", " → ".join(f"{loss:.4f}" for loss in losses)))
     if cost := metrics.get("cost"):

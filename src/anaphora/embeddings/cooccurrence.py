@@ -166,6 +166,24 @@ class Cooccurrences:
         """P(k | first) beside P(k | second) for each word k: the table of ice and steam."""
         return [Ratio(word, self.probability(word, first), self.probability(word, second)) for word in words]
 
+    def telling(self, first: str, second: str, number: int, *, least: float = 5.0) -> list[str]:
+        """Words that tell the two apart: so many of the first, from the largest ratio down, then so many of the second,
+        down to the smallest. Only those that were counted `least` times around the two together, and not the two.
+
+        They are put in order with half a count added to each side, so that a word which one side lacks comes before
+        others only if the other side has much of it.
+        """
+        rows = [self.row(first), self.row(second)]
+        one, two = (self.counts(word).astype(np.float64) for word in (first, second))  # (V,) each
+        enough = one + two >= least
+        enough[rows] = False
+        known = np.flatnonzero(enough)
+        totals = np.maximum(self.total[rows], 1.0)
+        tells = np.log((one[known] + 0.5) / totals[0]) - np.log((two[known] + 0.5) / totals[1])
+        order = known[np.argsort(-tells, kind="stable")]
+        ahead = int((tells > 0).sum())
+        return [self.words[row] for row in (*order[:ahead][:number], *order[ahead:][-number:])]
+
 
 # -- counting ----------------------------------------------------------------------------------------------------------
 

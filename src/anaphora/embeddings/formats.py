@@ -131,6 +131,12 @@ def _read_binary(stream: BinaryIO, path: Path) -> Vectors:
         words.append(_decoded(rest[at:end].lstrip(b"\n"), path, None))
         matrix[row] = np.frombuffer(rest, "<f4", dim, end + 1)
         at = end + 1 + size
+    if rest[at : at + 2].strip(b"\n"):
+        raise UserError(
+            f"goes on after the last of its {count:,} words: one of them has a blank in it, or its first line is wrong",
+            file=path,
+            cure="write it again, with another character for blanks inside of words",
+        )
     return _made(words, matrix, path)
 
 

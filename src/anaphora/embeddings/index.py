@@ -9,21 +9,25 @@ quick enough, and needs no index to be built.
     index.most_similar("king")
     index.recall()                      # 0.98, say
     index.save("words.faiss"); VectorIndex.load("words.faiss", model.vectors)
+
+`kept_index` builds one where there is none yet that fits, and keeps it with its recall, which is measured once.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from anaphora.embeddings.vectors import F32, Near, Vectors
-from anaphora.errors import UserError
-from anaphora.folder import UNFINISHED
+from anaphora.errors import UserError, refused_by_system
+from anaphora.folder import UNFINISHED, write_json
 
-LINKS, CARE, EFFORT = 32, 100, 100
+LINKS, CARE, EFFORT = 16, 64, 100
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""
 ADDED_AT_ONCE = 1 << 16
 
@@ -77,6 +81,12 @@ class VectorIndex:
         try:
             _library().write_index(self.graph, str(temporary))
             temporary.replace(path)
+        except (OSError, RuntimeError):  # faiss says little of why, so the system is asked
+            try:
+                temporary.touch()
+            except OSError as error:
+                raise refused_by_system(error, "cannot be written", file=path) from None
+            raise UserError("cannot be written", file=path, cure="make room on that disk") from None
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -99,7 +109,44 @@ class VectorIndex:
                 file=path,
                 cure="build it again",
             )
+        for begin in range(0, len(vectors), ADDED_AT_ONCE):
+            own = vectors.unit_vectors(slice(begin, begin + ADDED_AT_ONCE))
+            if not np.allclose(graph.reconstruct_n(begin, len(own)), own, atol=1e-5):
+                raise UserError("is of other vectors of as many words", file=path, cure="build it again")
         return cls(graph, vectors)
+
+
+def kept_index(
+    vectors: Vectors, path: Path, told: Callable[[str], None] = lambda message: None
+) -> tuple[VectorIndex, float]:
+    """The index at `path` and its recall; built, measured and kept there first, unless it is there and fits."""
+    _library()
+    about = path.with_suffix(".json")
+    if path.exists():
+        try:
+            index = VectorIndex.load(path, vectors)
+            return index, _measured(about) or index.recall()
+        except UserError as error:
+            told(f"{path} {error.what}: it is built again")
+    else:
+        told(f"building an index of {len(vectors):,} words, which is done once")
+    index = VectorIndex.build(vectors)
+    recall = index.recall()
+    try:
+        about.unlink(missing_ok=True)  # never the recall of another index
+        index.save(path)
+        write_json(about, {"recall": recall, "words": len(vectors), "dim": vectors.vector_size})
+    except (UserError, OSError) as error:
+        told(f"the index cannot be kept ({error}), and is built anew the next time")
+    return index, recall
+
+
+def _measured(about: Path) -> float | None:
+    """The recall that was written beside an index; nothing, where it cannot be read."""
+    try:
+        return float(json.loads(about.read_text(encoding="utf-8"))["recall"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _library() -> Any:

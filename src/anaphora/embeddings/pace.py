@@ -25,8 +25,13 @@ class Pace:
 
     def __init__(self, threads: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.threads, self.clock = threads, clock
-        self.last = clock()
-        self._search()
+        self.last = self.searching = clock()
+        self.active = self.best = threads
+        self.chosen, self.rate = False, 0.0
+        """Of the best, in pieces a second."""
+        self.since: float | None = None
+        """When the trial began; nothing: pieces of the one before are still at work."""
+        self.pieces, self.until = 0, 0.0
 
     def ended(self, running: int) -> float:
         """A piece has ended, and so many others are still being done. Returns how long threads were at work since the
@@ -41,9 +46,9 @@ class Pace:
             return
         if self.chosen:
             if now >= self.until:
-                self._search()
+                self._search(now)
             return
-        if self.since is None:  # pieces of the trial before are still at work: the first to end when all are its own
+        if self.since is None:  # it begins when the first piece has ended that leaves only its own
             if running < self.active:
                 self.since, self.pieces = now, 0
             return
@@ -59,9 +64,7 @@ class Pace:
         self.active = self.best
         self.chosen, self.until = True, now + STAY * (now - self.searching)
 
-    def _search(self) -> None:
+    def _search(self, now: float) -> None:
         """Begin with all of them."""
         self.active = self.best = self.threads
-        self.chosen, self.rate = False, 0.0
-        self.since: float | None = None
-        self.pieces, self.until, self.searching = 0, 0.0, self.clock()
+        self.chosen, self.rate, self.since, self.searching = False, 0.0, None, now

@@ -34,6 +34,8 @@ class Learned:
     word2vec, all of them in GloVe."""
     pairs: list[int] = field(default_factory=list)
     """How many they are."""
+    text: str = ""
+    """A print of what is learned from, where nobody else watches over it."""
 
     @property
     def losses(self) -> list[float]:

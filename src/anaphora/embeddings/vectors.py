@@ -214,19 +214,22 @@ class Vectors:
         rows = np.empty((len(units), 0), np.int64)
         for begin in range(0, end, BLOCK):
             block = slice(begin, min(begin + BLOCK, end))
-            scores = (self.vectors[block] @ units.T).T * self._scale[block]  # (Q, B)
+            # of one question, reading the words takes longest: threads of a matrix product would wait for each other
+            several = len(units) > 1
+            found = (self.vectors[block] @ units.T).T if several else np.einsum("vd,qd->qv", self.vectors[block], units)
+            scores = found * self._scale[block]  # (Q, B)
             few = np.argpartition(-scores, min(wanted, scores.shape[1]) - 1, axis=1)[:, :wanted]
             best = np.concatenate((best, np.take_along_axis(scores, few, 1)), axis=1)
             rows = np.concatenate((rows, few + begin), axis=1)
             if best.shape[1] > 4 * wanted:
                 best, rows = _top(best, rows, wanted)
         best, rows = _top(best, rows, wanted)
-        found = []
+        near = []
         for scores, places, own in zip(best, rows, without):
             out = set(own)
             pairs = [(self.index_to_key[p], float(s)) for p, s in zip(places.tolist(), scores) if p not in out]
-            found.append(pairs[:topn])
-        return found
+            near.append(pairs[:topn])
+        return near
 
     def _direction(self, key: Key) -> F32:
         return self.get_vector(key, norm=True) if isinstance(key, str) else np.asarray(key, np.float32)

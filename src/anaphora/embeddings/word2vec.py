@@ -10,6 +10,7 @@ threads change the same tables without waiting for one another (Hogwild), which 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -297,6 +298,14 @@ def count_ids(ids: U32, vocabulary: int) -> I64:
     return counts[len(SPECIALS) :]
 
 
+def print_of(ids: U32) -> str:
+    """What tells one text from another."""
+    found = hashlib.blake2b(digest_size=16)
+    for begin in range(0, len(ids), COUNTED_AT_ONCE):
+        found.update(ids[begin : begin + COUNTED_AT_ONCE].tobytes())
+    return found.hexdigest()
+
+
 def learn_vectors(
     ids: U32,
     words: Sequence[str],
@@ -306,12 +315,14 @@ def learn_vectors(
     checkpoint: Path | None = None,
     progress: Progress = lambda learned: None,
 ) -> tuple[Word2Vec, Learned]:
-    """Learn vectors of `words` from ids, or go on where a checkpoint of the same settings stopped."""
+    """Learn vectors of `words` from ids, or go on where a checkpoint of the same settings and the same ids stopped."""
+    text = "" if checkpoint is None else print_of(ids)
     if checkpoint is not None and checkpoint.exists():
         model, learned, before = Word2Vec.load(checkpoint)
         same = {**asdict(training), "threads": None, "checkpoint_seconds": None}
         old = {**asdict(before), "threads": None, "checkpoint_seconds": None}
-        if model.config != config or old != same or model.words != list(words):
+        same_text = learned.text == text and model.words == list(words)
+        if model.config != config or old != same or not same_text:
             raise UserError(
                 "is a checkpoint of other settings or of another text",
                 file=checkpoint,
@@ -321,5 +332,5 @@ def learn_vectors(
             return model, learned
     else:
         model = Word2Vec(config, words, count_ids(ids, len(SPECIALS) + len(words)), seed=training.seed)
-        learned = Learned()
+        learned = Learned(text=text)
     return model, model.train(ids, training, checkpoint=checkpoint, learned=learned, progress=progress)

@@ -33,8 +33,10 @@ def label_dots(
 
     The topmost come first, and one that finds no room stands over something. crowded: there are more names than there
     is room for; they come in the order they are given, and those without room stay away. farthest: how far a name may
-    stand, in steps. without: places of other dots, which have no names.
+    stand, in steps. without: places of other dots, which have no names. Among many, lines run under all names, each of
+    which has a white rim.
     """
+    from matplotlib.patheffects import withStroke
     from matplotlib.transforms import Bbox
 
     figure = axis.figure
@@ -63,6 +65,9 @@ def label_dots(
             if crowded:
                 continue
             far, right, up = 1, 8, 0  # nowhere: better over something than not at all
+        if crowded and far > 1:
+            end = (right * far, up * far)
+            axis.annotate("", (x, y), xytext=end, textcoords="offset points", arrowprops=LEADER, zorder=2)
         text = axis.annotate(
             name,
             (x, y),
@@ -74,7 +79,8 @@ def label_dots(
             color=INK,
             parse_math=False,  # a $ in a name is a dollar
             zorder=4,
-            arrowprops=LEADER if far > 1 else None,
+            arrowprops=LEADER if far > 1 and not crowded else None,
+            path_effects=[withStroke(linewidth=2, foreground="white")] if crowded else None,
         )
         taken[name] = _text_box(text, renderer)
     return taken

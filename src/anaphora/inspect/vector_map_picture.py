@@ -8,7 +8,10 @@ import warnings
 from anaphora.inspect.labels import INK, label_dots
 from anaphora.inspect.vector_map import VectorMap
 
-COLOURS = ("#1f5f99", "#c8641b", "#2e8b57", "#8b3a8b", "#b22222", "#6b6b00", "#d3669b", "#4a4a4a")
+COLOURS = (
+    *("#1f5f99", "#c8641b", "#2e8b57", "#8b3a8b", "#b22222", "#6b6b00", "#d3669b", "#4a4a4a"),
+    *("#17a2b8", "#8c564b", "#9acd32", "#7b68ee"),
+)
 """Told apart by most eyes, and each dark enough for a dot on white; of more clusters, two share one."""
 NAMED = 300
 """Names that are tried, the most frequent words first."""

@@ -35,6 +35,7 @@ from anaphora.text.formats import place, read_blocks
 from anaphora.text.holding_out import draw_places, lines_at, lines_but
 from anaphora.text.items import read_items
 from anaphora.text.labels import TRAIN_CLASSES, label_prints, write_classes
+from anaphora.text.phrases import PHRASES, find_phrases, phrase_settings, write_phrases
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import BOS, EOS, LONGEST_LESSON, SMALLEST, SPECIALS, UNK, Tokenizer, TokenizerConfig
 from anaphora.text.vocabulary_file import read_vocabulary, write_word_tokenizer
@@ -178,6 +179,7 @@ def text_settings(data: DataConfig, tokenizer: TokenizerConfig) -> dict[str, Any
         "boundaries": data.boundaries,
         "blank_lines": data.blank_lines,
         "items": data.items or None,  # as in what was prepared before there were any
+        "phrases": phrase_settings(data),
     }
 
 
@@ -225,6 +227,8 @@ class _Preparation:
         self.at_most = at_most
         self.notes: Counter[str] = Counter()
         self.train, self.valid = Part(), Part()
+        self.phrases: dict[str, int] = {}
+        """What the manifest says of them."""
         self.framed = data.boundaries != "stream"
         self.held_out = np.zeros(0, np.int64)
         """Places of the lines that are held out, in order; lines that are dropped have none."""
@@ -260,6 +264,7 @@ class _Preparation:
             "vocabulary": vocabulary,
             "vocabulary_fingerprint": its_fingerprint,
             "tidied": dict(self.notes),
+            **({"phrases": self.phrases} if self.phrases else {}),
         }
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -347,7 +352,12 @@ class _Preparation:
         if given is not None:
             size, print_ = write_word_tokenizer(self.folder / TOKENIZER, given, self.tokenizer.unknown)
             return encode, size, print_
+        names: set[str] = set()
+        if self.data.phrases or self.data.phrases_from:
+            counts, names = self._join_phrases(file, words, counts)
         chosen = self._most_frequent(words, counts[len(SPECIALS) :])
+        if self.phrases:
+            self.phrases["vocabulary"] = sum(word in names for word in words.spelled(chosen))
         new = np.full(len(counts), UNK, np.uint32)
         new[: len(SPECIALS)] = np.arange(len(SPECIALS))
         new[len(SPECIALS) + chosen] = np.arange(len(SPECIALS), len(SPECIALS) + len(chosen))
@@ -356,6 +366,21 @@ class _Preparation:
         self._renumber(file, new)
         size, print_ = write_word_tokenizer(self.folder / TOKENIZER, words.spelled(chosen), self.tokenizer.unknown)
         return encode, size, print_
+
+    def _join_phrases(
+        self, file: BinaryIO, words: WordIds, counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], set[str]]:
+        """Phrases in place of their words, in the file; how often each id comes now, and what they are called."""
+        file.flush()
+        found = find_phrases(
+            self.folder / TRAIN, words, counts, self.data, bar=self.tokenizer.unknown, progress=self.progress
+        )
+        file.seek(0, 2)
+        self.train.tokens -= found.places
+        write_phrases(self.folder / PHRASES, found.phrases)
+        names = {phrase.name for phrase in found.phrases}
+        self.phrases = {"found": len(names), "joined": found.places}
+        return found.counts, names
 
     def _most_frequent(self, words: WordIds, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the words that stay, most frequent first; of two as frequent the one that came first."""

@@ -1,8 +1,8 @@
 """A model whose table of words begins with vectors that were learned before (`model.embedding_from`).
 
-A token that is a whole word takes its vector; pieces of words, marks and words without a vector stay as the model has
-drawn them. Vectors of other tools are longer or shorter than what a model begins with, which its other weights are
-drawn for: so they are scaled, all by one number, to the size of the rows that they replace.
+A token that is a whole word or a punctuation mark takes its vector; pieces of words, special tokens and words without a
+vector stay as the model has drawn them. Vectors of other tools are longer or shorter than what a model begins with,
+which its other weights are drawn for: so they are scaled, all by one number, to the size of the rows that they replace.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def whole_word(tokenizer: Tokenizer, token: int) -> str | None:
     except UnicodeDecodeError:
         return None
     word = text.strip()
-    if not word or (tokenizer.kind in ("bpe", "unigram") and not text.startswith(" ")):  # it goes on with a word
+    pieces = tokenizer.kind in ("bpe", "unigram") and any(map(str.isalnum, word))  # marks always stand by themselves
+    if not word or (pieces and not text.startswith(" ")):  # it goes on with a word
         return None
     return word if word.split() == [word] else None

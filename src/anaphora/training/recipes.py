@@ -141,8 +141,9 @@ COUNTED: dict[str, tuple[str, ...]] = {
 }
 """Settings that mean something for models that are counted: nothing is learned, so there are no steps and no rates; how
 many texts are drawn, how long, or by which beam, is said when they are asked for."""
+PHRASES = ("phrases", "phrase_score", "phrase_threshold", "phrase_minimum_count", "phrase_connectors", "phrases_from")
 VECTORS: dict[str, tuple[str, ...]] = {
-    "data": ("text", "items"),
+    "data": ("text", "items", *PHRASES),
     "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
     "decoding": (),
 }
@@ -151,12 +152,12 @@ FOR_SMOOTHING = {"k": "add-k", "backoff": "stupid-backoff"}
 """Settings of an n-gram model that mean something for one smoothing."""
 PENALTIES = ("activation_penalty", "temporal_penalty")
 TEXT = {
-    "data": ("text", "valid_text", "labels", "valid_labels", "items", "boundaries", "blank_lines"),
+    "data": ("text", "valid_text", "labels", "valid_labels", "items", *PHRASES, "boundaries", "blank_lines"),
     "training": ("max_memory", "context", "stride", "masked", *PENALTIES),
 }
 """Settings that mean nothing for a translator."""
 PAIRED = {
-    "data": ("source", "target", "valid_source", "valid_target", "max_length", "items"),
+    "data": ("source", "target", "valid_source", "valid_target", "max_length", "items", *PHRASES),
     "tokenizer": ("shared", "dropout"),
     "training": ("consistency", "guided_alignment", "guided_layer", "guided_head", "validation_beam", "max_memory"),
 }

@@ -42,6 +42,7 @@ from anaphora.models import VECTOR_MODELS
 from anaphora.text.formats import describe_notes
 from anaphora.text.items import item_name
 from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text
+from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import SPECIALS
 from anaphora.text.word_tokenizer import open_tokenizer
 from anaphora.training.recipes import Document, RunConfig, load_recipe
@@ -57,7 +58,10 @@ CHECKPOINT = "{}.safetensors"
 """In the folder of checkpoints, by the kind: all tables, and how far they have come."""
 COOCCURRENCES = "cooccurrences"
 """Folder of GloVe's counts, inside the run's; it stays, and can be asked (embeddings/cooccurrence.py)."""
-HARMLESS = ("data.text", "tokenizer.words", "training.threads", "training.checkpoint_seconds", "training.max_memory")
+HARMLESS = (
+    *("data.text", "data.phrases_from", "tokenizer.words"),
+    *("training.threads", "training.checkpoint_seconds", "training.max_memory"),
+)
 """Settings whose change alone changes nothing: names of files, whose content is compared, and how fast it goes."""
 FREE = ("algorithm", "window", "shrink_window", "negatives", "exponent", "sample")
 """What a run may change of the vectors that it starts from: how they are learned, not what their tables mean."""
@@ -95,6 +99,7 @@ def settled(request: Request) -> RunConfig:
     run = {"recipe": request.recipe, "start_from": None if request.start_from is None else str(request.start_from)}
     if request.start_from is not None:
         asked = _inherited(asked, request)
+        asked = _with_phrases(asked, request.start_from / PHRASES)
     config = RunConfig.read({"run": run, **asked})
     tokenizer = config.tokenizer
     if (tokenizer.kind, tokenizer.split) != ("word", "blanks"):
@@ -103,7 +108,20 @@ def settled(request: Request) -> RunConfig:
             cure="leave tokenizer.kind and tokenizer.split as the recipe has them; put blanks around punctuation, "
             "where it should stand apart, before training",
         )
+    if tokenizer.words and (config.data.phrases or config.data.phrases_from):
+        raise UserError(
+            "tokenizer.words names all words, and phrases would be new ones",
+            cure="leave out tokenizer.words, or data.phrases and data.phrases_from",
+        )
     return config
+
+
+def _with_phrases(asked: Document, table: Path) -> Document:
+    """A run joins the phrases of the one that it starts from, unless it says otherwise (data.phrases_from)."""
+    data = asked.get("data", {})
+    if "phrases_from" in data or not table.is_file():
+        return asked
+    return {**asked, "data": {**data, "phrases_from": str(table)}}
 
 
 def _inherited(asked: Document, request: Request) -> Document:
@@ -160,6 +178,10 @@ class VectorsRun:
             return self._outcome(metrics, "it was finished already")
         self._explain(prepared)
         write_bytes(self.folder / TOKENIZER, (self.folder / DATA / TOKENIZER).read_bytes())
+        if (self.folder / DATA / PHRASES).exists():
+            write_bytes(self.folder / PHRASES, (self.folder / DATA / PHRASES).read_bytes())
+        else:
+            (self.folder / PHRASES).unlink(missing_ok=True)
         write_config(self.folder, self.config.document())
         words, ids = self._words(prepared), np.memmap(prepared.train, np.uint32, "r")
         counts = count_ids(ids, prepared.manifest["vocabulary"])
@@ -252,6 +274,9 @@ class VectorsRun:
         say(f"text: {train['lines']:,} lines, {words:,} {what}{rare}")
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
+        if phrases := manifest.get("phrases"):
+            found, joined, kept = (f"{phrases[name]:,}" for name in ("found", "joined", "vocabulary"))
+            say(f"phrases: {found} found, joined in {joined} places; of those left, {kept} with a vector")
         how = "glove"
         if isinstance(model, Word2VecConfig):
             how = f"{model.algorithm}, {model.objective}{', subwords' if model.subwords else ''}"

@@ -9,6 +9,7 @@ from typing import Any
 from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import Word2VecConfig
 from anaphora.folder import CARD, METRICS, write_json, write_text
+from anaphora.text.phrases import PHRASES
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
 from anaphora.version import __version__
@@ -42,6 +43,7 @@ def write_vectors_card(
         "unknown_tokens": train["unknown_tokens"],
         "losses": [round(loss, 6) for loss in learned.losses],
         **facts,
+        **({"phrases": manifest["phrases"]} if "phrases" in manifest else {}),
         "trained_on": {
             "text": config.data.text,
             "start_from": config.start_from,
@@ -52,6 +54,7 @@ def write_vectors_card(
             "seconds": round(learned.seconds, 2),
             "peak_memory": peak_memory,
             "threads": training.threads or len(os.sched_getaffinity(0)),
+            "threads_at_work": round(learned.threads, 2),
             "device": f"cpu, {os.cpu_count()} core{'s' * ((os.cpu_count() or 1) > 1)}",
         },
     }
@@ -73,6 +76,11 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
     began = (
         f" It started from `{config.start_from}`; {metrics['new_words']:,} {what} are new." if config.start_from else ""
     )
+    if phrases := metrics.get("phrases"):
+        began = (
+            f" {phrases['found']:,} phrases were found (`{PHRASES}`) and joined in {phrases['joined']:,} places; "
+            f"{phrases['vocabulary']:,} of them have a vector.{began}"
+        )
     losses = [f"| {epoch} | {loss:.4f} |" for epoch, loss in enumerate(metrics["losses"], start=1)]
     return "\n".join(
         [
@@ -90,8 +98,8 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
             *losses,
             "",
             "## Cost",
-            f"{duration(cost['seconds'])} with {cost['threads']} thread{'s' * (cost['threads'] > 1)} on "
-            f"{cost['device']}, "
+            f"{duration(cost['seconds'])} with at most {cost['threads']} thread{'s' * (cost['threads'] > 1)} "
+            f"({cost['threads_at_work']:.1f} in the mean: as many as were quickest) on {cost['device']}, "
             f"{metrics['speed']}, {cost['peak_memory'] / 1e6:,.0f} MB of memory.",
             "",
             "## Use",
