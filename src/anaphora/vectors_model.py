@@ -35,9 +35,9 @@ from anaphora.folder import (
     WEIGHTS,
     atomic_folder,
     check_new_file,
-    is_run,
     read_config,
     read_metrics,
+    refuse_existing_folder,
     write_bytes,
     write_config,
     write_json,
@@ -59,6 +59,8 @@ Path_ = str | PathLike[str]
 SUFFIXES = (".txt", ".vec", ".bin", ".safetensors")
 """How the names of files of vectors end, .gz taken off."""
 
+GENSIM = (".kv", ".model")
+
 
 def is_vectors_file(path: Path) -> bool:
     """Whether a path names a file of word vectors, rather than a model folder."""
@@ -73,8 +75,16 @@ class VectorsModel:
         self.config: RunConfig | None = None
         self.notes: list[str] = []
         if is_vectors_file(folder):
+            if not folder.exists():
+                raise UserError("there is no such file", file=folder, cure="give a file of vectors, or a folder")
             self.vectors = load_vectors(folder)
             return
+        if folder.is_file() and folder.suffix in GENSIM:
+            raise UserError(
+                "is a file of gensim's own, a pickle by its name, which may run anything when it is opened",
+                file=folder,
+                cure="have gensim write it: KeyedVectors.load(…).save_word2vec_format('vectors.bin', binary=True)",
+            )
         self.config = config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
         if config.model.kind not in VECTOR_MODELS:
             raise UserError(
@@ -175,10 +185,12 @@ class VectorsModel:
     def info(self) -> dict[str, Any]:
         """Everything about these vectors that a program may want to know."""
         vectors, metrics = self.vectors, {} if self.folder.is_file() else read_metrics(self.folder)
+        # of a file that was made a folder, nobody knows how it was learned
+        config = None if "converted_from" in metrics and "losses" not in metrics else self.config
         return {
             "folder": str(self.folder),
-            "recipe": None if self.config is None else self.config.recipe,
-            "kind": "vectors" if self.config is None else self.config.model.kind,
+            "recipe": None if config is None else config.recipe,
+            "kind": "vectors" if config is None else config.model.kind,
             "words": len(vectors),
             "dim": vectors.vector_size,
             "parameters": vectors.vectors.size,
@@ -196,7 +208,8 @@ class VectorsModel:
     def save(self, path: Path_, *, force: bool = False, header: bool = True, space: str | None = None) -> None:
         """Write a file of another tool, by the end of its name, or else a model folder.
 
-        force: over what exists. header=False: text as GloVe has it. space: what stands for a blank inside a word.
+        force: over what exists, but never over a run with its text. header=False: text as GloVe has it. space: what
+        stands for a blank inside a word.
         """
         path = Path(path)
         if is_vectors_file(path):
@@ -205,8 +218,7 @@ class VectorsModel:
             return
         if not header or space is not None:
             raise UserError("how text is written means nothing for a folder", file=path, cure="name a .txt file")
-        if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (force and is_run(path)))):
-            raise UserError("exists already", file=path, cure="choose another folder; --force replaces a model folder")
+        refuse_existing_folder(path, force=force)
         with atomic_folder(path) as folder:
             self._fill(folder, name=path.resolve().name)
 

@@ -180,6 +180,22 @@ def test_convert_there_and_back(say, run: Path, file: Path, tmp_path: Path) -> N
     assert "New_York" in load_vectors(tmp_path / "blank.txt")
 
 
+def test_convert_spares_runs_and_ignores_nothing(say, run: Path, file: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A run has text and checkpoints, which no file of vectors brings back."""
+    shutil.copytree(run, tmp_path / "run")
+    for words, message in (
+        ((file, tmp_path / "run"), "exists already"),
+        ((file, tmp_path / "run", "--force"), "is a run, with its text"),
+        ((file, tmp_path / "v.bin", "--no-header", "--space", "_"), "always say how many"),
+        ((file, tmp_path / "v.safetensors", "--space", "_"), "keeps blanks"),
+    ):
+        wrong = say("convert", *words)
+        assert wrong.code == 2 and message in wrong.err.replace("\n", " "), (words, wrong.err)
+    assert (tmp_path / "run" / "checkpoints").is_dir() and not list(tmp_path.glob("v.*"))
+    assert say("convert", file, tmp_path / "folder").code == 0
+    assert say("convert", file, tmp_path / "folder", "--force").code == 0
+
+
 def test_gensim_reads_what_is_written_and_the_other_way_round(run: Path, tmp_path: Path) -> None:
     keyed = pytest.importorskip("gensim.models").KeyedVectors
     model = anaphora.load(run)
@@ -194,3 +210,64 @@ def test_gensim_reads_what_is_written_and_the_other_way_round(run: Path, tmp_pat
     assert round_trip.index_to_key == model.vectors.index_to_key
     np.testing.assert_array_equal(round_trip.vectors, model.vectors.vectors)
     np.testing.assert_array_equal(round_trip.counts, model.vectors.counts)
+
+
+def test_the_loss_told_of_an_epoch_is_its_own(say, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """With several threads, a piece of the next epoch may be done before the last one of this epoch."""
+    (tmp_path / "text.txt").write_text(grouped(300))
+    how = ["--text", tmp_path / "text.txt", "--recipe", "skipgram", "model.dim=16", "model.sample=0", "--json"]
+    made = say("train", tmp_path / "run", *how, "training.threads=2", "training.epochs=6")
+    told = [line.split("loss ")[1] for line in made.err.splitlines() if "loss " in line]
+    assert told == [f"{loss:.4f}" for loss in json.loads(made.last)["losses"]] and len(told) == 6
+
+
+def test_too_little_to_learn_from_is_told(say, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "few.tsv").write_text("War and Peace\tEmma\tFaust\n" * 200)
+    few = say("train", tmp_path / "few", "--items", tmp_path / "few.tsv", "model.dim=8")
+    assert few.code == 0 and "of all items, " in few.err and "model.sample=0 takes all" in few.err
+    (tmp_path / "few.csv").write_text("Emma,Faust\n" * 200)
+    commas = say("train", tmp_path / "commas", "--items", tmp_path / "few.csv")
+    assert commas.code == 2 and "few.csv: parts its items by commas" in commas.err
+    (tmp_path / "one.txt").write_text("hello hello\n" * 20)
+    for recipe in ("cbow", "glove"):
+        one = say("train", tmp_path / "one", "--text", tmp_path / "one.txt", "--recipe", recipe)
+        assert one.code == 2 and "one.txt: one word only comes 5 times or more" in one.err
+    other = say("train", tmp_path / "one", "--text", tmp_path / "one.txt", "--recipe", "fastText")
+    assert other.code == 2 and "skipgram or cbow, with model.subwords=true" in other.err
+
+
+def test_files_that_are_not_read_have_a_way_around(say, run: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "theirs.bin").write_bytes((793712314).to_bytes(4, "little") + bytes(100))  # fastText's own
+    (tmp_path / "theirs.kv").write_bytes(b"\x80\x04")
+    for words, message in (
+        (("neighbours", tmp_path / "theirs.bin", "king"), "give the .vec file"),
+        (("neighbours", tmp_path / "theirs.kv", "king"), "save_word2vec_format"),
+        (("neighbours", tmp_path / "nothing.bin", "king"), "nothing.bin: there is no such file"),
+        (("convert", run, tmp_path / "ours.kv"), "ours.kv: is of no known format of word vectors"),
+    ):
+        wrong = say(*words)
+        assert wrong.code == 2 and message in wrong.err, wrong.err
+    assert not (tmp_path / "ours.kv").exists()
+
+
+def test_nobody_knows_how_the_vectors_of_a_file_were_learned(say, file: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    assert say("convert", file, tmp_path / "folder").code == 0
+    told = say("info", tmp_path / "folder").out
+    assert f"from {file}, 6 words" in told and "skipgram" not in told
+    assert json.loads(say("info", tmp_path / "folder", "--json").last)["recipe"] is None
+
+
+def test_a_measure_of_too_few_is_none(say, file: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "pair.csv").write_text("Word 1,Word 2,Human (mean)\nking,queen,8.5\n")
+    (tmp_path / "four.txt").write_text("north south east west\n")
+    asked = ("evaluate", file, "--similarity", tmp_path / "pair.csv", "--analogies", tmp_path / "four.txt")
+    said = say(*asked)
+    assert "no correlation over 1 pair (0 left out)" in said.out and "no analogy completed (1 left out)" in said.out
+    found = json.loads(say(*asked, "--json").last)  # which has no word for NaN
+    assert [one["spearman"] for one in found["similarity"].values()] == [None]
+
+
+def test_vectors_score_no_text(say, run: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "text.txt").write_text("aword1\n")
+    wrong = say("score", run, "--text", tmp_path / "text.txt")
+    assert wrong.code == 2 and "is word vectors" in wrong.err and "translator" not in wrong.err

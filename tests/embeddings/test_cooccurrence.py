@@ -209,3 +209,11 @@ def test_what_a_killed_counting_left_is_swept_away(tmp_path: Path) -> None:
     assert len(count(lambda read, of: seen.append((read, of)))) > 0
     assert seen[-1] == (2000, 2000)
     assert list(tmp_path.iterdir()) == [tmp_path / "table"]
+
+
+def test_an_id_that_no_word_has_is_refused(tmp_path: Path) -> None:
+    """The compiled loop would read and write where nothing is."""
+    first = len(SPECIALS)
+    with pytest.raises(UserError, match="damaged"):
+        count_cooccurrences(np.array([first, first + 2, EOS], np.uint32), names(2), tmp_path / "x")
+    assert not list(tmp_path.iterdir())

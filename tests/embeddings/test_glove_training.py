@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 import pytest
@@ -70,11 +71,27 @@ def test_one_thread_makes_the_same_bits(table: Cooccurrences) -> None:
     assert first.table.tobytes() != other.table.tobytes()
 
 
-def test_pairs_on_disk_are_pairs_in_memory(table: Cooccurrences) -> None:
-    before = sorted(table.folder.iterdir())
-    whole, spilled = (learn_glove(table, CONFIG, replace(ONE, max_memory=limit))[0] for limit in ("1GB", "1kB"))
+def test_pairs_on_disk_are_pairs_in_memory(table: Cooccurrences, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, files = sorted(table.folder.iterdir()), []
+
+    def counted(**where: object) -> object:
+        files.append(where)
+        return TemporaryFile(**where)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("anaphora.embeddings.glove.TemporaryFile", counted)
+    whole = learn_glove(table, CONFIG, replace(ONE, max_memory="1GB"))[0]
+    assert not files
+    spilled = learn_glove(table, CONFIG, replace(ONE, max_memory="1kB"))[0]
+    assert files == [{"dir": table.folder}]  # what does not fit stands beside the table, and is gone in the end
     assert whole.table.tobytes() == spilled.table.tobytes()
     assert sorted(table.folder.iterdir()) == before
+
+
+def test_every_piece_of_every_epoch_is_shuffled_anew(table: Cooccurrences, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr("anaphora.embeddings.glove.shuffle_pairs", lambda keys, counts, seed: seeds.append(int(seed)))
+    _, learned = learn_glove(table, CONFIG, replace(ONE, epochs=3))
+    assert len(seeds) == len(set(seeds)) == learned.of > 3
 
 
 class Stopped(Exception):
@@ -97,6 +114,7 @@ def test_interrupted_and_repeated_is_uninterrupted(table: Cooccurrences, tmp_pat
             break
         except Stopped:
             stops += 1
+            assert stops < 1000, "it never comes further than its first pieces"
     assert stops >= 3
     assert model.table.tobytes() == whole.table.tobytes()
     assert (again.loss, again.pairs, again.tokens) == (learned.loss, learned.pairs, learned.tokens)
@@ -163,3 +181,12 @@ def test_training_refuses_nonsense(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         GloveTraining(**wrong)  # type: ignore[arg-type]
     assert GloveTraining(max_memory="1.5 GiB").memory_limit() == 3 << 29
+
+
+def test_first_vectors_are_small_and_all_sums_are_one() -> None:
+    model = Glove(GloveConfig(dim=10), [f"w{n}" for n in range(500)], seed=3)
+    vectors, biases = model.table[:, ::2, :10], model.table[:, ::2, -1]
+    for numbers in (vectors, biases):
+        assert abs(numbers).max() <= 0.05 and abs(numbers).max() > 0.04 and abs(numbers.mean()) < 0.003
+    assert (model.table[:, 1::2] == 1).all() and not model.table[:, ::2, 10:-1].any()
+    np.testing.assert_array_equal(model.vectors().vectors, vectors[:, 0] + vectors[:, 1])

@@ -63,6 +63,16 @@ def test_analogy_and_what_does_not_match() -> None:
         vectors.doesnt_match(["unheard"])
 
 
+@given(st.integers(0, 20))
+def test_an_analogy_is_the_nearest_to_b_less_a_and_c(seed: int) -> None:
+    vectors = some(seed=seed)
+    a, b, c = (vectors.get_vector(word, norm=True) for word in ("man", "king", "woman"))
+    wanted = [near for near in vectors.similar_by_vector(b - a + c, topn=9) if near[0] not in ("man", "king", "woman")]
+    found = vectors.analogy("man", "king", "woman", topn=5)
+    assert [word for word, _ in found] == [word for word, _ in wanted[:5]]
+    np.testing.assert_allclose([score for _, score in found], [score for _, score in wanted[:5]], atol=1e-5)
+
+
 def test_unknown_words_are_offered_spellings() -> None:
     vectors = some()
     with pytest.raises(UserError, match="did you mean 'queen'"):
@@ -174,6 +184,60 @@ def test_gensim_reads_ours_and_we_read_gensims(tmp_path: Path) -> None:
         assert again.index_to_key == ours.index_to_key
 
 
+def test_a_damaged_archive_says_so(tmp_path: Path) -> None:
+    content = b"word 1 2 3\n" * 400
+    packed = bytearray(gzip.compress(content + np.random.default_rng(0).bytes(3000)))
+    packed[1000:1100] = bytes(100)
+    (tmp_path / "v.txt.gz").write_bytes(packed)
+    with pytest.raises(UserError, match=r"v\.txt\.gz"):
+        load_vectors(tmp_path / "v.txt.gz")
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.safetensors"])
+def test_where_nothing_can_be_written_it_is_said(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=r"cannot be written \(No such file or directory\)"):
+        save_vectors(some(), tmp_path / "nowhere" / name)
+
+
+def test_what_a_killed_writer_leaves_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """safetensors writes to a temporary file whose name nobody knows; it must lie where runs look for leftovers."""
+    import safetensors.numpy
+
+    from anaphora.embeddings import formats
+    from anaphora.folder import sweep
+
+    def killed(arrays: object, file: Path, said: object) -> None:
+        (file.parent / ".tmp123").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(safetensors.numpy, "save_file", killed)
+        patched.setattr(formats.shutil, "rmtree", lambda *_, **__: None)  # nothing is tidied up after kill -9
+        with pytest.raises(KeyboardInterrupt):
+            save_vectors(some(), tmp_path / "v.safetensors")
+        assert list(tmp_path.rglob(".tmp123"))
+    sweep(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"words": b"a\nb\n", "subwords": np.zeros((1, 3), np.float32)}, "is not whole"),
+        ({"words": b"a\nb\n", "counts": np.zeros(1, np.int64)}, "2 words, but 1 counts"),
+        ({"words": b"a\na\n"}, r"v\.safetensors: the word 'a' has two vectors"),
+        ({"words": b"a\n"}, "1 words, but vectors of shape"),
+    ],
+)
+def test_safetensors_that_do_not_fit_together(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
+    from safetensors.numpy import save_file
+
+    words = np.frombuffer(arrays["words"], np.uint8)  # type: ignore[call-overload]
+    save_file({"vectors": np.zeros((2, 3), np.float32), **arrays, "words": words}, tmp_path / "v.safetensors")
+    with pytest.raises(UserError, match=message):
+        load_vectors(tmp_path / "v.safetensors")
+
+
 @pytest.mark.slow
 def test_neighbours_among_a_million_words_take_a_fifth_of_a_second() -> None:
     vectors = Vectors(
@@ -186,3 +250,10 @@ def test_neighbours_among_a_million_words_take_a_fifth_of_a_second() -> None:
         vectors.most_similar("7")
         taken.append(time.perf_counter() - began)
     assert min(taken) < 0.2
+
+
+def test_vectors_of_several_words_and_all_words_in_turn() -> None:
+    vectors = Vectors(["a", "b", "c"], np.eye(3, dtype=np.float32))
+    assert list(vectors) == ["a", "b", "c"] and np.array_equal(vectors[["c", "a"]], np.eye(3)[[2, 0]])
+    with pytest.raises(UserError, match="give a list of words"):
+        vectors.doesnt_match("a b c")

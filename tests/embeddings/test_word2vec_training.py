@@ -14,6 +14,8 @@ import pytest
 from anaphora.embeddings.settings import Word2VecConfig, Word2VecTraining
 from anaphora.embeddings.word2vec import Learned, Word2Vec, count_ids, learn_vectors
 from anaphora.errors import UserError
+from anaphora.kernels.word2vec import alias_table
+from anaphora.text.tokenizer import EOS
 from anaphora.text.word_ids import WordIds
 
 GROUPS = 6
@@ -89,6 +91,7 @@ def test_interrupted_and_repeated_is_uninterrupted(tmp_path: Path, subwords: boo
             break
         except Stopped:
             stops += 1
+            assert stops < 1000, "it never comes further than its first pieces"
     assert stops >= 1
     assert model.hidden.tobytes() == whole.hidden.tobytes() and model.output.tobytes() == whole.output.tobytes()
     assert (again.words, again.loss, again.pairs) == (learned.words, learned.loss, learned.pairs)
@@ -175,7 +178,9 @@ def test_no_words_is_refused() -> None:
         Word2Vec(Word2VecConfig(), [], np.zeros(0, np.int64))
 
 
-@pytest.mark.parametrize("wrong", [{"dim": 0}, {"negatives": 0}, {"negatives": 64}, {"window": 0}, {"sample": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"dim": 0}, {"negatives": 0}, {"negatives": 64}, {"window": 0}, {"sample": -1.0}, {"exponent": 99.0}]
+)
 def test_settings_refuse_nonsense(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Word2VecConfig(**wrong)  # type: ignore[arg-type]
@@ -187,3 +192,111 @@ def test_subsampling_leaves_out_frequent_words() -> None:
     share = counts / counts.sum()
     kept = model._keep() / 0xFFFFFFFF
     assert kept == pytest.approx(np.minimum(1, np.sqrt(1e-3 / share) + 1e-3 / share), rel=1e-6)
+
+
+def test_a_text_of_one_line_is_learned_in_pieces() -> None:
+    """Lines of more than 10,000 words are read in parts anyway: no thread is to wait for another's million words."""
+    line = np.concatenate((IDS[IDS > EOS], IDS[IDS > EOS], [EOS])).astype(np.uint32)
+    model = Word2Vec(Word2VecConfig(dim=8), WORDS, count_ids(line, 4 + len(WORDS)))
+    size, cuts = model._pieces(line)
+    assert len(cuts) > 5 and cuts[0] == 0 and cuts[-1] == size == len(line) and max(np.diff(cuts)) < 15_000
+    _, cuts = model._pieces(IDS)
+    assert all(IDS[cut - 1] == EOS for cut in cuts[1:])  # shorter lines stay whole
+    _, learned = learn_vectors(line, WORDS, Word2VecConfig(dim=8, sample=0.0), ONE)
+    assert learned.words == 2 * 2 * (IDS > EOS).sum() and learned.of == 2 * (len(model._pieces(line)[1]) - 1)
+
+
+def test_an_id_that_no_word_has_is_refused() -> None:
+    """The compiled loop would read and write where nothing is."""
+    odd = IDS.copy()
+    odd[100] = 4 + len(WORDS)
+    with pytest.raises(UserError, match="damaged"):
+        count_ids(odd, 4 + len(WORDS))
+    model = Word2Vec(Word2VecConfig(dim=8), WORDS, count_ids(IDS, 4 + len(WORDS)))
+    with pytest.raises(UserError, match="damaged"):
+        model.train(odd, ONE)
+    with pytest.raises(UserError, match="damaged"):
+        model.train(odd, ONE, rows=np.arange(len(WORDS), dtype=np.uint32))
+
+
+def test_words_that_were_never_seen_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors of another tool have no counts: below zero, an exponent would make theirs infinite."""
+    drawn: list[np.ndarray] = []
+
+    def remembered(weights: np.ndarray) -> np.ndarray:
+        drawn.append(weights)
+        return alias_table(weights)
+
+    monkeypatch.setattr("anaphora.embeddings.word2vec.alias_table", remembered)
+    for exponent in (-0.5, 0.0, 0.75):
+        model = Word2Vec(Word2VecConfig(dim=8, exponent=exponent), ["a", "b", "c"], np.array([16, 0, 4], np.int64))
+        model._work()
+        assert drawn.pop() == pytest.approx([16**exponent, 0, 4**exponent])
+
+
+def test_the_rate_falls_evenly_over_all_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+
+    def work(tokens: np.ndarray, rate: float, final_rate: float, seed: int) -> tuple[float, int, int]:
+        rates.extend((rate, final_rate))
+        return 0.0, 1, len(tokens)
+
+    monkeypatch.setattr(Word2Vec, "_work", lambda self: work)
+    training = Word2VecTraining(epochs=3, threads=1, learning_rate=0.05, final_rate=0.01)
+    learn_vectors(IDS, WORDS, Word2VecConfig(dim=8), training)
+    assert rates[0] == 0.05 and rates[-1] == pytest.approx(0.01) and len(rates) > 6
+    assert rates[1:-1:2] == rates[2::2] and all(a > b for a, b in zip(rates[::2], rates[2::2]))
+
+
+def test_what_is_chosen_reaches_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def trainer(outputs: int) -> object:
+        return lambda *given: seen.append((outputs, *given[7:10])) or (0.0, 1, 1)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr("anaphora.embeddings.word2vec.trainer", trainer)
+    for config, wanted in (
+        (Word2VecConfig(), (6, False, 5, True)),
+        (Word2VecConfig(algorithm="cbow", window=3, shrink_window=False, negatives=9), (10, True, 3, False)),
+        (Word2VecConfig(objective="hierarchical-softmax"), (6, False, 5, True)),
+    ):
+        learn_vectors(IDS, WORDS, config, Word2VecTraining(epochs=1, threads=1))
+        assert set(seen) == {wanted}
+        seen.clear()
+
+
+def test_ways_in_the_tree_are_short_for_frequent_words_in_any_order() -> None:
+    counts = np.array([3, 900, 5, 40, 1, 300, 41], np.int64)
+    tree = Word2Vec(Word2VecConfig(dim=8), list("abcdefg"), counts)._tree()
+    lengths = np.diff(tree.begin)
+    ways = {tuple(zip(tree.nodes[a:b], tree.labels[a:b])) for a, b in zip(tree.begin, tree.begin[1:])}
+    assert len(ways) == len(counts) and int(counts @ lengths) == _least(counts)
+
+
+def _least(counts: np.ndarray) -> int:
+    """What the ways of a Huffman tree add up to."""
+    heap, total = sorted(counts.tolist()), 0
+    while len(heap) > 1:
+        both = heap[0] + heap[1]
+        total, heap = total + both, sorted([both, *heap[2:]])
+    return total
+
+
+def test_new_words_leave_all_that_was_learned_as_it_was() -> None:
+    """Rows of words, of outputs and of n-grams keep their numbers, and counts are added."""
+    config = Word2VecConfig(dim=12, subwords=True)
+    model, _ = learn_vectors(IDS, WORDS, config, ONE)
+    size, stride, counts = len(model.words), model.stride, model.counts
+    hidden, output, hashes = model.hidden.reshape(-1, stride), model.output.reshape(-1, stride), model.hashes
+    rows = model.extend([WORDS[3], "entirely", WORDS[0]], np.array([7, 8, 9], np.int64))
+    assert rows.tolist() == [3, size, 0]
+    new = counts.copy()
+    new[[3, 0]] += [7, 9]
+    assert model.counts.tolist() == [*new.tolist(), 8]
+    after, outputs = model.hidden.reshape(-1, stride), model.output.reshape(-1, stride)
+    np.testing.assert_array_equal(after[:size], hidden[:size])
+    np.testing.assert_array_equal(outputs[:size], output)
+    assert not outputs[size:].any() and after[size, :12].any()
+    places = np.searchsorted(model.hashes, hashes)
+    assert np.isin(hashes, model.hashes).all() and len(model.hashes) > len(hashes)
+    np.testing.assert_array_equal(after[size + 1 :][places], hidden[size:])

@@ -51,7 +51,9 @@ def test_similarity_counts_what_it_leaves_out() -> None:
     assert evaluate_similarity(WORDS, UNITS, pairs, restrict_vocab=2).pairs == 1
 
 
-def test_analogies_by_section() -> None:
+@pytest.mark.parametrize("cells", [1, 1 << 25])
+def test_analogies_by_section(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anaphora.evaluation.embeddings.CELLS", cells)  # one by one, or all at once
     sections = {"royal": [("man", "woman", "king", "queen"), ("man", "king", "woman", "queen")]}
     sections["odd"] = [("man", "woman", "king", "apple"), ("man", "woman", "king", "unheard")]
     found = evaluate_analogies(WORDS, UNITS, sections)
@@ -76,8 +78,34 @@ def test_files_are_read_and_their_mistakes_named(tmp_path: Path) -> None:
     bad.write_text(": capitals\nAthens Greece Oslo Norway\nAthens Greece Oslo\n")
     with pytest.raises(UserError, match=r"bad.txt:3: has 3 words where an analogy has 4"):
         read_analogies(bad)
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="there is no such file"):
         read_analogies(tmp_path / "missing.txt")
     bad.write_bytes(b": x\n\xff\xfe a b c\n")
     with pytest.raises(UserError, match=r"bad.txt:2: is not UTF-8"):
         read_analogies(bad)
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(np.random.default_rng(0).bytes(3000) + b"a b c d\n" * 100))
+    packed[1500:1600] = bytes(100)
+    (tmp_path / "q.txt.gz").write_bytes(packed)
+    with pytest.raises(UserError, match=r"q\.txt\.gz.*cannot be read"):
+        read_analogies(tmp_path / "q.txt.gz")
+
+
+def test_columns_are_named_once_and_may_stand_between_commas(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text("Word 1,Word 2,Human (mean)\nlove,sex,6.77\n")
+    assert read_similarities(file) == [("love", "sex", 6.77)]
+    file.write_text("one two score\nking queen high\n")
+    with pytest.raises(UserError, match=r"pairs.csv:2: 'king queen high' is not two words and a number"):
+        read_similarities(file)
+    with pytest.raises(UserError, match="there is no such file"):
+        read_similarities(tmp_path / "nothing.txt")
+
+
+def test_the_three_words_of_a_question_are_no_answers() -> None:
+    """b - a + c lies on a here, and beyond it the nearest is d."""
+    matrix = np.array([[1.0, 0.0], [0.9, 0.436], [0.9, -0.436], [0.8, 0.6], [0.0, 1.0]], np.float32)
+    found = evaluate_analogies(list("abcde"), matrix, {"": [("a", "b", "c", "d")]})
+    assert (found.correct, found.questions) == (1, 1)

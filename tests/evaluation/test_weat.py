@@ -77,5 +77,17 @@ def test_files_and_their_mistakes(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(UserError, match=message):
             read_word_lists(file)
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="there is no such file"):
         read_word_lists(tmp_path / "nothing.yaml")
+
+
+def test_lists_of_the_same_name_are_refused() -> None:
+    """One would silently stand for the other."""
+    with pytest.raises(UserError, match="a target and an attribute are both called 'good'"):
+        association(UNITS, WordLists({"good": ["rose", "tulip"], "insects": ["ant", "wasp"]}, LISTS.attributes))
+
+
+def test_drawn_divisions_count_the_one_that_is_there() -> None:
+    """However rare it is: a p of zero would say more than any number of draws can."""
+    scores = np.concatenate((np.full(20, 9.0), np.zeros(20)))
+    assert divided(scores, 20, most=0, draws=50, seed=1) == (1 / 51, 50, False)

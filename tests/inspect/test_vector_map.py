@@ -94,3 +94,44 @@ def test_pictures_hold_odd_names() -> None:
     found = map_vectors(Vectors(["$x$", "a$", "漢字", "🙂", "<b>&", "plain"], matrix))
     assert draw_map(found).startswith(b"\x89PNG")
     assert b"<svg" in draw_map(found, format="svg")
+
+
+def test_lines_to_names_cross_neither_each_other_nor_a_name() -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from anaphora.inspect.labels import _cross, _meets, label_dots
+
+    at = [np.array(point, float) for point in ((0, 0), (2, 2), (0, 2), (2, 0), (3, 3))]
+    assert _cross((at[0], at[1]), (at[2], at[3])) and not _cross((at[0], at[2]), (at[3], at[1]))
+    figure, axis = plt.subplots(figsize=(6, 4))
+    try:
+        places = np.random.default_rng(3).normal(size=(60, 2))
+        axis.scatter(*places.T)
+        figure.canvas.draw()
+        dots = [(float(x), float(y), f"word{number}") for number, (x, y) in enumerate(places)]
+        boxes = label_dots(axis, dots, farthest=4, crowded=True)
+        pixel = figure.dpi / 72
+        lines = []
+        for leader in (text for text in axis.texts if not text.get_text()):
+            begin = axis.transData.transform(leader.xy)  # type: ignore[attr-defined]
+            lines.append((begin, begin + np.array(leader.xyann) * pixel))  # type: ignore[attr-defined]
+        assert len(lines) > 5 and len(boxes) > len(lines)
+        assert not any(_cross(a, b) for i, a in enumerate(lines) for b in lines[:i])
+        assert not any(_meets(box.padded(-2), line) for box in boxes.values() for line in lines)
+    finally:
+        plt.close(figure)
+
+
+def test_a_sample_of_a_bad_map_is_as_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places that have nothing to do with the vectors: half of what could be wrong is."""
+    draw = np.random.default_rng(0)
+    units = draw.normal(size=(800, 20)).astype(np.float32)
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    places = draw.normal(size=(800, 2))
+    sampled = distortion(units, places)
+    monkeypatch.setattr("anaphora.inspect.vector_map.LOOKED_AT", 800)
+    assert sampled == pytest.approx(distortion(units, places), abs=0.02)
+    assert sampled[2] == pytest.approx(0.5, abs=0.05)

@@ -54,23 +54,26 @@ class Case:
         tree: Tree = NO_TREE,
         subwords: Subwords = NO_SUBWORDS,
         rate: float = RATE,
+        final_rate: float | None = None,
+        keep: float = 1.0,
+        tokens: list[int] | None = None,
         seed: int = 1,
     ) -> tuple[float, int, int]:
-        keep = np.full(len(self.output), 0xFFFFFFFF, np.uint32)
-        tokens = np.array([1, *(FIRST + word for word in line), END], np.uint32)
+        """`tokens`: ids as they stand in a file, instead of those of one line."""
+        ids = np.array(tokens or [1, *(FIRST + word for word in line), END], np.uint32)
         found = trainer(outputs)(
-            tokens,
+            ids,
             FIRST,
             END,
             Tables(self.hidden.reshape(-1), self.output.reshape(-1), np.int64(padded(self.dim)), np.int64(self.stride)),
-            Draws(keep, alias_table(self.counts**0.75)),
+            Draws(np.full(len(self.output), keep * 0xFFFFFFFF, np.uint32), alias_table(self.counts**0.75)),
             tree,
             subwords,
             cbow,
             window,
             shrink,
             np.float32(rate),
-            np.float32(rate),
+            np.float32(rate if final_rate is None else final_rate),
             np.uint64(seed),
         )
         assert not self.hidden[:, self.dim :].any() and not self.output[:, self.dim :].any()  # padding stays zero
@@ -212,19 +215,24 @@ def test_loss_is_that_of_the_pairs_measured() -> None:
 LECTURE = "the professor is scribbling on the board and the student is writing down the scribbles"
 
 
-def windows(line: list[str], window: int, **how: Any) -> dict[str, set[str]]:
-    """What the loop takes for the words around each word.
+def meetings(words: int, *, window: int, rate: float = 1e-3, line: list[int] | None = None, **how: Any) -> Any:
+    """How often each word (row) was around each other one (column), in halves of the rate.
 
     Outputs are the columns of the identity, hidden rows are zero: every pair adds rate / 2 to one number of a table.
     """
-    words = sorted(set(line))
-    case = Case(len(words) + 1, len(words))  # and a row that no word has
+    case = Case(words + 1, words)  # and a row that no word has
     case.hidden[:] = 0
     case.output[:] = 0
-    case.output[np.arange(len(words)), np.arange(len(words))] = 1
-    alone = Tree(np.arange(len(words) + 1), np.arange(len(words), dtype=np.int32), np.ones(len(words), np.float32))
-    case.learn([words.index(word) for word in line], window=window, rate=1e-3, tree=alone, **how)
-    seen = case.hidden[: len(words), : len(words)] > 0.4e-3
+    case.output[np.arange(words), np.arange(words)] = 1
+    alone = Tree(np.arange(words + 1), np.arange(words, dtype=np.int32), np.ones(words, np.float32))
+    case.learn(line or [], window=window, rate=rate, tree=alone, **how)
+    return case.hidden[:words, :words] / (rate / 2)
+
+
+def windows(line: list[str], window: int, **how: Any) -> dict[str, set[str]]:
+    """What the loop takes for the words around each word."""
+    words = sorted(set(line))
+    seen = meetings(len(words), window=window, line=[words.index(word) for word in line], **how) > 0.8
     return {word: {words[row] for row in np.flatnonzero(seen[:, place])} for place, word in enumerate(words)}
 
 
@@ -300,3 +308,49 @@ def test_ngram_hashes_are_fasttexts(words: list[str]) -> None:
         marks = [(a, n) for a in range(len(word)) for n in range(1, 5) if a + n <= len(word)]
         wanted = [fasttext_hash(g) for g, (a, n) in zip(grams, marks) if not (n == 1 and a in (0, len(word) - 1))]
         assert hashes[begin[number] : begin[number + 1]].tolist() == wanted, (word, ends_of_word)
+
+
+def test_lines_are_kept_apart_and_ids_of_no_word_are_left_out() -> None:
+    a, b, c, d = range(FIRST, FIRST + 4)
+    found = meetings(4, window=1, tokens=[1, a, 3, 3, b, END, END, 1, c, END, d]) > 0.8
+    assert np.argwhere(found).tolist() == [[0, 1], [1, 0]]  # what is unknown lies between no two words
+
+
+def test_the_rate_falls_evenly_from_line_to_line() -> None:
+    """Two lines of two words, the second beginning when half of the text is read."""
+    found = meetings(4, window=1, final_rate=0.0, tokens=[FIRST, FIRST + 1, END, FIRST + 2, FIRST + 3, END])
+    assert [found[0, 1], found[1, 0], found[2, 3], found[3, 2]] == pytest.approx([1, 1, 0.5, 0.5], rel=1e-3)
+
+
+def test_long_lines_are_read_in_parts_of_ten_thousand_words() -> None:
+    line = [0] * 10_002
+    line[4999:5001], line[9998:10_001] = [1, 2], [3, 4, 5]
+    found = meetings(6, window=1, line=line) > 0.8
+    assert found[1, 2] and found[2, 1] and found[3, 4] and found[4, 3]
+    assert not found[4, 5] and not found[5, 4] and found[0, 5]
+
+
+def test_words_are_left_out_as_often_as_it_is_said() -> None:
+    case = Case(9, 8)
+    assert case.learn([], tokens=[FIRST + 3, FIRST + 5] * 4000, keep=0.3)[2] == pytest.approx(2400, rel=0.1)
+    assert case.learn([], tokens=[FIRST + 3, FIRST + 5] * 4000, keep=1.0)[2] == 8000
+
+
+def test_words_of_more_subwords_weigh_more_in_a_mean() -> None:
+    """fastText's CBOW takes the mean of all rows of all words around, not the mean of their means."""
+    case = Case(12, 24, rows=40)
+    sizes = [1 + word % 4 for word in range(12)]
+    rows = [[word, *range(12 + 2 * word, 12 + 2 * word + size - 1)] for word, size in enumerate(sizes)]
+    rows = [[row if row < 40 else 12 for row in some] for some in rows]
+    line, word, around = [5, 3, 9, 4, 2], 9, [5, 3, 4, 2]
+    path, labels = [0, 4, 2], torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
+    hidden, output = case.tensors()
+    parts = [row for near in around for row in rows[near]]
+    assert len(set(parts)) == len(parts) and len({sizes[near] for near in around}) > 1
+    logistic(hidden[parts].mean(0, keepdim=True), output[path], labels).backward()
+    assert hidden.grad is not None
+    hidden.grad *= len(parts)  # each row takes the whole gradient of the mean
+    begin = np.concatenate(([0], np.cumsum(sizes)))
+    flat = np.array([row for some in rows for row in some], np.int32)
+    case.learn(line, cbow=True, tree=one_way(word, 12, path, labels.tolist()), subwords=Subwords(begin, flat))
+    case.close(hidden, output)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from anaphora.errors import UserError
 from anaphora.text.language_corpus import prepare_text
-from anaphora.text.phrase_pairs import APART, Pairs, count_pairs
+from anaphora.text.phrase_pairs import APART, Pairs, count_pairs, join_pairs
 from anaphora.text.phrases import PHRASES, Phrase, read_phrases, score_pairs, write_phrases
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import EOS, SPECIALS, UNK, Tokenizer, TokenizerConfig
@@ -266,3 +266,13 @@ def test_a_wrong_table_is_named_with_its_line(tmp_path: Path, text: str | None, 
 def test_settings_that_make_no_sense(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DataConfig(text=["x"], **settings)  # type: ignore[arg-type]
+
+
+def test_what_was_joined_is_no_part_of_another_phrase_of_that_pass() -> None:
+    """Even where it has the name of a word that the text had before: new york times is new_york times at first."""
+    new, york, times, joined, longer = range(4, 9)
+    pairs = Pairs(*(np.array(column) for column in ([new, joined], [york, times], [0, 0], [9, 9])))
+    ids, roles = np.array([new, york, times, joined, times, EOS], np.uint32), np.zeros(9, np.int16)
+    roles[:4] = APART
+    left = join_pairs(ids, roles, pairs, np.array([joined, longer]))
+    assert ids[:left].tolist() == [joined, times, longer, EOS]

@@ -126,3 +126,10 @@ def test_mistakes(text: Path, tmp_path: Path) -> None:
     for recipe in ("ngram", "lstm"):
         with pytest.raises(UserError, match=r"data\.phrases means nothing"):
             anaphora.train(tmp_path / "run", text=text, recipe=recipe, settings={"data.phrases": 1})
+
+
+@pytest.mark.parametrize("recipe", ["skipgram", "glove"])
+def test_an_empty_text_has_no_phrases_and_says_so(tmp_path: Path, recipe: str) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(UserError, match="there is no text here"):
+        anaphora.train(tmp_path / "run", text=tmp_path / "empty.txt", recipe=recipe, settings={"data.phrases": 1})

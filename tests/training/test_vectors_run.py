@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,78 @@ def test_what_starts_from_vectors_must_be_vectors(run: Path, text: Path, micro: 
         anaphora.train(tmp_path / "lm", text=text, recipe="lstm", start_from=run)
     with pytest.raises(UserError, match="holds a model of kind transformer"):
         learn(micro, text=text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model.objective": "hierarchical-softmax", "model.negatives": 9}, "model.negatives.*negative-sampling"),
+        ({"model.objective": "hierarchical-softmax", "model.exponent": 1.0}, "model.exponent.*negative-sampling"),
+        ({"model.longest_subword": 5}, r"model\.longest_subword.*model\.subwords=true"),
+    ],
+)
+def test_settings_that_would_change_nothing_are_refused(
+    settings: dict[str, Any], message: str, text: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        learn(tmp_path / "run", text=text, settings=settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_settings_of_subwords_and_of_drawn_words_are_kept(text: Path, tmp_path: Path) -> None:
+    chosen = {"model.subwords": True, "model.longest_subword": 4, "model.negatives": 2, "training.epochs": 1}
+    learn(tmp_path / "run", text=text, settings=chosen)
+    config = anaphora.load(tmp_path / "run").config.vectors[0]  # type: ignore[union-attr]
+    assert (config.subwords, config.longest_subword, config.negatives) == (True, 4, 2)  # type: ignore[union-attr]
+
+
+def test_vectors_of_whole_words_cannot_become_subwords(run: Path, text: Path, tmp_path: Path) -> None:
+    anaphora.load(run).save(tmp_path / "theirs.txt")  # type: ignore[call-arg, arg-type]
+    with pytest.raises(UserError, match=r"theirs\.txt.*nothing of their subwords"):
+        learn(tmp_path / "run", text=text, start_from=tmp_path / "theirs.txt", settings={"model.subwords": True})
+
+
+def test_an_unfinished_run_of_another_kind_is_not_written_over(run: Path, text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    (folder / "model.safetensors").unlink()
+    (folder / "metrics.json").unlink()
+    before = (folder / "config.yaml").read_bytes()
+    settings = {"model.dim": 16, "training.threads": 1, "training.epochs": 1}
+    with pytest.raises(UserError, match="holds a run with other settings"):
+        anaphora.train(folder, text=text, recipe="glove", settings=settings)
+    assert (folder / "config.yaml").read_bytes() == before
+    anaphora.train(folder, text=text, recipe="glove", settings=settings, force=True)
+    assert [file.name for file in (folder / "checkpoints").iterdir()] == ["glove.safetensors"]
+
+
+def test_a_run_whose_prepared_text_is_gone_is_not_thrown_away(run: Path, text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    shutil.rmtree(folder / "data")
+    checkpoint = folder / "checkpoints" / "word2vec.safetensors"
+    before = checkpoint.read_bytes()
+    for _ in range(2):
+        with pytest.raises(UserError, match="prepared text is gone"):
+            learn(folder, text=text)
+    assert checkpoint.read_bytes() == before and len(anaphora.load(folder).vectors) == 48  # type: ignore[union-attr]
+    learn(folder, text=text, force=True)
+
+
+def test_damaged_ids_are_named(run: Path, text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    (folder / "metrics.json").unlink()
+    ids = folder / "data" / "train.ids"
+    ids.write_bytes(b"\xff\xff\xff\x7f" + ids.read_bytes()[4:])
+    with pytest.raises(UserError, match="damaged"):
+        learn(folder, text=text)
+
+
+def test_a_run_does_not_start_from_itself(run: Path, text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    for start in (folder, folder / "model.safetensors"):
+        with pytest.raises(UserError, match="cannot start from itself"):
+            learn(folder, text=text, start_from=start, force=True)
+    assert len(anaphora.load(folder).vectors) == 48  # type: ignore[union-attr]

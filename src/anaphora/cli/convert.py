@@ -39,7 +39,9 @@ def convert(
     """
     from dataclasses import asdict
 
+    from anaphora import api
     from anaphora.converting import convert as make
+    from anaphora.embeddings.formats import FORMATS
     from anaphora.vectors_model import is_vectors_file
 
     out = Output(as_json=json, quiet=quiet)
@@ -48,6 +50,8 @@ def convert(
         return
     if not header or space is not None:
         raise UserError("--header and --space are about vectors as text", cure="leave them out")
+    if from_.is_dir() and to.suffix not in (".arpa", ".gz") and api.is_vectors(from_):
+        raise UserError("is of no known format of word vectors", file=to, cure=FORMATS)
     made = make(from_, to, force=force)
     for note in made.notes:
         out.say(f"note: {note}")

@@ -29,7 +29,7 @@ from anaphora.errors import UserError
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model or run folder; of a language model, also an ARPA file.")],
+    model: Annotated[Path, typer.Argument(help="Model or run folder, an ARPA file, or a file of vectors.")],
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Reference translations, line for line.")] = None,
     text: TextFiles = None,
@@ -136,13 +136,15 @@ def _evaluate_vectors(out: Output, model: Path, similarity: list[str], analogies
     for file in similarity:
         near = loaded.evaluate_similarity(file)
         document["similarity"][file] = asdict(near)
-        out.result(f"{file}: Spearman {near.spearman:.4f} over {near.pairs:,} pairs ({near.unknown:,} left out)")
+        if math.isnan(near.spearman):  # JSON has no word for it
+            document["similarity"][file]["spearman"] = None
+        said = "no correlation" if math.isnan(near.spearman) else f"Spearman {near.spearman:.4f}"
+        out.result(f"{file}: {said} over {count(near.pairs, 'pair', 'pairs')} ({near.unknown:,} left out)")
     for file in analogies:
         found = loaded.evaluate_analogies(file)
         document["analogies"][file] = {**asdict(found), "accuracy": found.accuracy}
-        out.result(
-            f"{file}: {found.accuracy:.2%} of {found.questions:,} analogies completed ({found.unknown:,} left out)"
-        )
+        share = f"{found.accuracy:.2%} of {count(found.questions, 'analogy', 'analogies')}"
+        out.result(f"{file}: {share if found.questions else 'no analogy'} completed ({found.unknown:,} left out)")
         for section, (right, total) in found.sections.items():
             if section and total:
                 out.result(f"  {right / total:7.2%}  {section} ({total:,})")
@@ -159,6 +161,8 @@ def _evaluate_vectors(out: Output, model: Path, similarity: list[str], analogies
             out.say(f"note: without a vector: {', '.join(left)}")
     if not any(found["pairs"] for found in document["similarity"].values()) and similarity:
         out.say("warning: no pair has vectors for both words")
+    if analogies and not any(found["questions"] for found in document["analogies"].values()):
+        out.say("warning: no analogy has vectors for all four words")
     out.finish(document)
 
 

@@ -75,6 +75,8 @@ def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
 def _vectors(found: dict[str, Any]) -> list[tuple[str, str]]:
     """What there is to say of word vectors, wherever they come from."""
     recipe = f"{found['recipe']} ({found['kind']})" if found["recipe"] else "a file of vectors"
+    if not found["recipe"] and "converted_from" in found["metrics"]:
+        recipe = f"from {found['metrics']['converted_from']}"
     rows = [
         ("vectors", f"{recipe}, {found['words']:,} words, {found['dim']} dimensions"),
         ("lengths", f"{found['shortest']:.3g} to {found['longest']:.3g}"),

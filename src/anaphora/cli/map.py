@@ -57,7 +57,7 @@ def map_(
         from anaphora.folder import write_bytes
         from anaphora.inspect.vector_map_picture import draw_map
 
-        drawn = draw_map(found, format=picture.suffix[1:].lower(), title=f"{len(found.words):,} words of {model}")
+        drawn = draw_map(found, format=picture.suffix[1:].lower(), title=f"{model}: {len(found.words):,} words")
         write_bytes(picture, drawn)
         out.result(f"{picture}: {len(found.words):,} words")
     out.result(found.note())

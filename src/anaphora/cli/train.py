@@ -24,7 +24,9 @@ def train(
     target: Annotated[list[str] | None, typer.Option(help="The same lines in the other language.")] = None,
     valid_source: Annotated[list[str] | None, typer.Option(help="Validation text; else a part is held out.")] = None,
     valid_target: Annotated[list[str] | None, typer.Option(help="Its other side.")] = None,
-    text: Annotated[list[str] | None, typer.Option(help="Text for a language model, in the same formats.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="Text for a language model or word vectors, in the same formats.")
+    ] = None,
     valid_text: Annotated[list[str] | None, typer.Option(help="Text to measure a language model on.")] = None,
     labels: Annotated[list[str] | None, typer.Option(help="A label for each line of --text: for a classifier.")] = None,
     valid_labels: Annotated[list[str] | None, typer.Option(help="Those of --valid-text.")] = None,
@@ -77,7 +79,7 @@ def train(
     output = Output(as_json=json, quiet=quiet)
     given = [item.partition("=")[0] for item in settings or ()]
     if not source and not text and not items and not {"data.source", "data.text"} & set(given):
-        cure = "give --source FILE --target FILE for a translator, or --text FILE for a language model"
+        cure = "give --source FILE --target FILE for a translator, or --text FILE for a language model or vectors"
         raise UserError("no text to learn from", cure=cure)
     try:
         outcome = api.train(

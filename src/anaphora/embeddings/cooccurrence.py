@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.embeddings.formats import words_array, words_of
+from anaphora.embeddings.pieces import check_ids
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import atomic_folder, write_bytes, write_json
 from anaphora.kernels.cooccurrence import (
@@ -260,6 +261,7 @@ class _Counting:
             events, filled = np.empty(self.room, np.uint64), 0
             while (begin := next(todo, None)) is not None:
                 tokens = np.ascontiguousarray(self.ids[begin : begin + PIECE])
+                check_ids(tokens, len(SPECIALS) + self.words)
                 at, place = 0, self._before(begin)
                 while at < len(tokens):
                     at, found = count_near(

@@ -15,6 +15,9 @@ import gzip
 import io
 import json
 import os
+import re
+import shutil
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,9 +27,11 @@ from numpy.typing import NDArray
 
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError, refused_by_system
-from anaphora.folder import UNFINISHED, readable, sync, write_bytes
+from anaphora.folder import UNFINISHED, readable, sweep_beside, sync, write_bytes
 
 FORMATS = "give .txt or .vec (text), .bin (binary) or .safetensors, the first three also as .gz"
+FASTTEXT = (793712314).to_bytes(4, "little")
+"""What a model of fastText begins with."""
 LONGEST_WORD = 10_000  # bytes: beyond that, a binary is not one, or is torn
 
 
@@ -41,6 +46,8 @@ def load_vectors(path: str | os.PathLike[str]) -> Vectors:
             return _read_binary(stream, path) if kind == ".bin" else _read_text(stream, path)
     except EOFError:
         raise UserError("ends too early", file=path, cure="copy the whole file again") from None
+    except zlib.error as error:
+        raise UserError(f"is damaged ({error})", file=path, cure="copy the whole file again") from None
     except OSError as error:
         raise refused_by_system(error, "cannot be read", file=path) from None
 
@@ -51,7 +58,11 @@ def save_vectors(
     """Write vectors, by the name of the file. `header=False` writes text as GloVe does."""
     path = Path(path)
     kind = _kind(path)
+    if not header and kind not in (".txt", ".vec"):
+        raise UserError(f"{kind} files always say how many vectors they have", file=path, cure="name a .txt file")
     if kind == ".safetensors":
+        if space is not None:
+            raise UserError("keeps blanks inside of words as they are", file=path, cure="leave out `space`")
         _write_safetensors(vectors, path)
         return
     names = [_written(word, path, space) for word in vectors.index_to_key]
@@ -88,7 +99,7 @@ def _written(word: str, path: Path, space: str | None) -> bytes:
             raise UserError(
                 f"the word {word!r} has white space in it, which this format cannot hold",
                 file=path,
-                cure='write .safetensors, or have it replaced: space="_"',
+                cure='write .safetensors, or have it replaced: --space _ (space="_")',
             )
         word = space.join(word.split())
     return word.encode()
@@ -101,6 +112,8 @@ def _header(line: bytes, path: Path) -> tuple[int, int]:
     parts = line.split()
     if len(parts) != 2 or not all(part.isdigit() and len(part) < 12 for part in parts):
         cure = "give a file that begins with its number of words and of dimensions"
+        if line.startswith(FASTTEXT):
+            cure = "this is a model of fastText, which is not read: give the .vec file that it writes beside it"
         raise UserError("does not begin like a word2vec file", file=path, line=1, cure=cure)
     count, dim = int(parts[0]), int(parts[1])
     if dim == 0:
@@ -201,11 +214,23 @@ def _read_text(stream: BinaryIO, path: Path) -> Vectors:
 
 def store_arrays(path: Path, arrays: dict[str, NDArray[Any]], said: dict[str, str]) -> None:
     """Replace a safetensors file atomically, without a copy of it in memory."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    # a folder: the library writes to a temporary file of its own, beside the one it is asked for, which a killed
+    # process leaves under a name that nobody would sweep
+    room = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    temporary = room / path.name
     try:
-        save_file(arrays, temporary, {"format": "pt", **said})
+        sweep_beside(path)
+        room.mkdir(exist_ok=True)
+        try:
+            save_file(arrays, temporary, {"format": "pt", **said})
+        except SafetensorError as error:  # a Rust library: the number of the system's error is in its text
+            number = re.search(r"os error (\d+)", str(error))
+            if number is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
         readable(temporary)
         sync(temporary)
         temporary.replace(path)
@@ -213,7 +238,7 @@ def store_arrays(path: Path, arrays: dict[str, NDArray[Any]], said: dict[str, st
     except OSError as error:
         raise refused_by_system(error, "cannot be written", file=path) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        shutil.rmtree(room, ignore_errors=True)
 
 
 def words_array(words: Sequence[str]) -> NDArray[np.uint8]:
@@ -258,12 +283,18 @@ def _read_safetensors(path: Path) -> Vectors:
     arrays, said = read_arrays(path)
     if not {"vectors", "words"} <= arrays.keys():
         raise UserError("holds no word vectors", file=path, cure="give a file with `vectors` and `words`")
-    table = None
-    if "subwords" in arrays:
-        shortest, longest, buckets = json.loads(said["subword_settings"])
-        table = SubwordTable(shortest, longest, buckets, arrays["subword_hashes"], arrays["subwords"])
-    words = words_of(arrays["words"], path)
+    words, counts, table = words_of(arrays["words"], path), arrays.get("counts"), None
     try:
-        return Vectors(words, arrays["vectors"], counts=arrays.get("counts"), subwords=table)
-    except ValueError as error:
+        if "subwords" in arrays:
+            shortest, longest, buckets = json.loads(said["subword_settings"])
+            hashes, rows = arrays["subword_hashes"], arrays["subwords"]
+            if rows.shape != (len(hashes), arrays["vectors"].shape[-1]):
+                raise ValueError(f"{len(hashes):,} subwords, but rows of shape {rows.shape}")
+            table = SubwordTable(shortest, longest, buckets, hashes, rows)
+        if counts is not None and len(counts) != len(words):
+            raise ValueError(f"{len(words):,} words, but {len(counts):,} counts")
+        return Vectors(words, arrays["vectors"], counts=counts, subwords=table)
+    except UserError as error:
+        raise UserError(error.what, file=path, cure=error.cure) from None
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise UserError(f"is not whole ({error})", file=path, cure="write it again") from None

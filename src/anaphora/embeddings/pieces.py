@@ -8,7 +8,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anaphora.embeddings.pace import Pace
+from anaphora.errors import UserError
 
 Result = TypeVar("Result")
 Progress = Callable[["Learned"], None]
@@ -34,6 +38,8 @@ class Learned:
     word2vec, all of them in GloVe."""
     pairs: list[int] = field(default_factory=list)
     """How many they are."""
+    ended: list[int] = field(default_factory=list)
+    """Pieces of each epoch that are done: of several threads, one may be an epoch behind."""
     text: str = ""
     """A print of what is learned from, where nobody else watches over it."""
 
@@ -51,16 +57,24 @@ class Learned:
     def finished(self) -> bool:
         return self.pieces == self.of
 
+    @property
+    def epochs(self) -> int:
+        """How many are done to the last piece."""
+        whole = self.of // len(self.ended) if self.ended else 0
+        return next((epoch for epoch, done in enumerate(self.ended) if done < whole), len(self.ended))
+
     def expect(self, epochs: int, pieces: int) -> None:
         """Make room for so many epochs of so many pieces."""
         self.of = epochs * pieces
         self.loss += [0.0] * (epochs - len(self.loss))
         self.pairs += [0] * (epochs - len(self.pairs))
+        self.ended = [min(max(self.pieces - epoch * pieces, 0), pieces) for epoch in range(epochs)]
 
     def add(self, epoch: int, loss: float, pairs: int, *, tokens: int, words: int = 0) -> None:
         """A piece is done."""
         self.loss[epoch] += loss
         self.pairs[epoch] += pairs
+        self.ended[epoch] += 1
         self.pieces, self.tokens, self.words = self.pieces + 1, self.tokens + tokens, self.words + words
 
 
@@ -100,6 +114,15 @@ def learn_pieces(
                 break
     if save is not None and since > 0:
         save()
+
+
+def check_ids(ids: NDArray[np.uint32], vocabulary: int) -> None:
+    """Compiled loops look rows up without asking: an id that no word has is found out before."""
+    if len(ids) and int(ids.max()) >= vocabulary:
+        raise UserError(
+            f"the prepared text has the id {int(ids.max()):,}, and there are {vocabulary:,}: it is damaged",
+            cure="train into another folder, or restore this one from a copy",
+        )
 
 
 def piece_seed(seed: int, piece: int) -> int:

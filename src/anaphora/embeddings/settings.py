@@ -53,8 +53,10 @@ class Word2VecConfig:
                 raise ValueError(f"{name} must be at most {most:,}, not {getattr(self, name):,}")
         if self.longest_subword < self.shortest_subword:
             raise ValueError(f"longest_subword ({self.longest_subword}) is below shortest_subword; raise it")
-        if self.sample < 0:
+        if not self.sample >= 0:
             raise ValueError(f"sample must be at least 0, not {self.sample}")
+        if not -10 <= self.exponent <= 10:
+            raise ValueError(f"exponent must be at least -10 and at most 10, not {self.exponent}")
 
 
 @dataclass(kw_only=True)

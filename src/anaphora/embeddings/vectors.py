@@ -7,7 +7,7 @@ matrix product, block by block, of which only the best few are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -105,8 +105,12 @@ class Vectors:
     def __contains__(self, word: object) -> bool:
         return word in self.key_to_index
 
-    def __getitem__(self, word: str) -> F32:
-        return self.get_vector(word)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.index_to_key)
+
+    def __getitem__(self, word: str | Sequence[str]) -> F32:
+        """The vector of a word (D,), or those of several (N, D)."""
+        return self.get_vector(word) if isinstance(word, str) else np.stack([self.get_vector(one) for one in word])
 
     def __repr__(self) -> str:
         return f"<Vectors: {len(self):,} words, {self.vector_size} dimensions>"
@@ -195,6 +199,8 @@ class Vectors:
 
     def doesnt_match(self, words: Iterable[str]) -> str:
         """The word that is farthest from the mean of all; words without a vector are left out."""
+        if isinstance(words, str):  # whose letters are words, too
+            raise UserError(f"{words!r} is one word", cure="give a list of words")
         known = [word for word in words if word in self or self._made(word)]
         if not known:
             raise UserError("none of these words has a vector", cure="give words of the text it learned from")

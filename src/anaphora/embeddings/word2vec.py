@@ -27,12 +27,22 @@ from numpy.typing import NDArray
 from anaphora.config import build
 from anaphora.embeddings.formats import read_arrays, store_arrays, words_array, words_of
 from anaphora.embeddings.pieces import Learned as Learned
-from anaphora.embeddings.pieces import Progress, learn_pieces, piece_seed
+from anaphora.embeddings.pieces import Progress, check_ids, learn_pieces, piece_seed
 from anaphora.embeddings.settings import Word2VecConfig, Word2VecTraining
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError
 from anaphora.kernels.rows import padded
-from anaphora.kernels.word2vec import Draws, Subwords, Tables, Tree, alias_table, huffman, ngram_hashes, trainer
+from anaphora.kernels.word2vec import (
+    LONGEST,
+    Draws,
+    Subwords,
+    Tables,
+    Tree,
+    alias_table,
+    huffman,
+    ngram_hashes,
+    trainer,
+)
 from anaphora.text.tokenizer import EOS, SPECIALS
 
 U32 = NDArray[np.uint32]
@@ -130,7 +140,7 @@ class Word2Vec:
         learned = Learned() if learned is None else learned
         learned.expect(training.epochs, len(pieces) - 1)
         work, rate = self._work(), training.rate(self.config.algorithm)
-        table = None
+        table, vocabulary = None, len(SPECIALS) + (len(self.words) if rows is None else len(rows))
         if rows is not None:
             table = np.concatenate((np.arange(len(SPECIALS), dtype=np.uint32), rows + np.uint32(len(SPECIALS))))
 
@@ -138,6 +148,7 @@ class Word2Vec:
             epoch, place = divmod(number, len(pieces) - 1)
             begin, stop = pieces[place], pieces[place + 1]
             tokens = np.ascontiguousarray(ids[begin:stop])
+            check_ids(tokens, vocabulary)
             passed = [(epoch * end + at) / (training.epochs * end) for at in (begin, stop)]
             rates = [rate + (training.final_rate - rate) * share for share in passed]
             tokens = tokens if table is None else table[tokens]
@@ -182,7 +193,8 @@ class Word2Vec:
         tree = Tree(none, np.zeros(0, np.int32), np.zeros(0, np.float32))
         if hierarchical:
             tree = self._tree()
-        draws = Draws(self._keep(), alias_table(self.counts.astype(np.float64) ** config.exponent))
+        seen = np.where(self.counts > 0, np.maximum(self.counts, 1.0) ** config.exponent, 0.0)
+        draws = Draws(self._keep(), alias_table(seen))  # what was never seen is not drawn, whatever the exponent
         dim, stride = np.int64(padded(config.dim)), np.int64(self.stride)
         tables = Tables(self.hidden, self.output, dim, stride)
         train = trainer(outputs)
@@ -225,19 +237,15 @@ class Word2Vec:
         return Tree(begin, tree.nodes[taken], tree.labels[taken])
 
     def _pieces(self, ids: U32) -> tuple[int, list[int]]:
-        """How many ids there are, and where pieces of whole lines begin and the last one ends."""
+        """How many ids there are, and where pieces begin and the last one ends: of whole lines, unless a line is so
+        long that it is read in parts anyway (a text may be all one line)."""
         size = len(ids)
         length = min(PIECE, max(SHORTEST, size // 64))
         cuts = [0]
         while cuts[-1] < size:
             at = cuts[-1] + length
-            while at < size:
-                ends = np.flatnonzero(ids[at : at + length] == EOS)
-                if len(ends):
-                    at += int(ends[0]) + 1
-                    break
-                at += length
-            cuts.append(min(at, size))
+            ends = np.flatnonzero(ids[at : at + max(length, LONGEST)] == EOS)
+            cuts.append(min(at + int(ends[0]) + 1 if len(ends) else at, size))
         return size, cuts
 
     # -- what was learned ----------------------------------------------------------------------------------------------
@@ -294,7 +302,9 @@ def count_ids(ids: U32, vocabulary: int) -> I64:
     """How often each word comes (V,), special tokens not counted."""
     counts = np.zeros(vocabulary, np.int64)
     for begin in range(0, len(ids), COUNTED_AT_ONCE):
-        counts += np.bincount(ids[begin : begin + COUNTED_AT_ONCE], minlength=vocabulary)
+        some = ids[begin : begin + COUNTED_AT_ONCE]
+        check_ids(some, vocabulary)
+        counts += np.bincount(some, minlength=vocabulary)
     return counts[len(SPECIALS) :]
 
 

@@ -9,6 +9,7 @@ words take part, upper and lower case are one, and what has a word without a vec
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from anaphora.errors import UserError
 
 F32 = NDArray[np.float32]
-QUESTIONS = 512
-"""Analogies that are answered at once."""
+QUESTIONS, CELLS = 512, 1 << 25
+"""Analogies that are answered at once, and cosines of theirs with all words, at most."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +71,20 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def read_similarities(path: str | PathLike[str]) -> list[tuple[str, str, float]]:
-    """Two words and a number a line, parted by tabs or blanks; # begins a remark."""
-    pairs = []
+    """Two words and a number a line, parted by tabs, blanks or commas; # begins a remark."""
+    pairs, before = [], 0
     for number, line in _lines(path):
         if line.startswith("#"):
             continue
         parts = line.split("\t") if "\t" in line else line.split()
+        if len(parts) != 3 and line.count(",") == 2:  # as WordSim-353 comes
+            parts = line.split(",")
+        before += 1
         try:
             first, second, score = (part.strip() for part in parts)
             pairs.append((first, second, float(score)))
         except ValueError:
-            if not pairs and len(parts) == 3:  # what the columns are
+            if before == 1 and len(parts) == 3:  # what the columns are
                 continue
             raise UserError(
                 f"{line[:60]!r} is not two words and a number", file=path, line=number, cure="mend or delete that line"
@@ -116,10 +120,12 @@ def read_analogies(path: str | PathLike[str]) -> dict[str, list[tuple[str, str, 
 def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     """The lines that are not blank, with their numbers."""
     path = Path(path)
+    if not path.exists():
+        raise UserError("there is no such file", file=path, cure="give a file of words")
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot be read ({error})", file=path, cure="give a file of words") from None
     for number, raw in enumerate(content.split(b"\n"), start=1):
         try:
@@ -178,8 +184,9 @@ def evaluate_analogies(
         known = known.reshape(-1, 4)
         unknown += len(questions) - len(known)
         correct = 0
-        for begin in range(0, len(known), QUESTIONS):
-            a, b, c, d = known[begin : begin + QUESTIONS].T
+        at_once = max(1, min(QUESTIONS, CELLS // max(1, len(table))))
+        for begin in range(0, len(known), at_once):
+            a, b, c, d = known[begin : begin + at_once].T
             scores = (table[b] - table[a] + table[c]) @ table.T
             for asked in (a, b, c):
                 scores[np.arange(len(a)), asked] = -np.inf

@@ -73,6 +73,8 @@ class Association:
 def read_word_lists(path: str | PathLike[str]) -> WordLists:
     """A YAML or JSON file of two targets and two attributes."""
     path = Path(path)
+    if not path.exists():
+        raise UserError("there is no such file", file=path, cure="give a YAML or JSON file of word lists")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -105,6 +107,8 @@ def association(
     seed: int = 1,
 ) -> Association:
     """The test, of vectors that are as long as one each; a word that is not among them is left out, and told."""
+    if twice := sorted(lists.targets.keys() & lists.attributes.keys()):
+        raise UserError(f"a target and an attribute are both called {twice[0]!r}", cure="give each list its own name")
     named = {**lists.targets, **lists.attributes}
     known = {name: [word for word in words if word in units] for name, words in named.items()}
     for name, words in known.items():

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 INK, PALE = "#222222", "#999999"
 AROUND = ((8, 0), (-8, 0), (0, 9), (0, -9), (8, 8), (8, -8), (-8, 8), (-8, -8))
 """Where a label may stand, in points from its dot, the best first; further out where all are taken."""
+Line = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""From a dot to its name, in pixels."""
 LEADER = {"arrowstyle": "-", "color": PALE, "lw": 0.6, "shrinkA": 0, "shrinkB": 4}
 
 
@@ -32,9 +34,8 @@ def label_dots(
     """Write each name beside its dot, where it covers neither a dot nor another name; a line leads there from afar.
 
     The topmost come first, and one that finds no room stands over something. crowded: there are more names than there
-    is room for; they come in the order they are given, and those without room stay away. farthest: how far a name may
-    stand, in steps. without: places of other dots, which have no names. Among many, lines run under all names, each of
-    which has a white rim.
+    is room for; they come in the order they are given, and those without room stay away; no line crosses another one
+    or a name. farthest: how far a name may stand, in steps. without: places of other dots, which have no names.
     """
     from matplotlib.patheffects import withStroke
     from matplotlib.transforms import Bbox
@@ -45,6 +46,7 @@ def label_dots(
     points = figure.dpi / 72
     places = axis.transData.transform([*((x, y) for x, y, _ in dots), *without])  # (dots, 2), in pixels
     taken: dict[str, Bbox] = {}
+    lines: list[Line] = []
     for own, (x, y, name) in sorted(enumerate(dots), key=lambda one: 0 if crowded else -one[1][1]):
         wide, high = _size(axis, name, size)
         others = np.delete(places, own, axis=0)
@@ -57,6 +59,12 @@ def label_dots(
                 continue
             if any(box.padded(1.5 * points).overlaps(other) for other in taken.values()):
                 continue
+            if crowded and (
+                any(_meets(box, line) for line in lines)
+                or (far > 1 and any(_meets(other, (places[own], at)) for other in taken.values()))
+                or (far > 1 and any(_cross(line, (places[own], at)) for line in lines))
+            ):
+                continue
             # nearest to its own dot, unless a line leads there
             least = 4 * points if far > 1 else max(4 * points, 1.1 * _nearest(box, places[own : own + 1]))
             if _nearest(box, others) > least:
@@ -67,6 +75,7 @@ def label_dots(
             far, right, up = 1, 8, 0  # nowhere: better over something than not at all
         if crowded and far > 1:
             end = (right * far, up * far)
+            lines.append((places[own], at))
             axis.annotate("", (x, y), xytext=end, textcoords="offset points", arrowprops=LEADER, zorder=2)
         text = axis.annotate(
             name,
@@ -101,6 +110,23 @@ def _nearest(box: Bbox, places: NDArray[np.float64]) -> float:
     across = np.maximum(np.maximum(box.x0 - places[:, 0], places[:, 0] - box.x1), 0)
     up = np.maximum(np.maximum(box.y0 - places[:, 1], places[:, 1] - box.y1), 0)
     return float(np.hypot(across, up).min())
+
+
+def _meets(box: Bbox, line: Line) -> bool:
+    """Whether a line runs into a box."""
+    begin, end = line
+    on = begin + np.linspace(0, 1, 24)[:, None] * (end - begin)
+    return bool(((on > (box.x0, box.y0)) & (on < (box.x1, box.y1))).all(axis=1).any())
+
+
+def _cross(first: Line, second: Line) -> bool:
+    """Whether each has its ends on two sides of the other."""
+
+    def side(line: Line, point: NDArray[np.float64]) -> float:
+        (ax, ay), (bx, by) = line
+        return float((bx - ax) * (point[1] - ay) - (by - ay) * (point[0] - ax))
+
+    return side(first, second[0]) * side(first, second[1]) < 0 and side(second, first[0]) * side(second, first[1]) < 0
 
 
 def _text_box(annotation: Any, renderer: Any) -> Bbox:

@@ -59,7 +59,7 @@ class VectorMap:
         name = {"pca": "PCA", "tsne": "t-SNE"}[self.method]
         held = "" if self.explained is None else f", {self.explained:.0%} of the differences"
         if not self.near:
-            return f"{name}{held}"
+            return f"{name}{held}; too few words to tell what it distorts"
         return (
             f"{name}{held}; of a word's {self.near} nearest, {self.kept:.0%} are nearest here; "
             f"trustworthiness {self.trustworthiness:.2f}"

@@ -15,6 +15,8 @@ COLOURS = (
 """Told apart by most eyes, and each dark enough for a dot on white; of more clusters, two share one."""
 NAMED = 300
 """Names that are tried, the most frequent words first."""
+FEW = 120
+"""Words among which a name may stand further away."""
 SIZE, DOTS = (9.0, 7.0), 150
 
 
@@ -43,7 +45,8 @@ def draw_map(found: VectorMap, *, format: str = "png", title: str = "") -> bytes
             figure.canvas.draw()  # only now is it known where everything stands
             dots = [(float(x), float(y), word) for (x, y), word in zip(found.places, found.words)]
             others = [] if many else [(x, y) for x, y, _ in dots[NAMED:]]  # among thousands no name covers none
-            label_dots(axis, dots[:NAMED], farthest=2, crowded=True, size=8, without=others)
+            far = 4 if len(dots) <= FEW else 2
+            label_dots(axis, dots[:NAMED], farthest=far, crowded=True, size=8, without=others)
             file = io.BytesIO()
             about = {"Software": "Anaphora"} if format == "png" else {"Creator": "Anaphora", "Date": None}
             figure.savefig(file, format=format, metadata=about)

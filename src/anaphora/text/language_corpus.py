@@ -156,6 +156,12 @@ def check_text(data: DataConfig) -> None:
         raise UserError("no text to learn from", cure="give --text FILE")
     for name in (*data.text, *data.valid_text):
         path = place(name, "items" if data.items else "text").path
+        if data.items and path.name.removesuffix(".gz").endswith(".csv"):
+            raise UserError(
+                "parts its items by commas, by its name, and here they stand between tabs",
+                file=path,
+                cure="write it with tabs, as .tsv, one sequence a line",
+            )
         if path.exists() and not path.is_file() and not path.is_dir():
             raise UserError("is a pipe or a device", file=path, cure="write it into a file first")
     if data.valid_text and data.hold_out:

@@ -84,6 +84,8 @@ def find_phrases(path: Path, words: WordIds, counts: I64, data: DataConfig, *, b
 
     counts: of each id; words: may grow by the phrases. bar: the word that stands for unknown ones, part of no phrase.
     """
+    if not counts.sum():
+        return Joined(counts)  # of an empty text there is nothing to map
     text = _Text(path, words, counts, None if not bar else words.number(bar), progress)
     given = read_phrases(data.phrases_from) if data.phrases_from else []
     for _, some in groupby(given, key=lambda phrase: phrase.step):

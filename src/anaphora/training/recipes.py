@@ -148,8 +148,16 @@ VECTORS: dict[str, tuple[str, ...]] = {
     "decoding": (),
 }
 """Settings that mean something for word vectors: a line is all that words are seen together in, and nothing is said."""
-FOR_SMOOTHING = {"k": "add-k", "backoff": "stupid-backoff"}
-"""Settings of an n-gram model that mean something for one smoothing."""
+ONLY_WITH: dict[str, dict[str, tuple[str, Any]]] = {
+    "ngram": {"k": ("smoothing", "add-k"), "backoff": ("smoothing", "stupid-backoff")},
+    "word2vec": {
+        **dict.fromkeys(("negatives", "exponent"), ("objective", "negative-sampling")),
+        **dict.fromkeys(("shortest_subword", "longest_subword", "buckets"), ("subwords", True)),
+    },
+}
+"""Settings of section `model` that mean something only where another one has some value, by the kind."""
+UNSAID = {"smoothing": "kneser-ney", "objective": "negative-sampling", "subwords": False}
+"""What those others are where nobody says it."""
 PENALTIES = ("activation_penalty", "temporal_penalty")
 TEXT = {
     "data": ("text", "valid_text", "labels", "valid_labels", "items", *PHRASES, "boundaries", "blank_lines"),
@@ -166,8 +174,8 @@ PAIRED = {
 
 def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifier: bool = False) -> dict[str, Any]:
     """The settings of a section that mean something for a kind of model."""
-    if kind == "ngram" and section == "model":
-        return {key: value for key, value in settings.items() if key not in _of_other_smoothings(settings)}
+    if kind in ONLY_WITH and section == "model":
+        return {key: value for key, value in settings.items() if key not in _without_effect(kind, settings)}
     if kind in COUNTED_MODELS:
         return {key: value for key, value in settings.items() if key in COUNTED.get(section, settings)}
     if kind in VECTOR_MODELS:
@@ -187,19 +195,20 @@ def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifi
     return {key: value for key, value in settings.items() if key not in without}
 
 
-def _of_other_smoothings(model: Mapping[str, Any]) -> list[str]:
-    """Settings of an n-gram model that its smoothing does not use."""
-    smoothing = model.get("smoothing", "kneser-ney")
-    return [key for key, used_by in FOR_SMOOTHING.items() if key in model and smoothing != used_by]
+def _without_effect(kind: str, model: Mapping[str, Any]) -> list[str]:
+    """Settings of a model that its other settings leave unused."""
+    needs = ONLY_WITH.get(kind, {}).items()
+    return [key for key, (other, value) in needs if key in model and model.get(other, UNSAID[other]) != value]
 
 
 def refuse_meaningless(kind: str, said: Document, *, classifier: bool = False) -> None:
     """A setting that would change nothing is named, not ignored."""
     what = f"a classifier of kind {kind}" if classifier else f"a model of kind {kind}"
-    if kind == "ngram" and (unused := _of_other_smoothings(said.get("model", {}))):
-        only = FOR_SMOOTHING[unused[0]]
+    if unused := _without_effect(kind, said.get("model", {})):
+        other, value = ONLY_WITH[kind][unused[0]]
+        only = str(value).lower() if isinstance(value, bool) else value
         raise UserError(
-            f"model.{unused[0]} means nothing without model.smoothing={only}", cure="leave it out, or choose that"
+            f"model.{unused[0]} means nothing without model.{other}={only}", cure="leave it out, or choose that"
         )
     for section, settings in said.items():
         for key in settings.keys() - meaningful(kind, section, settings, classifier=classifier).keys():
@@ -218,13 +227,21 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in recipe_folder().glob("*.yaml"))
 
 
+ELSEWHERE = {
+    "word2vec": "choose skipgram or cbow",
+    "fasttext": "choose skipgram or cbow, with model.subwords=true",
+}
+"""Names that people bring from other tools."""
+
+
 def load_recipe(name: str) -> Document:
     """The sections of a recipe, by name or by file."""
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         path = recipe_folder() / f"{name}.yaml"
         if not path.is_file():
-            raise UserError(f"there is no recipe {name!r}", cure=nearest(name, recipe_names()))
+            cure = ELSEWHERE.get(name.lower()) or nearest(name, recipe_names())
+            raise UserError(f"there is no recipe {name!r}", cure=cure)
     elif not path.is_file():
         raise UserError("there is no such recipe file", file=path, cure=f"or a name: {', '.join(recipe_names())}")
     document = read_yaml(path)

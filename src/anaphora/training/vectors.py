@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from anaphora.folder import (
 from anaphora.models import VECTOR_MODELS
 from anaphora.text.formats import describe_notes
 from anaphora.text.items import item_name
-from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text
+from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text, read_manifest
 from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import SPECIALS
 from anaphora.text.word_tokenizer import open_tokenizer
@@ -63,6 +63,8 @@ HARMLESS = (
     *("training.threads", "training.checkpoint_seconds", "training.max_memory"),
 )
 """Settings whose change alone changes nothing: names of files, whose content is compared, and how fast it goes."""
+LITTLE = 0.25
+"""Where subsampling leaves less of a text than this, it is told."""
 FREE = ("algorithm", "window", "shrink_window", "negatives", "exponent", "sample")
 """What a run may change of the vectors that it starts from: how they are learned, not what their tables mean."""
 
@@ -98,6 +100,9 @@ def settled(request: Request) -> RunConfig:
     asked = merge(load_recipe(request.recipe), request.own)
     run = {"recipe": request.recipe, "start_from": None if request.start_from is None else str(request.start_from)}
     if request.start_from is not None:
+        whole = request.start_from.resolve()
+        if request.run.resolve() in (whole, *whole.parents):  # forced, it would be gone before it is read
+            raise UserError("a run cannot start from itself", file=request.run, cure="train into another folder")
         asked = _inherited(asked, request)
         asked = _with_phrases(asked, request.start_from / PHRASES)
     config = RunConfig.read({"run": run, **asked})
@@ -206,12 +211,13 @@ class VectorsRun:
 
     def _compare(self) -> None:
         """What differs from the run that is there is refused; forced, it begins anew."""
-        folder, there = self.folder, self.checkpoint.exists()
+        folder = self.folder
         if not (folder / CONFIG).exists():
             return
         saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
         if saved.model.kind not in VECTOR_MODELS:
             raise UserError(f"holds a model of kind {saved.model.kind}", file=folder, cure="choose another folder")
+        there = (folder / CHECKPOINTS / CHECKPOINT.format(saved.model.kind)).exists()  # which may be the other kind
         if not there and not (folder / WEIGHTS).exists():
             return  # nothing that could be lost
         if not there:
@@ -245,6 +251,12 @@ class VectorsRun:
 
     def _prepare(self, begun: bool) -> PreparedText:
         """The text as ids; a run that has learned something keeps to it."""
+        if begun and not self.force and read_manifest(self.folder / DATA) is None:
+            raise UserError(
+                "holds a run whose prepared text is gone or damaged, so nothing tells whether this text is the same",
+                file=self.folder,
+                cure="choose another folder (--from goes on from this one), or add --force to learn anew",
+            )
         prepared = prepare_text(
             self.folder / DATA,
             self.config.data,
@@ -255,11 +267,16 @@ class VectorsRun:
         self.reporter.finish()
         if begun and not prepared.reused:
             self._discard("another text")
+        what, least = "item" if self.config.data.items else "word", self.config.tokenizer.minimum_count
         if prepared.manifest["vocabulary"] == len(SPECIALS):
-            what = "item" if self.config.data.items else "word"
-            least = self.config.tokenizer.minimum_count
             raise UserError(
                 f"no {what} comes {least} times or more in this text, so there is nothing to learn",
+                file=self.config.data.text[0],
+                cure="give more text, or lower tokenizer.minimum_count",
+            )
+        if self.config.start_from is None and prepared.manifest["vocabulary"] == len(SPECIALS) + 1:
+            raise UserError(
+                f"one {what} only comes {least} times or more in this text, and there is nothing to tell it from",
                 file=self.config.data.text[0],
                 cure="give more text, or lower tokenizer.minimum_count",
             )
@@ -317,7 +334,15 @@ class VectorsRun:
         learned = model.train(
             ids, training, rows=rows, checkpoint=self.checkpoint, learned=learned, progress=self._tell(learned)
         )
-        speed = int(counts.sum()) * training.epochs / learned.seconds if learned.seconds else 0.0
+        read = int(counts.sum()) * training.epochs
+        if learned.words < LITTLE * read:
+            what = "items" if self.config.data.items else "words"
+            self.reporter.finish()
+            self.reporter.message(
+                f"note: of all {what}, {learned.words / read:.0%} were learned from: with few different ones, each is "
+                "frequent, and frequent ones are thinned out; model.sample=0 takes all"
+            )
+        speed = read / learned.seconds if learned.seconds else 0.0
         known = 0 if self.config.start_from is None else json.loads(self.began.read_text(encoding="utf-8"))["words"]
         facts = {"new_words": len(model.words) - known, "words_per_second": round(speed, 1)}
         return model.vectors(), learned, {**facts, "speed": f"{short(speed)} words a second"}
@@ -354,13 +379,13 @@ class VectorsRun:
         epochs, told = self.training.epochs, [before.pieces * self.training.epochs // before.of if before.of else -1]
 
         def tell(learned: Learned) -> None:
-            done = learned.pieces * epochs // learned.of
             self.reporter.stage("learning", learned.pieces, learned.of)
             if told[0] < 0:  # of a checkpoint that was opened elsewhere
                 told[0] = (learned.pieces - 1) * epochs // learned.of
-            if done > told[0] and len(learned.losses) >= done:
-                told[0] = done
-                self.reporter.message(f"epoch {done} of {epochs}: loss {learned.losses[done - 1]:.4f}")
+            for epoch in range(told[0], learned.epochs):
+                if pairs := learned.pairs[epoch]:
+                    self.reporter.message(f"epoch {epoch + 1} of {epochs}: loss {learned.loss[epoch] / pairs:.4f}")
+                told[0] = epoch + 1
 
         return tell
 
@@ -391,6 +416,12 @@ def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
         model.config = config
         return model, ""
     vectors = load_vectors(start if start.is_file() else start / WEIGHTS)
+    if config.subwords and vectors.subwords is None:
+        raise UserError(
+            "holds vectors of whole words, which say nothing of their subwords",
+            file=start,
+            cure="leave out model.subwords, or train without --from",
+        )
     if vectors.subwords is not None:
         raise UserError(
             "holds subwords but no checkpoint, which has what their words' own rows are",
@@ -398,7 +429,7 @@ def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
             cure="start from the folder of the run that learned them",
         )
     counts = np.zeros(len(vectors), np.int64) if vectors.counts is None else vectors.counts
-    model = Word2Vec(replace(config, subwords=False), vectors.index_to_key, counts)
+    model = Word2Vec(config, vectors.index_to_key, counts)
     model.hidden.reshape(-1, model.stride)[:, : config.dim] = vectors.vectors
     return model, " (vectors alone: what predicts words is learned anew)"
 
