@@ -98,7 +98,7 @@ def exact(vectors: Vectors, questions: int) -> dict[str, float]:
 
 
 def indexed(vectors: Vectors, arguments: argparse.Namespace) -> dict[str, float]:
-    from anaphora.embeddings.index import VectorIndex
+    from anaphora.embeddings.index import EFFORT, VectorIndex
 
     began = time.perf_counter()
     index = VectorIndex.build(vectors)
@@ -113,12 +113,11 @@ def indexed(vectors: Vectors, arguments: argparse.Namespace) -> dict[str, float]
         index.most_similar(word)
         taken.append(time.perf_counter() - began)
     middle = statistics.median(taken)
-    recall = {effort: index.recall(arguments.questions, effort=effort) for effort in (50, 100, 400)}
+    recall = {effort: index.recall(arguments.questions, effort=effort) for effort in (EFFORT // 4, EFFORT)}
     print(f"index: built in {built:.0f} s, written and read again in {kept:.1f} s, {middle:.5f} s a word")
     for effort, share in recall.items():
-        print(
-            f"index: recall of the ten nearest {share:.4f} with effort {effort}{' (as built)' if effort == 100 else ''}"
-        )
+        usual = " (as built)" if effort == EFFORT else ""
+        print(f"index: recall of the ten nearest {share:.4f} with effort {effort}{usual}")
     return {"build": built, "kept": kept, "seconds": middle, **{f"recall_{effort}": r for effort, r in recall.items()}}
 
 

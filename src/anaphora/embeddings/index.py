@@ -27,7 +27,7 @@ from anaphora.embeddings.vectors import F32, Near, Vectors
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import UNFINISHED, write_json
 
-LINKS, CARE, EFFORT = 16, 64, 100
+LINKS, CARE, EFFORT = 16, 64, 400
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""
 ADDED_AT_ONCE = 1 << 16
 
