@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from anaphora.embeddings.pace import Pace
-from anaphora.embeddings.pieces import learn_pieces
+from anaphora.embeddings.pieces import Learned, Piece, learn_pieces
 
 
 class World:
@@ -70,13 +70,15 @@ def test_the_time_of_threads_is_counted() -> None:
 
 def test_every_piece_is_done_once() -> None:
     seen: list[int] = []
-    learn_pieces(
-        lambda number: number,
-        3,
-        50,
-        threads=4,
-        done=lambda number, busy: seen.append(number),
-        save=None,
-        seconds=1.0,
-    )
+    learned = Learned(pieces=3)
+    learned.expect(1, 50)
+
+    def work(number: int) -> Piece:
+        return Piece(0, loss=1.0, pairs=2, tokens=number)
+
+    def tell(now: Learned) -> None:
+        seen.append(now.tokens - sum(seen))
+
+    learn_pieces(work, learned, threads=4, rate=0.1, progress=tell, save=None, seconds=1.0)
     assert sorted(seen) == list(range(3, 50))
+    assert learned.finished and learned.losses == [0.5]

@@ -17,9 +17,6 @@ checkpoint ends with the same bits as one that never stopped.
 from __future__ import annotations
 
 import json
-import math
-import os
-import time
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -31,12 +28,11 @@ from numpy.typing import NDArray
 from anaphora.config import build
 from anaphora.embeddings.cooccurrence import Cooccurrences
 from anaphora.embeddings.formats import read_arrays, store_arrays, words_array, words_of
-from anaphora.embeddings.pieces import Learned, Progress, learn_pieces, piece_seed
+from anaphora.embeddings.pieces import Learned, Piece, Progress, learn_pieces, piece_seed
 from anaphora.embeddings.settings import GloveConfig, GloveTraining
 from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError, refused_by_system
 from anaphora.kernels.glove import (
-    LINE,
     PARTS,
     Objective,
     Pairs,
@@ -45,7 +41,7 @@ from anaphora.kernels.glove import (
     learn_pairs,
     shuffle_pairs,
 )
-from anaphora.kernels.rows import padded
+from anaphora.kernels.rows import LINE, aligned_zeros, padded
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -104,42 +100,27 @@ class Glove:
         objective = Objective(*(np.float32(x) for x in (config.x_max, config.alpha, training.learning_rate)))
         flat, dim = self.table.reshape(-1), padded(config.dim)
 
-        def work(number: int) -> tuple[int, float, int]:
+        def work(number: int) -> Piece:
             epoch, piece = divmod(number, pieces)
             mine = slice(int(ends[piece]), int(ends[piece + 1]))
             some = np.array(keys[mine]), np.array(counts[mine])
             shuffle_pairs(*some, np.uint64(piece_seed(training.seed, number)))
             loss, entries = learn_pairs(*some, flat, dim, self.stride, objective)
-            return epoch, float(loss), entries
-
-        began, before = time.monotonic(), learned.seconds
-
-        def done(result: tuple[int, float, int], busy: float) -> None:
-            epoch, loss, entries = result
-            if not math.isfinite(loss):
-                raise UserError(
-                    f"the vectors grew without bound (epoch {epoch + 1})",
-                    cure=f"lower training.learning_rate, which is {training.learning_rate:g}",
-                )
-            learned.add(epoch, loss, entries, tokens=entries)
-            learned.seconds = before + time.monotonic() - began
-            learned.thread_seconds += busy
-            progress(learned)
+            return Piece(epoch, float(loss), entries, tokens=entries)
 
         def save() -> None:
             assert checkpoint is not None
             self.save(checkpoint, learned, training, counted)
 
-        learn_pieces(
+        return learn_pieces(
             work,
-            learned.pieces,
-            learned.of,
-            threads=training.threads or len(os.sched_getaffinity(0)),
-            done=done,
+            learned,
+            threads=training.threads,
+            rate=training.learning_rate,
+            progress=progress,
             save=None if checkpoint is None else save,
             seconds=training.checkpoint_seconds,
         )
-        return learned
 
     # -- what was learned ----------------------------------------------------------------------------------------------
 
@@ -234,8 +215,5 @@ def _stride(dim: int) -> int:
 
 
 def _room(words: int, stride: int) -> F32:
-    """A table (V, PARTS, stride) of zeros that begins where a line of memory does."""
-    size = 4 * words * PARTS * stride
-    raw = np.zeros(size + 4 * LINE, np.uint8)
-    begin = -raw.ctypes.data % (4 * LINE)
-    return raw[begin : begin + size].view(np.float32).reshape(words, PARTS, stride)
+    """A table (V, PARTS, stride) of zeros."""
+    return aligned_zeros(words * PARTS * stride).reshape(words, PARTS, stride)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +16,17 @@ from numpy.typing import NDArray
 from anaphora.embeddings.pace import Pace
 from anaphora.errors import UserError
 
-Result = TypeVar("Result")
 Progress = Callable[["Learned"], None]
+
+
+class Piece(NamedTuple):
+    """What a piece gives."""
+
+    epoch: int
+    loss: float
+    pairs: int
+    tokens: int
+    words: int = 0
 
 
 @dataclass
@@ -70,34 +81,49 @@ class Learned:
         self.pairs += [0] * (epochs - len(self.pairs))
         self.ended = [min(max(self.pieces - epoch * pieces, 0), pieces) for epoch in range(epochs)]
 
-    def add(self, epoch: int, loss: float, pairs: int, *, tokens: int, words: int = 0) -> None:
-        """A piece is done."""
-        self.loss[epoch] += loss
-        self.pairs[epoch] += pairs
-        self.ended[epoch] += 1
-        self.pieces, self.tokens, self.words = self.pieces + 1, self.tokens + tokens, self.words + words
+    def add(self, piece: Piece) -> None:
+        """It is done."""
+        self.loss[piece.epoch] += piece.loss
+        self.pairs[piece.epoch] += piece.pairs
+        self.ended[piece.epoch] += 1
+        self.pieces, self.tokens, self.words = self.pieces + 1, self.tokens + piece.tokens, self.words + piece.words
 
 
 def learn_pieces(
-    work: Callable[[int], Result],
-    first: int,
-    stop: int,
+    work: Callable[[int], Piece],
+    learned: Learned,
     *,
-    threads: int,
-    done: Callable[[Result, float], None],
+    threads: int | None,
+    rate: float,
+    progress: Progress,
     save: Callable[[], None] | None,
     seconds: float,
-) -> None:
-    """Do the pieces first … stop - 1, begun in that order, at most `threads` at a time: as many as are quickest. `done`
-    takes what each gives, as it ends, and the seconds that threads were at work since the last one, all together.
+) -> Learned:
+    """Do the pieces that are left, begun in their order, at most `threads` at a time (nothing: as many as there are
+    cores): as many as are quickest. `learned` is kept up to date and told to `progress` as each ends.
 
-    `save` is called every so many seconds, when no piece is half done, and in the end.
+    `save` is called every so many seconds, when no piece is half done, and in the end. `rate` is named where vectors
+    grow without bound.
     """
-    todo = iter(range(first, stop))
-    saved, since = time.monotonic(), 0
+    threads = threads or len(os.sched_getaffinity(0))
+    todo = iter(range(learned.pieces, learned.of))
+    began, before = time.monotonic(), learned.seconds
+    saved, since = began, 0
     pace = Pace(threads)
+
+    def done(piece: Piece, busy: float) -> None:
+        if not math.isfinite(piece.loss):
+            raise UserError(
+                f"the vectors grew without bound (epoch {piece.epoch + 1})",
+                cure=f"lower training.learning_rate, which is {rate:g}",
+            )
+        learned.add(piece)
+        learned.seconds = before + time.monotonic() - began
+        learned.thread_seconds += busy
+        progress(learned)
+
     with ThreadPoolExecutor(threads, thread_name_prefix="learning") as pool:
-        running: set[Future[Result]] = set()
+        running: set[Future[Piece]] = set()
         while True:
             due = save is not None and since > 0 and time.monotonic() - saved > seconds
             while not due and len(running) < pace.active and (number := next(todo, None)) is not None:
@@ -114,6 +140,7 @@ def learn_pieces(
                 break
     if save is not None and since > 0:
         save()
+    return learned
 
 
 def check_ids(ids: NDArray[np.uint32], vocabulary: int) -> None:

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -27,11 +24,11 @@ from numpy.typing import NDArray
 from anaphora.config import build
 from anaphora.embeddings.formats import read_arrays, store_arrays, words_array, words_of
 from anaphora.embeddings.pieces import Learned as Learned
-from anaphora.embeddings.pieces import Progress, check_ids, learn_pieces, piece_seed
+from anaphora.embeddings.pieces import Piece, Progress, check_ids, learn_pieces, piece_seed
 from anaphora.embeddings.settings import Word2VecConfig, Word2VecTraining
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError
-from anaphora.kernels.rows import padded
+from anaphora.kernels.rows import LINE, aligned_zeros, padded
 from anaphora.kernels.word2vec import (
     LONGEST,
     Draws,
@@ -52,8 +49,6 @@ F32 = NDArray[np.float32]
 PIECE = 1 << 17
 """Tokens of a piece, about; of a small text it is a sixty-fourth."""
 SHORTEST = 1 << 12
-LINE = 16
-"""Rows begin where memory's lines do: at multiples of 16 floats."""
 NODES = 6
 """Nodes of a Huffman tree that are taken at once."""
 COUNTED_AT_ONCE = 1 << 22
@@ -69,7 +64,7 @@ class Word2Vec:
         self.words: list[str] = []
         self.counts = np.zeros(0, np.int64)
         self.stride = -(-config.dim // LINE) * LINE
-        self.hidden, self.output = self._room(0), self._room(0)
+        self.hidden, self.output = aligned_zeros(0), aligned_zeros(0)
         self.hashes = np.zeros(0, np.int64)
         """Of the n-grams whose rows stand in `hidden` behind those of the words, in order."""
         self.extend(words, counts, seed=seed)
@@ -87,7 +82,8 @@ class Word2Vec:
         old_hashes, grams = self.hashes, self.hidden.reshape(-1, self.stride)[before:]
         self.words, self.counts = list(known), more
         self.subwords, self.hashes = self._subwords()
-        hidden, output = self._room(len(known) + len(self.hashes)), self._room(len(known))
+        hidden = aligned_zeros((len(known) + len(self.hashes)) * self.stride)
+        output = aligned_zeros(len(known) * self.stride)
         generator = np.random.default_rng(seed + before)
         table, dim = hidden.reshape(-1, self.stride), self.config.dim
         for begin in range(0, len(table), 1 << 14):  # between -1/D and 1/D; outputs begin as zeros
@@ -99,12 +95,6 @@ class Word2Vec:
         output.reshape(-1, self.stride)[:before] = self.output.reshape(-1, self.stride)[:before]
         self.hidden, self.output = hidden, output
         return rows
-
-    def _room(self, rows: int) -> F32:
-        """A table of zeros whose rows begin where memory's lines do, flat."""
-        raw = np.zeros(4 * rows * self.stride + 4 * LINE, np.uint8)
-        begin = -raw.ctypes.data % (4 * LINE)
-        return raw[begin : begin + 4 * rows * self.stride].view(np.float32)
 
     def _subwords(self) -> tuple[Subwords, I64]:
         """The rows of each word and of its n-grams, and the hashes of all n-grams."""
@@ -144,7 +134,7 @@ class Word2Vec:
         if rows is not None:
             table = np.concatenate((np.arange(len(SPECIALS), dtype=np.uint32), rows + np.uint32(len(SPECIALS))))
 
-        def one(number: int) -> tuple[int, int, tuple[float, int, int]]:
+        def one(number: int) -> Piece:
             epoch, place = divmod(number, len(pieces) - 1)
             begin, stop = pieces[place], pieces[place + 1]
             tokens = np.ascontiguousarray(ids[begin:stop])
@@ -152,37 +142,22 @@ class Word2Vec:
             passed = [(epoch * end + at) / (training.epochs * end) for at in (begin, stop)]
             rates = [rate + (training.final_rate - rate) * share for share in passed]
             tokens = tokens if table is None else table[tokens]
-            return number, stop - begin, work(tokens, rates[0], rates[1], piece_seed(training.seed, number))
-
-        began, before = time.monotonic(), learned.seconds
-
-        def done(result: tuple[int, int, tuple[float, int, int]], busy: float) -> None:
-            number, tokens, (loss, pairs, words) = result
-            epoch = number // (len(pieces) - 1)
-            if not math.isfinite(loss):
-                raise UserError(
-                    f"the vectors grew without bound (epoch {epoch + 1})",
-                    cure=f"lower training.learning_rate, which is {rate:g}",
-                )
-            learned.add(epoch, loss, pairs, tokens=tokens, words=words)
-            learned.seconds = before + time.monotonic() - began
-            learned.thread_seconds += busy
-            progress(learned)
+            loss, pairs, words = work(tokens, rates[0], rates[1], piece_seed(training.seed, number))
+            return Piece(epoch, loss, pairs, tokens=stop - begin, words=words)
 
         def save() -> None:
             assert checkpoint is not None
             self.save(checkpoint, learned, training)
 
-        learn_pieces(
+        return learn_pieces(
             one,
-            learned.pieces,
-            learned.of,
-            threads=training.threads or len(os.sched_getaffinity(0)),
-            done=done,
+            learned,
+            threads=training.threads,
+            rate=rate,
+            progress=progress,
             save=None if checkpoint is None else save,
             seconds=training.checkpoint_seconds,
         )
-        return learned
 
     def _work(self) -> Callable[..., tuple[float, int, int]]:
         """The compiled loop with all that does not change from piece to piece."""
@@ -292,7 +267,7 @@ class Word2Vec:
         for name, rows in shapes.items():
             if arrays[name].shape != (rows, model.stride):
                 raise UserError(f"{name} does not fit its words", file=path, cure="restore it from a copy")
-        model.hidden, model.output = model._room(shapes["hidden"]), model._room(shapes["output"])
+        model.hidden, model.output = (aligned_zeros(rows * model.stride) for rows in shapes.values())
         model.hidden[:], model.output[:] = arrays["hidden"].reshape(-1), arrays["output"].reshape(-1)
         training = build(Word2VecTraining, document["training"], section="training", file=str(path))
         return model, Learned(**document["learned"]), training

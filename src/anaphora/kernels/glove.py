@@ -24,6 +24,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from anaphora.kernels.prefetch import prefetch
+from anaphora.kernels.rows import LINE
 from anaphora.kernels.word2vec import mixed
 
 U32 = NDArray[np.uint32]
@@ -33,8 +34,6 @@ F32 = NDArray[np.float32]
 
 AHEAD = 1
 """How many pairs ahead rows are asked for."""
-LINE = 16
-"""Floats that memory gives at once."""
 PARTS = 4
 """Rows of a word."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

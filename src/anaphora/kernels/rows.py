@@ -20,9 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 LANES = 8
 """Numbers in a vector. Processors with longer registers are rarely faster for it: they wait for memory."""
@@ -30,10 +32,20 @@ ALIGN = 4  # bytes: rows may begin anywhere; aligned ones are as fast as if this
 PAIR = 6
 """Up to so many y's, two x's are multiplied at once: their sums fit into sixteen registers."""
 
+LINE = 16
+"""Floats that memory gives at once."""
+
 
 def padded(number: int) -> int:
     """The next multiple of LANES."""
     return -(-number // LANES) * LANES
+
+
+def aligned_zeros(size: int) -> NDArray[np.float32]:
+    """So many zeros, beginning where a line of memory does: rows of whole lines then never share one."""
+    raw = np.zeros(4 * size + 4 * LINE, np.uint8)
+    begin = -raw.ctypes.data % (4 * LINE)
+    return raw[begin : begin + 4 * size].view(np.float32)
 
 
 class _Code:

@@ -29,7 +29,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from anaphora.kernels.prefetch import prefetch
-from anaphora.kernels.rows import LANES, padded, rows_add, rows_dot, rows_learn, rows_sum, rows_update
+from anaphora.kernels.rows import LANES, LINE, padded, rows_add, rows_dot, rows_learn, rows_sum, rows_update
 
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
@@ -41,8 +41,6 @@ LONGEST = 10_000
 """Words of a line that are read at once; a longer line is cut there, as in the C program and in gensim."""
 AHEAD = 2
 """How many words ahead negatives are drawn and rows are asked for."""
-LINE = 16
-"""Floats that memory gives at once."""
 MEASURED = 16
 """The loss is measured at every so manieth word."""
 
