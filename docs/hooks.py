@@ -44,13 +44,13 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _settings(section: str, kind: str = "") -> str:
-    """Every setting of one section (of models, of one kind): name, type, default, docstring."""
+    """Every setting of one section (of models and vectors' training, of one kind): name, type, default, docstring."""
     from anaphora.config import documentation
     from anaphora.models import settings_class
-    from anaphora.training.recipes import RunConfig
+    from anaphora.training.recipes import RunConfig, training_class
 
     sections = typing.get_type_hints(RunConfig, localns={"ModelConfig": object})
-    cls = settings_class(kind) if section == "model" else sections[section]
+    cls = settings_class(kind) if section == "model" else training_class(kind) if kind else sections[section]
     hints = typing.get_type_hints(cls)
     rows = [
         [f"`{section}.{name}`", _kind(hints[name]), _value(default), text]

@@ -19,7 +19,7 @@ from anaphora.errors import UserError
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.api import TextModel, TranslationModel, average, check, compare, load, train
+    from anaphora.api import TextModel, TranslationModel, VectorsModel, average, check, compare, load, train
     from anaphora.converting import convert
     from anaphora.layers.capture import capture
     from anaphora.mixing import mix
@@ -28,6 +28,7 @@ __all__ = [
     "TextModel",
     "TranslationModel",
     "UserError",
+    "VectorsModel",
     "__version__",
     "average",
     "capture",
@@ -41,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("train", "load", "average", "check", "compare", "TranslationModel", "TextModel"):
+    if name in ("train", "load", "average", "check", "compare", "TranslationModel", "TextModel", "VectorsModel"):
         import anaphora.api
 
         return getattr(anaphora.api, name)

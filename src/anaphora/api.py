@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge, overrides
 from anaphora.errors import UserError
-from anaphora.models import LANGUAGE_MODELS
+from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.text.formats import file_names, same_table
 from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
 from anaphora.training.request import Outcome, Request, check_files, choose_recipe
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from anaphora.text.checking.findings import Report
     from anaphora.text_model import TextModel
     from anaphora.translation_model import TranslationModel
+    from anaphora.vectors_model import VectorsModel
 
 Path_ = str | PathLike[str]
 Files = Path_ | Sequence[Path_]
+FOR_VECTORS = "neighbours, analogy, map, evaluate, why (of GloVe), convert and info take word vectors"
 
 
 def __getattr__(name: str) -> Any:
@@ -40,6 +42,10 @@ def __getattr__(name: str) -> Any:
         import anaphora.text_model
 
         return anaphora.text_model.TextModel
+    if name == "VectorsModel":
+        import anaphora.vectors_model
+
+        return anaphora.vectors_model.VectorsModel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -54,6 +60,7 @@ def train(
     valid_text: Files = (),
     labels: Files = (),
     valid_labels: Files = (),
+    items: Files = (),
     recipe: str | None = None,
     start_from: Path_ | None = None,
     device: str = "auto",
@@ -61,11 +68,12 @@ def train(
     settings: Mapping[str, Any] | Iterable[str] = (),
     console: Console | None = None,
 ) -> Outcome:
-    """Train a translator or a language model into the folder `run`, or go on with the one that is there.
+    """Train a translator, a language model or word vectors into the folder `run`, or go on with the one that is there.
 
     source and target: files of lines that translate each other; a table (.tsv, .jsonl, .parquet) may hold both. text:
-    files of lines for a language model; with labels, one for each line, for a classifier. recipe: nothing is a
-    transformer sized to the corpus, or, for text, ngram, and with labels transformer-encoder.
+    files of lines for a language model; with labels, one for each line, for a classifier. items: files of sequences of
+    anything, one a line, for vectors. recipe: nothing is a transformer sized to the corpus, or, for text, ngram, with
+    labels transformer-encoder, and for items skipgram.
     settings: {"training.max_steps": 1000} or ["training.max_steps=1000"]. start_from: a model folder whose weights and
     tokeniser the run begins with. The same call again continues; see docs/quickstart.md.
     """
@@ -76,6 +84,10 @@ def train(
     for side in ("", "valid_"):  # one table may hold both sides
         if f"{side}source" in named and f"{side}target" not in named:
             named[f"{side}target"] = same_table(named[f"{side}source"])
+    if file_names(items):
+        if named.get("text"):
+            raise UserError("--text and --items are both given", cure="one run learns from one of them")
+        named |= {"text": file_names(items), "items": True}  # type: ignore[dict-item]
     own = {**own, "data": {**own.get("data", {}), **named}}
     start = None if start_from is None else Path(start_from)
     request = Request(
@@ -91,6 +103,10 @@ def train(
         from anaphora.training.counting import count_run
 
         return count_run(request, console)
+    if kind in VECTOR_MODELS:
+        from anaphora.training.vectors import train_vectors
+
+        return train_vectors(request, console)
     if kind in LANGUAGE_MODELS:
         from anaphora.training.language import train_text
 
@@ -197,9 +213,12 @@ def average(run: Path_, last: int | None = None, *, device: str = "auto") -> dic
     return open_run(Path(run), device).average(last)
 
 
-def load(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel | TextModel:
-    """A trained model, ready for raw text: a translator or a language model, as the folder has it; an ARPA file (.arpa,
-    .arpa.gz) is a language model too. `verify=False` leaves out the checksum of the weights (a second for every GB)."""
+def load(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel | TextModel | VectorsModel:
+    """A trained model, ready for raw text: a translator, a language model or word vectors, as the folder has it; an
+    ARPA file (.arpa, .arpa.gz) is a language model too, and a file of word vectors (.txt, .vec, .bin, .safetensors) is
+    that. `verify=False` leaves out the checksum of the weights (a second for every GB)."""
+    if is_vectors(folder):
+        return load_vectors_model(folder)
     if is_language_model(folder):
         return load_text_model(folder, device, verify=verify)
     return load_translator(folder, device, verify=verify)
@@ -214,6 +233,25 @@ def is_language_model(folder: Path_) -> bool:
     return is_arpa(path) or RunConfig.read(read_config(path), file=str(path / CONFIG)).model.kind in LANGUAGE_MODELS
 
 
+def is_vectors(folder: Path_) -> bool:
+    """Whether a model folder (or a file) holds word vectors."""
+    from anaphora.folder import CONFIG, read_config
+    from anaphora.text_model import is_arpa
+    from anaphora.vectors_model import is_vectors_file
+
+    path = Path(folder)
+    if is_vectors_file(path):
+        return True
+    return not is_arpa(path) and RunConfig.read(read_config(path), file=str(path / CONFIG)).model.kind in VECTOR_MODELS
+
+
+def load_vectors_model(folder: Path_) -> VectorsModel:
+    """`load`, where nothing but word vectors will do."""
+    from anaphora.vectors_model import VectorsModel
+
+    return VectorsModel(Path(folder))
+
+
 def load_translator(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel:
     """`load`, where nothing but a translator will do."""
     if is_language_model(folder):
@@ -222,6 +260,8 @@ def load_translator(folder: Path_, device: str = "auto", *, verify: bool = True)
             file=folder,
             cure="score, evaluate, generate, fill, encode, classify, why and info take language models",
         )
+    if is_vectors(folder):
+        raise UserError("is word vectors, and this needs a translator", file=folder, cure=FOR_VECTORS)
     from anaphora.device import choose_device
     from anaphora.translation_model import TranslationModel
 
@@ -233,6 +273,8 @@ def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True)
     from anaphora.text_model import TextModel
 
     path = Path(folder)
+    if is_vectors(path):
+        raise UserError("is word vectors, and this needs a language model", file=folder, cure=FOR_VECTORS)
     if _is_counted(path):  # needs no torch, so none is loaded to look for a device
         if device not in ("auto", "cpu"):
             raise UserError(

@@ -12,6 +12,7 @@ import ast
 import dataclasses
 import inspect
 import math
+import re
 import textwrap
 import types
 import typing
@@ -202,6 +203,14 @@ def merge(*documents: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, An
         for section, settings in document.items():
             merged.setdefault(section, {}).update(settings or {})
     return merged
+
+
+def byte_size(text: str, name: str) -> int:
+    """A setting such as 500MB, 2GB or 2GiB in bytes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([kMGT])(i)?)?B?", text.strip(), re.IGNORECASE)
+    if found is None or not float(found[1]):
+        raise ValueError(f"{name} is {text!r}; write 500MB or 2GB, say")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index((found[2] or " ").lower()))
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

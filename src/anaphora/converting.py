@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING
 from anaphora.errors import UserError
 from anaphora.folder import (
     CARD,
-    CHECKPOINTS,
-    DATA,
     METRICS,
     WEIGHTS,
     atomic_folder,
     check_new_file,
-    is_run,
+    refuse_existing_folder,
     write_config,
     write_json,
     write_text,
@@ -59,8 +57,11 @@ def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: 
     Nothing that exists is overwritten without `force`; a run folder, with its text, never is.
     """
     from anaphora.text_model import is_arpa
+    from anaphora.vectors_model import is_vectors_file
 
     source, target = Path(source), Path(target)
+    if is_vectors_file(source) or is_vectors_file(target):
+        raise UserError("word vectors write themselves", cure='anaphora.load("runs/words").save("words.bin")')
     if is_arpa(source) == is_arpa(target):
         raise UserError(
             f"{source} and {target} are both {'ARPA files' if is_arpa(source) else 'folders, by their names'}",
@@ -177,17 +178,3 @@ def arpa_config(order: int) -> RunConfig:
     words = {"kind": "word", "split": "blanks", "fallback": "unk", "unknown": UNKNOWN}
     model = {"kind": "ngram", "order": order, "smoothing": "given"}
     return RunConfig.read({"run": {"recipe": "ngram"}, "tokenizer": words, "model": model})
-
-
-def refuse_existing_folder(path: Path, *, force: bool) -> None:
-    """Before any work: may a model folder be put there? With `force` one may be replaced, and nothing else."""
-    if path.exists() and not path.is_dir():
-        raise UserError("is a file, not a folder", file=path, cure="name a new folder")
-    if not path.exists() or not any(path.iterdir()):
-        return
-    if not force:
-        raise UserError("exists already", file=path, cure="choose another folder or add --force (force=True)")
-    if not is_run(path):
-        raise UserError("is no model folder, so it is not replaced", file=path, cure="choose another folder")
-    if (path / DATA).exists() or (path / CHECKPOINTS).exists():
-        raise UserError("is a run, with its text: it is not replaced", file=path, cure="choose another folder")

@@ -164,6 +164,20 @@ def is_run(folder: Path) -> bool:
     return False
 
 
+def refuse_existing_folder(path: Path, *, force: bool) -> None:
+    """Before any work: may a model folder be put there? With `force` one may be replaced, and nothing else."""
+    if path.exists() and not path.is_dir():
+        raise UserError("is a file, not a folder", file=path, cure="name a new folder")
+    if not path.exists() or not any(path.iterdir()):
+        return
+    if not force:
+        raise UserError("exists already", file=path, cure="choose another folder or add --force (force=True)")
+    if not is_run(path):
+        raise UserError("is no model folder, so it is not replaced", file=path, cure="choose another folder")
+    if (path / DATA).exists() or (path / CHECKPOINTS).exists():
+        raise UserError("is a run, with its text: it is not replaced", file=path, cure="choose another folder")
+
+
 def readable(path: Path) -> None:
     """Give a file the permissions that a plainly written one would have (some libraries write for their user alone)."""
     mask = os.umask(0)
@@ -281,7 +295,7 @@ def read_config(folder: Path) -> dict[str, Any]:
             else "there is no such folder",
             file=folder,
             cure="give the folder that `anaphora train` wrote"
-            + (", or an ARPA file by a name that ends in .arpa or .arpa.gz" if folder.is_file() else ""),
+            + (", or a file by a name that ends in .arpa; of vectors .txt .vec .bin" if folder.is_file() else ""),
         )
     document = read_yaml(path)
     version = document.pop("anaphora_format", None)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anaphora.converting import arpa_config, refuse_existing_folder, write_arpa_folder
+from anaphora.converting import arpa_config, write_arpa_folder
 from anaphora.errors import UserError
 from anaphora.evaluation.language import perplexity
 from anaphora.folder import (
@@ -31,6 +31,7 @@ from anaphora.folder import (
     atomic_folder,
     publish,
     read_config,
+    refuse_existing_folder,
     weights_file,
     write_config,
     write_json,

@@ -45,7 +45,7 @@ from anaphora.decoding.settings import DecodingConfig, saying
 from anaphora.decoding.spelling import Prompt
 from anaphora.errors import UserError
 from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, check_new_file, read_config, read_metrics
-from anaphora.models import LANGUAGE_MODELS, read_language_model
+from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, read_language_model
 from anaphora.models.abilities import Ability, require
 from anaphora.models.shape import normalised, shape
 from anaphora.text.settings import DataConfig
@@ -100,8 +100,9 @@ class TextModel:
             return
         self.config = config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
         if config.model.kind not in LANGUAGE_MODELS:
+            what = "word vectors" if config.model.kind in VECTOR_MODELS else "a translator"
             raise UserError(
-                f"is a translator ({config.model.kind}), and this needs a language model",
+                f"is {what} ({config.model.kind}), and this needs a language model",
                 file=folder,
                 cure="give a folder made by `anaphora train --text`, or an ARPA file",
             )

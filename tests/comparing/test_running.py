@@ -83,8 +83,9 @@ def gone(process: int) -> bool:
 
 
 DRIVER = """
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so do its children
 sys.path.insert(0, {here!r})
 from test_running import script, run
 folder = Path({folder!r})

@@ -106,3 +106,15 @@ def test_numbers_as_people_read_them() -> None:
     assert [duration(seconds) for seconds in (5, 75, 3700)] == ["0:05", "1:15", "1:01:40"]
     assert [short(number) for number in (7, 14_230, 2.5e6, 3e9)] == ["7", "14.2k", "2.5M", "3G"]
     assert describe({"loss": 1.0}) == "loss 1.000"
+
+
+def test_stages_may_come_again_after_a_bar_has_ended(tmp_path: Path) -> None:
+    """Preparing, a message, counting, learning: each on a bar of its own, on a person's terminal."""
+    said = io.StringIO()
+    reporter = RunReporter(tmp_path, Console(file=said, force_terminal=True, width=80))
+    for names in (("reading", "encoding"), ("counting",), ("encoding", "learning")):
+        for name in names:
+            reporter.stage(name, 1, 2)
+        reporter.finish()
+        reporter.message("done")
+    assert "learning" in said.getvalue() and said.getvalue().count("done") == 3

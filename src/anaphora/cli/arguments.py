@@ -128,6 +128,8 @@ def takes_text(
                 "is a language model, and no text is given", file=model, cure="give --text FILE (- is stdin)"
             )
         return True
+    if api.is_vectors(model):
+        raise UserError("is word vectors, which give a text no probability", file=model, cure=api.FOR_VECTORS)
     if text:
         raise UserError(
             "is a translator: it takes no --text",

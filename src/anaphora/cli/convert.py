@@ -8,26 +8,50 @@ from typing import Annotated
 import typer
 
 from anaphora.cli.output import Json, Output, Quiet
+from anaphora.errors import UserError
 
 
 def convert(
-    from_: Annotated[Path, typer.Argument(metavar="FROM", help="Model folder, or ARPA file (.arpa, .arpa.gz).")],
-    to: Annotated[Path, typer.Argument(metavar="TO", help="ARPA file, or new model folder.")],
+    from_: Annotated[
+        Path, typer.Argument(metavar="FROM", help="Model folder, ARPA file (.arpa, .arpa.gz), file of vectors.")
+    ],
+    to: Annotated[Path, typer.Argument(metavar="TO", help="ARPA file, file of vectors, or new model folder.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file or model folder.")] = False,
+    header: Annotated[
+        bool, typer.Option(help="Of vectors as text: a first line with their number (GloVe: none).")
+    ] = True,
+    space: Annotated[str | None, typer.Option(help="Of vectors as text: what stands for a blank in a word.")] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn a counted language model into an ARPA file, which other toolkits read, or an ARPA file into a model folder.
 
+    Word vectors become files of other tools by the names: .txt .vec (text), .bin (binary), also .gz, or .safetensors;
+    and such files become others, or a model folder.
+
     anaphora convert runs/plays plays.arpa.gz
 
     anaphora convert theirs.arpa theirs
+
+    anaphora convert runs/words words.bin
+
+    anaphora convert runs/words glove.txt --no-header
     """
     from dataclasses import asdict
 
+    from anaphora import api
     from anaphora.converting import convert as make
+    from anaphora.embeddings.formats import FORMATS
+    from anaphora.vectors_model import is_vectors_file
 
     out = Output(as_json=json, quiet=quiet)
+    if is_vectors_file(to) or is_vectors_file(from_):
+        _convert_vectors(out, from_, to, force=force, header=header, space=space)
+        return
+    if not header or space is not None:
+        raise UserError("--header and --space are about vectors as text", cure="leave them out")
+    if from_.is_dir() and to.suffix not in (".arpa", ".gz") and api.is_vectors(from_):
+        raise UserError("is of no known format of word vectors", file=to, cure=FORMATS)
     made = make(from_, to, force=force)
     for note in made.notes:
         out.say(f"note: {note}")
@@ -38,3 +62,15 @@ def convert(
     counted = ", ".join(f"{size:,} {order}-grams" for order, size in enumerate(made.sizes, start=1))
     out.result(f"{to} holds {counted}")
     out.finish({**asdict(made), "source": str(from_), "target": str(to)})
+
+
+def _convert_vectors(out: Output, from_: Path, to: Path, *, force: bool, header: bool, space: str | None) -> None:
+    from anaphora import api
+
+    loaded = api.load_vectors_model(from_)
+    for note in loaded.notes:
+        out.say(f"note: {note}")
+    loaded.save(to, force=force, header=header, space=space)
+    words, dim = loaded.vectors.vectors.shape
+    out.result(f"{to} holds {words:,} words, {dim} numbers each")
+    out.finish({"source": str(from_), "target": str(to), "words": words, "dim": dim})

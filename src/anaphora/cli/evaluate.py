@@ -30,11 +30,20 @@ from anaphora.errors import UserError
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model or run folder; of a language model, also an ARPA file.")],
+    model: Annotated[Path, typer.Argument(help="Model or run folder, an ARPA file, or a file of vectors.")],
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Reference translations, line for line.")] = None,
     text: TextFiles = None,
     log10: Log10 = False,
+    similarity: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Of vectors: two words and people's number a line.")
+    ] = None,
+    analogies: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Of vectors: four words a line, a b as c d.")
+    ] = None,
+    weat: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Of vectors: YAML of two targets and two attributes.")
+    ] = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
     set_: Set = None,
     stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
@@ -53,6 +62,7 @@ def evaluate(
 
     A translator, of text with references: sacreBLEU, chrF, loss, speed.
     A language model, of any text: perplexity, bits per byte, unknown tokens.
+    Word vectors: how they agree with people's similarities, complete analogies, and what they hold together (WEAT).
     One that can read only so much sees a longer text through a window: a smaller --stride, longer contexts.
 
     anaphora evaluate runs/en-de --source test.en --target test.de
@@ -62,6 +72,8 @@ def evaluate(
     anaphora evaluate runs/plays --text test.txt
 
     anaphora evaluate runs/gpt --text test.txt --stride 32
+
+    anaphora evaluate runs/words --similarity wordsim353.tsv --analogies questions-words.txt
     """
     import dataclasses
 
@@ -70,6 +82,18 @@ def evaluate(
     from anaphora.folder import write_text
 
     out = Output(as_json=json, quiet=quiet)
+    asked = {"--similarity": similarity, "--analogies": analogies, "--weat": weat}
+    if api.is_vectors(model):
+        others: dict[str, Any] = {"--source": source, "--target": target, "--text": text, "--beam": beam, "--set": set_}
+        others |= {"--stride": stride, "--output": output, "--log10": log10 or None, "--force": force or None}
+        others["--tokenize"] = None if tokenize == "13a" else tokenize
+        if idle_too := [flag for flag, value in others.items() if value is not None]:
+            cure = "give --similarity, --analogies or --weat"
+            raise UserError(f"{idle_too[0]} is not about word vectors", cure=cure)
+        _evaluate_vectors(out, model, similarity or [], analogies or [], weat or [])
+        return
+    if only := [flag for flag, value in asked.items() if value]:
+        raise UserError(f"{only[0]} is about word vectors", file=model, cure="leave it out, or give vectors")
     if takes_text(model, text, source, target):
         idle: dict[str, Any] = {"--beam": beam, "--set": set_, "--output": output, "--force": force or None}
         idle |= {"--by-length": by_length, "--picture": picture}
@@ -119,6 +143,54 @@ def evaluate(
     if found.by_length is not None:
         document["by_length"] = [dataclasses.asdict(one) for one in found.by_length]
     out.finish({"model": str(model), **document})
+
+
+def _evaluate_vectors(out: Output, model: Path, similarity: list[str], analogies: list[str], weat: list[str]) -> None:
+    from dataclasses import asdict
+
+    from anaphora import api
+
+    if not similarity and not analogies and not weat:
+        raise UserError(
+            "is word vectors, and nothing to measure them by is given",
+            file=model,
+            cure="give --similarity FILE, --analogies FILE or --weat FILE",
+        )
+    loaded = api.load_vectors_model(model)
+    for note in loaded.notes:
+        out.say(f"note: {note}")
+    document: dict[str, Any] = {"model": str(model), "similarity": {}, "analogies": {}, "weat": {}}
+    for file in similarity:
+        near = loaded.evaluate_similarity(file)
+        document["similarity"][file] = asdict(near)
+        if math.isnan(near.spearman):  # JSON has no word for it
+            document["similarity"][file]["spearman"] = None
+        said = "no correlation" if math.isnan(near.spearman) else f"Spearman {near.spearman:.4f}"
+        out.result(f"{file}: {said} over {count(near.pairs, 'pair', 'pairs')} ({near.unknown:,} left out)")
+    for file in analogies:
+        found = loaded.evaluate_analogies(file)
+        document["analogies"][file] = {**asdict(found), "accuracy": found.accuracy}
+        share = f"{found.accuracy:.2%} of {count(found.questions, 'analogy', 'analogies')}"
+        out.result(f"{file}: {share if found.questions else 'no analogy'} completed ({found.unknown:,} left out)")
+        for section, (right, total) in found.sections.items():
+            if section and total:
+                out.result(f"  {right / total:7.2%}  {section} ({total:,})")
+    for file in weat:
+        held = loaded.weat(file)
+        document["weat"][file] = held.document()
+        (x, y), (a, b) = held.targets, held.attributes
+        first, second = (a, b) if held.effect >= 0 else (b, a)
+        out.result(f"{file}: effect size {held.effect:.3f}, p {held.p:.4g}")
+        out.result(f"  {x} are nearer to {first}, {y} to {second}")
+        how = "all" if held.exact else "drawn"
+        out.result(f"  {held.divisions:,} divisions of the targets ({how})")
+        if left := [word for words in held.unknown.values() for word in words]:
+            out.say(f"note: without a vector: {', '.join(left)}")
+    if not any(found["pairs"] for found in document["similarity"].values()) and similarity:
+        out.say("warning: no pair has vectors for both words")
+    if analogies and not any(found["questions"] for found in document["analogies"].values()):
+        out.say("warning: no analogy has vectors for all four words")
+    out.finish(document)
 
 
 def _evaluate_text(

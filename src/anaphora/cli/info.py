@@ -15,7 +15,7 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="Model or run folder, or an ARPA file.")],
+    model: Annotated[Path, typer.Argument(help="Model or run folder, an ARPA file, or a file of vectors.")],
     device: Device = "cpu",
     json: Json = False,
     quiet: Quiet = False,
@@ -29,7 +29,10 @@ def info(
     from anaphora import api
 
     out = Output(as_json=json, quiet=quiet)
-    if api.is_language_model(model):
+    if api.is_vectors(model):
+        found = api.load_vectors_model(model).info()
+        rows, learned = _vectors(found), _learned_vectors
+    elif api.is_language_model(model):
         found = api.load_text_model(model, device).info()
         rows, learned = _language_model(found), _learned_text if "dim" in found else _counted
     else:
@@ -62,6 +65,51 @@ def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("forward pass", f"{short(found['flops_per_pair'])}FLOP ({found['flops_note']})"),
         ("decoding cache", f"{found['cache_bytes_per_token']:,} bytes a token and hypothesis"),
     ]
+
+
+def _vectors(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What there is to say of word vectors, wherever they come from."""
+    recipe = f"{found['recipe']} ({found['kind']})" if found["recipe"] else "a file of vectors"
+    if not found["recipe"] and "converted_from" in found["metrics"]:
+        recipe = f"from {found['metrics']['converted_from']}"
+    rows = [
+        ("vectors", f"{recipe}, {found['words']:,} words, {found['dim']} dimensions"),
+        ("lengths", f"{found['shortest']:.3g} to {found['longest']:.3g}"),
+    ]
+    if found["subwords"]:
+        rows.append(("subwords", f"{found['subwords']:,}: unseen words have vectors, too"))
+    if found["settings"] and found["metrics"].get("losses"):
+        model = found["settings"]["model"]
+        how = [f"{model['negatives']} drawn words"] if model.get("objective") == "negative-sampling" else []
+        how = [str(model[name]) for name in ("algorithm", "objective") if name in model] + how
+        rows.append(("learned by", ", ".join([*how, f"window {model['window']}"])))
+    return rows + [("note", note) for note in found["notes"]]
+
+
+def _learned_vectors(metrics: dict[str, Any]) -> list[tuple[str, str]]:
+    """What metrics.json says of learning vectors."""
+    from anaphora.training.reporting import duration
+
+    rows: list[tuple[str, str]] = []
+    if trained := metrics.get("trained_on"):
+        rows.append(("learned from", f"{trained['lines']:,} lines of {' '.join(trained['text'])}"))
+        if trained.get("start_from"):
+            rows.append(("started from", f"{trained['start_from']}, {metrics['new_words']:,} words are new"))
+    if phrases := metrics.get("phrases"):
+        rows.append(
+            (
+                "phrases",
+                f"{phrases['found']:,} found (phrases.tsv), joined in {phrases['joined']:,} places; "
+                f"of those left, {phrases['vocabulary']:,} with a vector",
+            )
+        )
+    if losses := metrics.get("losses"):
+        rows.append(("loss", " → ".join(f"{loss:.4f}" for loss in losses)))
+    if cost := metrics.get("cost"):
+        peak = f", {size(cost['peak_memory'])} of memory at the most" if cost.get("peak_memory") else ""
+        threads = count(cost["threads"], "thread", "threads")
+        rows.append(("cost", f"{duration(cost['seconds'])}, {threads}, {metrics['speed']}{peak}"))
+    return rows
 
 
 def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:

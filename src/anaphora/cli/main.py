@@ -13,6 +13,7 @@ import typer
 
 from anaphora.cli import (
     align,
+    analogy,
     average,
     check,
     classify,
@@ -24,7 +25,9 @@ from anaphora.cli import (
     fill,
     generate,
     info,
+    map,
     mix,
+    neighbours,
     score,
     train,
     translate,
@@ -61,6 +64,9 @@ app.command(rich_help_panel=USE)(convert.convert)
 app.command(rich_help_panel=LOOK)(align.align)
 app.command(rich_help_panel=LOOK)(walk.walk)
 app.command(rich_help_panel=LOOK)(why.why)
+app.command(rich_help_panel=LOOK)(neighbours.neighbours)
+app.command(rich_help_panel=LOOK)(analogy.analogy)
+app.command(rich_help_panel=LOOK, name="map")(map.map_)
 app.command(rich_help_panel=LOOK)(info.info)
 
 

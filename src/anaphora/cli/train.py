@@ -24,16 +24,23 @@ def train(
     target: Annotated[list[str] | None, typer.Option(help="The same lines in the other language.")] = None,
     valid_source: Annotated[list[str] | None, typer.Option(help="Validation text; else a part is held out.")] = None,
     valid_target: Annotated[list[str] | None, typer.Option(help="Its other side.")] = None,
-    text: Annotated[list[str] | None, typer.Option(help="Text for a language model, in the same formats.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="Text for a language model or word vectors, in the same formats.")
+    ] = None,
     valid_text: Annotated[list[str] | None, typer.Option(help="Text to measure a language model on.")] = None,
     labels: Annotated[list[str] | None, typer.Option(help="A label for each line of --text: for a classifier.")] = None,
     valid_labels: Annotated[list[str] | None, typer.Option(help="Those of --valid-text.")] = None,
+    items: Annotated[
+        list[str] | None,
+        typer.Option(help="Sequences of anything, one a line, for vectors: items between tabs or blanks."),
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
             help="tiny, small, base, big, a YAML file, or sized to the corpus: transformer, seq2seq, bahdanau, luong, "
             "deep-att, gnmt (NAME-paper: published size). For --text: ngram, or dan, window, rnn, gru, lstm, "
-            "conv, transformer-decoder, transformer-encoder, gpt2, bert.",
+            "conv, transformer-decoder, transformer-encoder, gpt2, bert; for vectors of words or --items: skipgram, "
+            "cbow, glove.",
             show_default=False,
         ),
     ] = None,
@@ -43,7 +50,9 @@ def train(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a translator or a language model. Repeat the command to continue; raise training.max_steps to go further.
+    """Train a translator, a language model or word vectors. Repeat the command to continue.
+
+    Raise training.max_steps to go further.
 
     anaphora train runs/en-de --source train.en --target train.de
 
@@ -58,6 +67,8 @@ def train(
     anaphora train runs/lstm --text train.txt --recipe lstm
 
     anaphora train runs/senses --text lines.txt --labels labels.txt --recipe gru
+
+    anaphora train runs/words --text wiki.txt --recipe skipgram model.dim=100
     """
     # until the loop takes over, SIGTERM ends the preparation as Ctrl-C does
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -65,13 +76,13 @@ def train(
 
     from anaphora import api
     from anaphora.errors import UserError
-    from anaphora.models import LANGUAGE_MODELS
+    from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
     from anaphora.training.request import Interrupted
 
     output = Output(as_json=json, quiet=quiet)
     given = [item.partition("=")[0] for item in settings or ()]
-    if not source and not text and not {"data.source", "data.text"} & set(given):
-        cure = "give --source FILE --target FILE for a translator, or --text FILE for a language model"
+    if not source and not text and not items and not {"data.source", "data.text"} & set(given):
+        cure = "give --source FILE --target FILE for a translator, or --text FILE for a language model or vectors"
         raise UserError("no text to learn from", cure=cure)
     try:
         outcome = api.train(
@@ -84,6 +95,7 @@ def train(
             valid_text=valid_text or (),
             labels=labels or (),
             valid_labels=valid_labels or (),
+            items=items or (),
             recipe=recipe,
             start_from=from_,
             device=device,
@@ -98,5 +110,7 @@ def train(
     then = f"translate {run} input.txt"
     if outcome.kind in LANGUAGE_MODELS:
         then = f"classify {run} input.txt" if "accuracy" in outcome.validation else f"evaluate {run} --text test.txt"
+    if outcome.kind in VECTOR_MODELS:
+        then = f"neighbours {run} WORD"
     output.say(f"finished: {outcome.reason}. Now: {program()} {then}")
     output.finish(dataclasses.asdict(outcome))

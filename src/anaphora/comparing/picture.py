@@ -9,19 +9,13 @@ import io
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anaphora.comparing.task import Column
+from anaphora.inspect.labels import INK, PALE, label_dots
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.transforms import Bbox
-
-INK, PALE, COUNTED, LEARNED = "#222222", "#999999", "#b3591f", "#1f5f99"
+COUNTED, LEARNED = "#b3591f", "#1f5f99"
 SIZE, DOTS = (8.0, 5.0), 150
-AROUND = ((8, 0), (-8, 0), (0, 9), (0, -9), (8, 8), (8, -8), (-8, 8), (-8, -8))
-"""Where a label may stand, in points from its dot, the best first; further out where all are taken."""
-LEADER = {"arrowstyle": "-", "color": PALE, "lw": 0.6, "shrinkA": 0, "shrinkB": 4}
 
 
 def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better: bool) -> bytes | None:
@@ -95,63 +89,3 @@ def _near(rows: list[Mapping[str, Any]], key: str) -> tuple[list[Mapping[str, An
         return rows, []
     limit = 4 * statistics.median_low(row[key] for row in rows)
     return [row for row in rows if row[key] <= limit], [row for row in rows if row[key] > limit]
-
-
-def label_dots(axis: Axes, dots: Sequence[tuple[float, float, str]]) -> dict[str, Bbox]:
-    """Write each name beside its dot, where it covers neither a dot nor another name; a line leads there from afar."""
-    figure = axis.figure
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    frame = axis.get_window_extent(renderer)
-    points = figure.dpi / 72
-    shown = [axis.transData.transform((x, y)) for x, y, _ in dots]
-    places = [(float(right), float(up)) for right, up in shown]
-    taken: dict[str, Bbox] = {}
-    for (x, y, name), own in sorted(zip(dots, places), key=lambda one: -one[0][1]):
-        best = None
-        for far in range(1, 9):
-            for right, up in AROUND:
-                text = axis.annotate(
-                    name,
-                    (x, y),
-                    xytext=(right * far, up * far),
-                    textcoords="offset points",
-                    ha="left" if right > 0 else "right" if right < 0 else "center",
-                    va="center" if not up or right else "bottom" if up > 0 else "top",
-                    fontsize=9,
-                    color=INK,
-                    zorder=4,
-                    arrowprops=LEADER if far > 1 else None,
-                )
-                box = text.get_window_extent(renderer) if far == 1 else _text_box(text, renderer)
-                clear = not any(box.padded(1.5 * points).overlaps(other) for other in taken.values())
-                others = [_distance(box, place) for place in places if place != own]
-                # nearest to its own dot, unless a line leads there
-                least = 4 * points if far > 1 else max(4 * points, 1.1 * _distance(box, own))
-                clear = clear and min(others, default=math.inf) > least
-                inside = box.x0 >= frame.x0 and box.x1 <= frame.x1 and box.y0 >= frame.y0 and box.y1 <= frame.y1
-                if clear and inside:
-                    best = box
-                    break
-                text.remove()
-            if best is not None:
-                break
-        if best is None:  # nowhere: better over something than not at all
-            text = axis.annotate(name, (x, y), xytext=(8, 0), textcoords="offset points", va="center", fontsize=9)
-            best = text.get_window_extent(renderer)
-        taken[name] = best
-    return taken
-
-
-def _distance(box: Bbox, place: tuple[float, float]) -> float:
-    """From a dot to the nearest edge of a box; 0 inside of it."""
-    across = max(box.x0 - place[0], 0.0, place[0] - box.x1)
-    up = max(box.y0 - place[1], 0.0, place[1] - box.y1)
-    return math.hypot(across, up)
-
-
-def _text_box(annotation: Any, renderer: Any) -> Bbox:
-    """Of the words alone, without the line that leads to them."""
-    from matplotlib.text import Text
-
-    annotation.update_positions(renderer)
-    return Text.get_window_extent(annotation, renderer)

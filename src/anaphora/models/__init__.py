@@ -16,6 +16,7 @@ from anaphora.errors import UserError, nearest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from anaphora.embeddings.settings import VectorsConfig
     from anaphora.models.contracts import LanguageModel, Translator
     from anaphora.models.encoder_decoder import TranslatorConfig
     from anaphora.models.language.classifier import TextClassifier
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from anaphora.models.transformer import TransformerConfig
 
     Translating = TransformerConfig | Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig
-    ModelConfig = Translating | NgramConfig | MixtureConfig | NeuralConfig
+    ModelConfig = Translating | NgramConfig | MixtureConfig | NeuralConfig | VectorsConfig
     NeuralModel = NeuralLanguageModel | MaskedLanguageModel | TextClassifier
 
 RECURRENT_TRANSLATORS = ("seq2seq", "bahdanau", "luong", "deep-att", "gnmt")
@@ -47,7 +48,9 @@ NEURAL_MODELS = ("dan", "window", "rnn", "gru", "lstm", "conv", "transformer-dec
 """Kinds that learn to guess words from those before them, the last from those around them (models/language)."""
 LANGUAGE_MODELS = COUNTED_MODELS + NEURAL_MODELS
 """Kinds that are made of text alone; what each can do, its `capabilities` say."""
-KINDS = TRANSLATORS + LANGUAGE_MODELS
+VECTOR_MODELS = ("word2vec", "glove")
+"""Kinds that are nothing but a vector for each word (embeddings/)."""
+KINDS = TRANSLATORS + LANGUAGE_MODELS + VECTOR_MODELS
 
 
 def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> ModelConfig:
@@ -95,6 +98,10 @@ def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig
         from anaphora.models.language.settings import CONFIGS
 
         return CONFIGS[str(kind)]
+    if kind in VECTOR_MODELS:
+        from anaphora.embeddings.settings import CONFIGS as VECTORS
+
+        return VECTORS[str(kind)]
     raise UserError(f"unknown model.kind {kind!r}", file=file, cure=nearest(str(kind), KINDS))
 
 
@@ -177,7 +184,8 @@ def read_language_model(
             raise UserError(error.what, file=folder, cure=error.cure) from None
     if config.kind in NEURAL_MODELS:
         return _read_neural(cast("NeuralConfig", config), folder, verify=verify).to(device)
-    raise UserError(f"is a translator ({config.kind}), not a language model", file=folder)
+    what = "word vectors" if config.kind in VECTOR_MODELS else "a translator"
+    raise UserError(f"is {what} ({config.kind}), not a language model", file=folder)
 
 
 def _read_neural(config: NeuralConfig, folder: Path, *, verify: bool) -> NeuralModel:

@@ -63,6 +63,9 @@ class TransformerConfig(TranslatorConfig):
     """Inside the feed-forward network."""
     attention: Literal["auto", "reference", "sdpa"] = "auto"
     """How attention is computed: the reference or PyTorch's fused kernels."""
+    embedding_from: str | None = None
+    """Word vectors that the tables of both languages begin with (a folder, or a file such as vectors.txt), as wide as
+    `dim`; words without one begin as all do otherwise."""
 
     def __post_init__(self) -> None:
         if self.dim < 1 or self.heads < 1 or self.dim % self.heads:

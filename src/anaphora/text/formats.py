@@ -64,6 +64,7 @@ def place(name: str, side: str) -> Place:
         suffixes.pop()
     last = suffixes[-1] if suffixes else ""
     format = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}.get(last, "text")
+    format = "text" if side == "items" else format  # of a sequence, tabs part the items
     if format == "text" and column:
         raise UserError(f"plain text has no columns, but {name!r} asks for column {column!r}", cure=f"write {path!r}")
     if format == "tsv":

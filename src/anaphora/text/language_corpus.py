@@ -33,7 +33,9 @@ from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
 from anaphora.text.formats import place, read_blocks
 from anaphora.text.holding_out import draw_places, lines_at, lines_but
+from anaphora.text.items import read_items
 from anaphora.text.labels import TRAIN_CLASSES, label_prints, write_classes
+from anaphora.text.phrases import PHRASES, find_phrases, phrase_settings, write_phrases
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import BOS, EOS, LONGEST_LESSON, SMALLEST, SPECIALS, UNK, Tokenizer, TokenizerConfig
 from anaphora.text.vocabulary_file import read_vocabulary, write_word_tokenizer
@@ -124,7 +126,7 @@ def prepare_text(
     if manifest is not None and keep and manifest["vocabulary_fingerprint"] == keep.vocabulary_fingerprint():
         settings["tokenizer"] = manifest["settings"]["tokenizer"]  # it is the one that was learned here, or kept before
     if manifest is not None:
-        prints = {"text": {"text": fingerprint(data.text, progress)}, "valid_text": None}
+        prints = {"text": {"text": fingerprint(data.text, progress, items=data.items)}, "valid_text": None}
         if data.valid_text:
             prints["valid_text"] = {"text": fingerprint(data.valid_text, progress)}
         if data.labels or manifest["settings"].get("labels"):
@@ -153,7 +155,13 @@ def check_text(data: DataConfig) -> None:
     if not data.text:
         raise UserError("no text to learn from", cure="give --text FILE")
     for name in (*data.text, *data.valid_text):
-        path = place(name, "text").path
+        path = place(name, "items" if data.items else "text").path
+        if data.items and path.name.removesuffix(".gz").endswith(".csv"):
+            raise UserError(
+                "parts its items by commas, by its name, and here they stand between tabs",
+                file=path,
+                cure="write it with tabs, as .tsv, one sequence a line",
+            )
         if path.exists() and not path.is_file() and not path.is_dir():
             raise UserError("is a pipe or a device", file=path, cure="write it into a file first")
     if data.valid_text and data.hold_out:
@@ -176,6 +184,8 @@ def text_settings(data: DataConfig, tokenizer: TokenizerConfig) -> dict[str, Any
         "seed": data.seed if data.hold_out else None,
         "boundaries": data.boundaries,
         "blank_lines": data.blank_lines,
+        "items": data.items or None,  # as in what was prepared before there were any
+        "phrases": phrase_settings(data),
     }
 
 
@@ -193,10 +203,10 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest if whole else None
 
 
-def fingerprint(files: list[str], progress: Progress = lambda stage, done, total: None) -> str:
+def fingerprint(files: list[str], progress: Progress = lambda stage, done, total: None, *, items: bool = False) -> str:
     """A hash of the lines of a text, however they are stored or compressed."""
     found, lines = hashlib.sha256(), 0
-    for block in read_blocks(files, "text", Counter()):
+    for block in read_items(files, Counter()) if items else read_blocks(files, "text", Counter()):
         found.update(block)
         lines += block.count(b"\n")
         progress("reading", lines, None)
@@ -223,6 +233,8 @@ class _Preparation:
         self.at_most = at_most
         self.notes: Counter[str] = Counter()
         self.train, self.valid = Part(), Part()
+        self.phrases: dict[str, int] = {}
+        """What the manifest says of them."""
         self.framed = data.boundaries != "stream"
         self.held_out = np.zeros(0, np.int64)
         """Places of the lines that are held out, in order; lines that are dropped have none."""
@@ -258,6 +270,7 @@ class _Preparation:
             "vocabulary": vocabulary,
             "vocabulary_fingerprint": its_fingerprint,
             "tidied": dict(self.notes),
+            **({"phrases": self.phrases} if self.phrases else {}),
         }
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -267,7 +280,7 @@ class _Preparation:
     ) -> Iterator[bytes]:
         """The lines that count, in blocks; `held_out`: only those that are held out, or only those that are not."""
         seen = place = 0
-        for block in read_blocks(files, "text", notes):
+        for block in read_items(files, notes) if self.data.items else read_blocks(files, "text", notes):
             part.fingerprint.update(block)
             seen += block.count(b"\n")
             if self.data.blank_lines == "drop":
@@ -345,7 +358,12 @@ class _Preparation:
         if given is not None:
             size, print_ = write_word_tokenizer(self.folder / TOKENIZER, given, self.tokenizer.unknown)
             return encode, size, print_
+        names: set[str] = set()
+        if self.data.phrases or self.data.phrases_from:
+            counts, names = self._join_phrases(file, words, counts)
         chosen = self._most_frequent(words, counts[len(SPECIALS) :])
+        if self.phrases:
+            self.phrases["vocabulary"] = sum(word in names for word in words.spelled(chosen))
         new = np.full(len(counts), UNK, np.uint32)
         new[: len(SPECIALS)] = np.arange(len(SPECIALS))
         new[len(SPECIALS) + chosen] = np.arange(len(SPECIALS), len(SPECIALS) + len(chosen))
@@ -354,6 +372,21 @@ class _Preparation:
         self._renumber(file, new)
         size, print_ = write_word_tokenizer(self.folder / TOKENIZER, words.spelled(chosen), self.tokenizer.unknown)
         return encode, size, print_
+
+    def _join_phrases(
+        self, file: BinaryIO, words: WordIds, counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], set[str]]:
+        """Phrases in place of their words, in the file; how often each id comes now, and what they are called."""
+        file.flush()
+        found = find_phrases(
+            self.folder / TRAIN, words, counts, self.data, bar=self.tokenizer.unknown, progress=self.progress
+        )
+        file.seek(0, 2)
+        self.train.tokens -= found.places
+        write_phrases(self.folder / PHRASES, found.phrases)
+        names = {phrase.name for phrase in found.phrases}
+        self.phrases = {"found": len(names), "joined": found.places}
+        return found.counts, names
 
     def _most_frequent(self, words: WordIds, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the words that stay, most frequent first; of two as frequent the one that came first."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 Sides = dict[str, list[str]]  # the files of each side, by its name
+THRESHOLDS = {"mikolov": 100.0, "npmi": 0.5}
+"""Above which score two words are a phrase, unless a run says otherwise."""
+MOST_PASSES = 20
+"""Times to look for phrases: each pass can double their length."""
 
 
 @dataclass(kw_only=True)
@@ -28,6 +33,24 @@ class DataConfig:
     """What kind of text each line of `text` is, line for line: the model then learns to tell."""
     valid_labels: list[str] = field(default_factory=list)
     """The same of `valid_text`."""
+    items: bool = False
+    """Of text that vectors are learned from: each line is a sequence of items of any sort (a reader's books, the tags
+    of a picture), parted by tabs or, in a file without any, by blanks."""
+    phrases: int = 0
+    """Of text that vectors are learned from: how many times to look for words that belong together, and join them
+    (new york → new_york); the second time finds phrases of phrases (new_york_times). 0: words stay apart."""
+    phrase_score: Literal["mikolov", "npmi"] = "mikolov"
+    """How much two words belong together: (count(ab) - δ) · N / (count(a) · count(b)), as in word2vec's word2phrase, or
+    normalised pointwise mutual information, between -1 and 1."""
+    phrase_threshold: float | None = None
+    """Pairs that score more are a phrase (nothing: 100, or 0.5 of npmi); a higher one makes fewer phrases."""
+    phrase_minimum_count: int = 5
+    """Pairs and words that come less often are no phrase; and δ, which is taken off the count of every pair."""
+    phrase_connectors: list[str] = field(default_factory=list)
+    """Words that may stand inside a phrase and not at its ends: [of, the] lets bank_of_america be one."""
+    phrases_from: str | None = None
+    """A table of phrases (phrases.tsv of a run) that are joined first, whatever this text says of them. A run that
+    starts from another one (--from) takes that one's."""
     boundaries: Literal["lines", "stream", "packed"] = "lines"
     """Of a language model's text. lines: each line begins and ends by itself; stream: one text, whose lines end with an
     end mark and are read on across it; packed: as lines, but learned many to a row, kept apart from each other."""
@@ -60,6 +83,34 @@ class DataConfig:
             raise ValueError("labels and valid_labels go together; give both, or hold lines out for validation")
         if self.labels and self.boundaries != "lines":
             raise ValueError("labels are of single lines; leave boundaries at lines")
+
+        self._check_phrases()
+
+    def _check_phrases(self) -> None:
+        if not 0 <= self.phrases <= MOST_PASSES:
+            raise ValueError(f"phrases must be at least 0 and at most {MOST_PASSES} passes, not {self.phrases}")
+        if self.items and (self.phrases or self.phrases_from):
+            raise ValueError("phrases are of words, and items stay as they are; leave data.phrases or --items out")
+        chosen = {"phrase_score": self.phrase_score != "mikolov", "phrase_threshold": self.phrase_threshold is not None}
+        chosen |= {"phrase_minimum_count": self.phrase_minimum_count != 5}
+        chosen |= {"phrase_connectors": bool(self.phrase_connectors)}
+        if not self.phrases and (unused := [name for name, said in chosen.items() if said]):
+            raise ValueError(f"{unused[0]} means nothing without phrases; set data.phrases=1, or leave it out")
+        if self.phrase_minimum_count < 1:
+            raise ValueError(f"phrase_minimum_count must be at least 1, not {self.phrase_minimum_count}")
+        if self.phrase_threshold is not None:
+            low, high = (0.0, math.inf) if self.phrase_score == "mikolov" else (-1.0, 1.0)
+            if not low <= self.phrase_threshold <= high or math.isinf(self.phrase_threshold):
+                most = "" if math.isinf(high) else " and at most 1"
+                raise ValueError(
+                    f"phrase_threshold must be at least {low:g}{most} for {self.phrase_score}, "
+                    f"not {self.phrase_threshold:g}"
+                )
+        for word in self.phrase_connectors:
+            if word.split() != [word]:
+                raise ValueError(f"phrase_connectors must be single words, not {word!r}")
+        if len(set(self.phrase_connectors)) < len(self.phrase_connectors) or len(self.phrase_connectors) > 255:
+            raise ValueError("phrase_connectors must be different words, at most 255")
 
     def sides(self) -> Sides:
         named = (("source", self.source), ("target", self.target), ("text", self.text))

@@ -85,6 +85,9 @@ class LanguageRun(LearningRun):
     def build(self) -> nn.Module:
         return build_language_model(self.config.language, self.prepared.manifest["vocabulary"])
 
+    def tables(self) -> dict[str, tuple[nn.Embedding, Tokenizer]]:
+        return {"text": (self.model.embedding.table, self.tokenizer)}
+
     def begin_from(self, folder: Path) -> None:
         """All weights of a model of the same sort; of another one, what both have: the words and the encoder."""
         start = started_from(self.config)

@@ -20,6 +20,7 @@ from anaphora.errors import UserError
 from anaphora.folder import WEIGHTS, RunLock, publish, read_metrics, weights_file
 from anaphora.models.weights import load_weights, read_weights, write_weights
 from anaphora.text.batches import EpochBatches
+from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.averaging import average_weights
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
 from anaphora.training.loop import Trainer
@@ -53,6 +54,10 @@ class LearningRun:
         file = weights_file(folder)
         load_weights(self.model, read_weights(file), file=file)
 
+    def tables(self) -> dict[str, tuple[nn.Embedding, Tokenizer]]:
+        """The tables of words, and what tells which row is whose."""
+        raise NotImplementedError
+
     def objective(self) -> Objective:
         raise NotImplementedError
 
@@ -78,9 +83,25 @@ class LearningRun:
 
     def new_model(self) -> nn.Module:
         self.model = self.build()
-        if self.config.start_from is not None and self.newest() is None:
-            self.begin_from(Path(self.config.start_from))
+        if self.newest() is None:
+            vectors = getattr(self.config.model, "embedding_from", None)
+            if self.config.start_from is not None:
+                self.begin_from(Path(self.config.start_from))
+            elif vectors is not None:
+                self.begin_with_vectors(vectors)
         return self.model
+
+    def begin_with_vectors(self, name: str) -> None:
+        """Give the words of the model's tables vectors that were learned before."""
+        from anaphora.training.initial_vectors import fill_table, read_initial_vectors
+
+        vectors = read_initial_vectors(name, self.config.model.dim)  # type: ignore[union-attr]
+        filled = {side: fill_table(table, tokenizer, vectors) for side, (table, tokenizer) in self.tables().items()}
+        said = "; ".join(f"{side} {share}" if len(filled) > 1 else str(share) for side, share in filled.items())
+        if not any(share.found for share in filled.values()):
+            cure = "give vectors of the same language, cut into words and cased as the tokeniser does (kind: word)"
+            raise UserError("has a vector for none of the model's words", file=name, cure=cure)
+        self.reporter.message(f"vectors of {name}: {said} begin with them")
 
     def newest(self) -> Path | None:
         """The checkpoint that the run goes on from."""

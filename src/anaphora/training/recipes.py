@@ -20,6 +20,7 @@ from anaphora.models import (
     LANGUAGE_MODELS,
     NEURAL_MODELS,
     RECURRENT_TRANSLATORS,
+    VECTOR_MODELS,
     named_by_decoder,
     settings_class,
 )
@@ -30,6 +31,7 @@ from anaphora.training.settings import LIMITS, RISK, SEQUENCE, TrainingConfig
 from anaphora.training.translator_sizes import recurrent_sizes
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
+    from anaphora.embeddings.settings import VectorsConfig, VectorsTraining
     from anaphora.models import ModelConfig
     from anaphora.models.encoder_decoder import TranslatorConfig
     from anaphora.models.language.settings import LanguageConfig
@@ -64,6 +66,9 @@ class RunConfig:
     @property
     def translator(self) -> TranslatorConfig:
         """The model's settings, where it must be a translator."""
+        if self.model.kind in VECTOR_MODELS:
+            cure = "neighbours, analogy, map, evaluate and info take word vectors"
+            raise UserError(f"{self.model.kind} is word vectors, and this needs a translator", cure=cure)
         if self.model.kind in LANGUAGE_MODELS:
             raise UserError(
                 f"{self.model.kind} is a language model, and this needs a translator",
@@ -77,6 +82,13 @@ class RunConfig:
         if self.model.kind not in NEURAL_MODELS:
             raise UserError(f"{self.model.kind} is no neural language model", cure="choose --recipe lstm, say")
         return cast("LanguageConfig", self.model)
+
+    @property
+    def vectors(self) -> tuple[VectorsConfig, VectorsTraining]:
+        """What is learned and how, where it must be word vectors: they have a section `training` of their own."""
+        if self.model.kind not in VECTOR_MODELS:
+            raise UserError(f"{self.model.kind} is no kind of word vectors", cure="choose --recipe skipgram, say")
+        return cast("VectorsConfig", self.model), cast("VectorsTraining", self.training)
 
     def windows(self) -> tuple[int, int] | None:
         """How a stream is read by a model that carries nothing along: so many tokens at once, moved by so many
@@ -103,9 +115,19 @@ class RunConfig:
             data=build(DataConfig, document.get("data") or {}, section="data", file=file),
             tokenizer=build(TokenizerConfig, document.get("tokenizer") or {}, section="tokenizer", file=file),
             model=model,
-            training=build(TrainingConfig, document.get("training") or {}, section="training", file=file),
+            training=build(training_class(model.kind), document.get("training") or {}, section="training", file=file),
             decoding=build(DecodingConfig, document.get("decoding") or {}, section="decoding", file=file),
         )
+
+
+def training_class(kind: str) -> type[TrainingConfig]:
+    """The settings of section `training` of one kind of model; those of vectors are read through `RunConfig.vectors`
+    alone, and everybody else may take them for what they are not."""
+    if kind in VECTOR_MODELS:
+        from anaphora.embeddings.settings import TRAININGS
+
+        return cast("type[TrainingConfig]", TRAININGS[kind])
+    return TrainingConfig
 
 
 WINDOWED = ("dan", "transformer-decoder", "transformer-encoder")
@@ -128,16 +150,31 @@ COUNTED: dict[str, tuple[str, ...]] = {
 }
 """Settings that mean something for models that are counted: nothing is learned, so there are no steps and no rates; how
 many texts are drawn, how long, or by which beam, is said when they are asked for."""
-FOR_SMOOTHING = {"k": "add-k", "backoff": "stupid-backoff"}
-"""Settings of an n-gram model that mean something for one smoothing."""
+PHRASES = ("phrases", "phrase_score", "phrase_threshold", "phrase_minimum_count", "phrase_connectors", "phrases_from")
+VECTORS: dict[str, tuple[str, ...]] = {
+    "data": ("text", "items", *PHRASES),
+    "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
+    "decoding": (),
+}
+"""Settings that mean something for word vectors: a line is all that words are seen together in, and nothing is said."""
+ONLY_WITH: dict[str, dict[str, tuple[str, Any]]] = {
+    "ngram": {"k": ("smoothing", "add-k"), "backoff": ("smoothing", "stupid-backoff")},
+    "word2vec": {
+        **dict.fromkeys(("negatives", "exponent"), ("objective", "negative-sampling")),
+        **dict.fromkeys(("shortest_subword", "longest_subword", "buckets"), ("subwords", True)),
+    },
+}
+"""Settings of section `model` that mean something only where another one has some value, by the kind."""
+UNSAID = {"smoothing": "kneser-ney", "objective": "negative-sampling", "subwords": False}
+"""What those others are where nobody says it."""
 PENALTIES = ("activation_penalty", "temporal_penalty")
 TEXT = {
-    "data": ("text", "valid_text", "labels", "valid_labels", "boundaries", "blank_lines"),
+    "data": ("text", "valid_text", "labels", "valid_labels", "items", *PHRASES, "boundaries", "blank_lines"),
     "training": ("max_memory", "context", "stride", "masked", *PENALTIES),
 }
 """Settings that mean nothing for a translator."""
 PAIRED = {
-    "data": ("source", "target", "valid_source", "valid_target", "max_length"),
+    "data": ("source", "target", "valid_source", "valid_target", "max_length", "items", *PHRASES),
     "tokenizer": ("shared", "dropout"),
     "training": (
         *("consistency", "guided_alignment", "guided_layer", "guided_head", "validation_beam", "max_memory"),
@@ -150,10 +187,12 @@ PAIRED = {
 
 def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifier: bool = False) -> dict[str, Any]:
     """The settings of a section that mean something for a kind of model."""
-    if kind == "ngram" and section == "model":
-        return {key: value for key, value in settings.items() if key not in _of_other_smoothings(settings)}
+    if kind in ONLY_WITH and section == "model":
+        return {key: value for key, value in settings.items() if key not in _without_effect(kind, settings)}
     if kind in COUNTED_MODELS:
         return {key: value for key, value in settings.items() if key in COUNTED.get(section, settings)}
+    if kind in VECTOR_MODELS:
+        return {key: value for key, value in settings.items() if key in VECTORS.get(section, settings)}
     if kind not in NEURAL_MODELS:
         return {key: value for key, value in settings.items() if key not in TEXT.get(section, ())}
     without = set(PAIRED.get(section, ()))
@@ -169,24 +208,25 @@ def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifi
     return {key: value for key, value in settings.items() if key not in without}
 
 
-def _of_other_smoothings(model: Mapping[str, Any]) -> list[str]:
-    """Settings of an n-gram model that its smoothing does not use."""
-    smoothing = model.get("smoothing", "kneser-ney")
-    return [key for key, used_by in FOR_SMOOTHING.items() if key in model and smoothing != used_by]
+def _without_effect(kind: str, model: Mapping[str, Any]) -> list[str]:
+    """Settings of a model that its other settings leave unused."""
+    needs = ONLY_WITH.get(kind, {}).items()
+    return [key for key, (other, value) in needs if key in model and model.get(other, UNSAID[other]) != value]
 
 
 def refuse_meaningless(kind: str, said: Document, *, classifier: bool = False) -> None:
     """A setting that would change nothing is named, not ignored."""
     what = f"a classifier of kind {kind}" if classifier else f"a model of kind {kind}"
-    if kind == "ngram" and (unused := _of_other_smoothings(said.get("model", {}))):
-        only = FOR_SMOOTHING[unused[0]]
+    if unused := _without_effect(kind, said.get("model", {})):
+        other, value = ONLY_WITH[kind][unused[0]]
+        only = str(value).lower() if isinstance(value, bool) else value
         raise UserError(
-            f"model.{unused[0]} means nothing without model.smoothing={only}", cure="leave it out, or choose that"
+            f"model.{unused[0]} means nothing without model.{other}={only}", cure="leave it out, or choose that"
         )
     for section, settings in said.items():
         for key in settings.keys() - meaningful(kind, section, settings, classifier=classifier).keys():
-            known = [f"{section}.{name}" for name in COUNTED.get(section, ())]
-            cure = f"of that section it has {', '.join(known)}" if kind in COUNTED_MODELS else "leave it out"
+            its = (VECTORS if kind in VECTOR_MODELS else COUNTED if kind in COUNTED_MODELS else {}).get(section, ())
+            cure = f"of that section it has {', '.join(f'{section}.{name}' for name in its)}" if its else "leave it out"
             raise UserError(f"{section}.{key} means nothing for {what}", cure=cure)
 
 
@@ -200,13 +240,21 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in recipe_folder().glob("*.yaml"))
 
 
+ELSEWHERE = {
+    "word2vec": "choose skipgram or cbow",
+    "fasttext": "choose skipgram or cbow, with model.subwords=true",
+}
+"""Names that people bring from other tools."""
+
+
 def load_recipe(name: str) -> Document:
     """The sections of a recipe, by name or by file."""
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         path = recipe_folder() / f"{name}.yaml"
         if not path.is_file():
-            raise UserError(f"there is no recipe {name!r}", cure=nearest(name, recipe_names()))
+            cure = ELSEWHERE.get(name.lower()) or nearest(name, recipe_names())
+            raise UserError(f"there is no recipe {name!r}", cure=cure)
     elif not path.is_file():
         raise UserError("there is no such recipe file", file=path, cure=f"or a name: {', '.join(recipe_names())}")
     document = read_yaml(path)
@@ -360,7 +408,7 @@ def complete(
     that the run starts from."""
     chosen, own = named_by_kind(load_recipe(recipe), own)
     kind = merge(chosen, own).get("model", {}).get("kind", "transformer")
-    if kind in COUNTED_MODELS:  # what is counted has no size to choose
+    if kind in COUNTED_MODELS + VECTOR_MODELS:  # no size to choose
         return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **merge(chosen, own)})
     sized = sized_to(pairs, chosen, str(kind) if start is None else str(start["model"].get("kind")))
     if start is not None:  # fine-tuning: the model is what it is, and learns on gently

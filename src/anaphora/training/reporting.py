@@ -161,6 +161,7 @@ class RunReporter:
             if thing is not None:
                 thing.close()
         self.bar = self.log = self.board = None
+        self.stages = {}  # they were lines of that bar
 
     def _say(self, record: dict[str, Any], progress: Progress, now: float) -> None:
         left = ""

@@ -10,7 +10,7 @@ from typing import Any
 from anaphora.config import merge
 from anaphora.errors import UserError
 from anaphora.folder import read_config
-from anaphora.models import LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS
+from anaphora.models import LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS, VECTOR_MODELS
 from anaphora.training.recipes import Document, RunConfig, check_objective, load_recipe, refuse_meaningless
 
 
@@ -59,11 +59,17 @@ PAIRS = ("source", "target", "valid_source", "valid_target")
 def choose_recipe(data: Mapping[str, Any], start_from: Path | None = None) -> str:
     """The recipe of those who name none: plain text is counted, labels are learned by a Transformer that reads both
     ways, pairs by one that translates; whoever starts from a trained model stays with its kind."""
-    kind = None if start_from is None else (read_config(start_from).get("model") or {}).get("kind")
+    file_of_vectors = start_from is not None and start_from.is_file()
+    model = (read_config(start_from).get("model") or {}) if start_from is not None and not file_of_vectors else {}
+    kind = str(model.get("kind"))
     if not data.get("text") or any(data.get(name) for name in PAIRS):
-        return str(kind) if kind in TRANSLATORS else "transformer"
+        return kind if kind in TRANSLATORS else "transformer"
     if kind in NEURAL_MODELS:
-        return str(kind)
+        return kind
+    if kind in VECTOR_MODELS:
+        return str(model.get("algorithm", kind))
+    if data.get("items") or file_of_vectors:
+        return "skipgram"
     return "transformer-encoder" if data.get("labels") else "ngram"
 
 
@@ -92,7 +98,11 @@ def check_files(request: Request) -> str:
             f"{kind} is a language model and learns from plain text, not from pairs",
             cure="give --text FILE; for a translator leave out --recipe, or choose one such as small",
         )
-    if kind not in LANGUAGE_MODELS and text:
+    if kind in VECTOR_MODELS and (pairs or data.get("valid_text")):
+        what = "pairs" if pairs else "a validation text"
+        cure = "give --text FILE (or --items FILE) alone; `anaphora evaluate` measures vectors"
+        raise UserError(f"word vectors are learned from plain text, and {what} tells them nothing", cure=cure)
+    if kind not in LANGUAGE_MODELS + VECTOR_MODELS and text:
         raise UserError(f"{request.recipe} learns translations", cure="for --text use --recipe ngram, or lstm, say")
     if config.data.labels and kind not in NEURAL_MODELS:
         raise UserError(f"a model of kind {kind} does not tell texts apart", cure="for --labels use --recipe lstm, say")
@@ -104,6 +114,13 @@ def check_files(request: Request) -> str:
     if request.own.get("model", {}).get("labels"):
         raise UserError("model.labels are found in the labels themselves", cure="give --labels FILE")
     refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
-    if kind not in LANGUAGE_MODELS:
+    if kind not in LANGUAGE_MODELS + VECTOR_MODELS:
         check_objective(settings.get("training", {}), started=request.start_from is not None)
+    if (vectors := request.own.get("model", {}).get("embedding_from")) is not None:
+        if request.start_from is not None:
+            raise UserError(
+                "--from has a table of words, and so has model.embedding_from", cure="leave one of them out"
+            )
+        if not Path(str(vectors)).exists():
+            raise UserError("there is no such folder or file of word vectors", file=str(vectors), cure="mend its name")
     return kind

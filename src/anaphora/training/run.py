@@ -24,6 +24,7 @@ from anaphora.text.batches import Batches
 from anaphora.text.dictionary import learn_for, of_folder
 from anaphora.text.formats import describe_notes
 from anaphora.text.preparation import Prepared
+from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.card import write_card
 from anaphora.training.checkpoint import Progress
 from anaphora.training.graphs import MULTIPLE, graphs_pay
@@ -78,6 +79,13 @@ class Run(LearningRun):
     def build(self) -> nn.Module:
         source, target = self.tokenizers
         return build(self.config.translator, source.vocabulary_size, target.vocabulary_size)
+
+    def tables(self) -> dict[str, tuple[nn.Embedding, Tokenizer]]:
+        sides = zip(("source", "target"), (self.model.source_embedding, self.model.target_embedding), self.tokenizers)
+        tables = {side: (embedding.table, tokenizer) for side, embedding, tokenizer in sides}
+        if tables["source"][0].weight is tables["target"][0].weight:  # one table for both
+            del tables["source"]
+        return tables
 
     def objective(self) -> Objective:
         config = self.config.training

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
+
+from anaphora.config import byte_size
 
 
 @dataclass(kw_only=True)
@@ -154,10 +155,7 @@ class TrainingConfig:
         """`max_memory` in bytes."""
         if self.max_memory is None:
             return None
-        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([kMGT])(i)?)?B?", self.max_memory.strip(), re.IGNORECASE)
-        if found is None or not float(found[1]):
-            raise ValueError(f"max_memory is {self.max_memory!r}; write 500MB or 2GB, say")
-        return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index((found[2] or " ").lower()))
+        return byte_size(self.max_memory, "max_memory")
 
 
 RISK = ("risk_sharpness", "risk_reference")

@@ -145,5 +145,41 @@ EXAMPLES: dict[str, Example] = {
             "lectures/10-bank.md",
             _later("bank", "bank"),
         ),
+        Example(
+            "one-hot",
+            "an embedding as a product with one-hot rows, and as a table",
+            "lectures/11-word-vectors.md",
+            _later("word_vectors", "one_hot"),
+        ),
+        Example(
+            "window",
+            "who stands within two words of *professor* and of *student*",
+            "lectures/11-word-vectors.md",
+            _later("word_vectors", "window"),
+        ),
+        Example(
+            "skip-gram",
+            "what skip-gram and CBOW learn, with all gradients",
+            "lectures/11-word-vectors.md",
+            _later("word_vectors", "skip_gram"),
+        ),
+        Example(
+            "negatives",
+            "words are drawn by their counts to the power of 3/4",
+            "lectures/11-word-vectors.md",
+            _later("word_vectors", "negatives"),
+        ),
+        Example(
+            "ice-and-steam",
+            "P(k|ice), P(k|steam) and their ratio, from counts",
+            "lectures/12-ice-and-steam.md",
+            _later("ice_and_steam", "ice_and_steam"),
+        ),
+        Example(
+            "weat",
+            "the association test of four words, by hand",
+            "lectures/13-weat.md",
+            _later("weat", "weat"),
+        ),
     )
 }

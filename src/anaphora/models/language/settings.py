@@ -48,6 +48,9 @@ class LanguageConfig:
     """Words of the table that are forgotten in an update, everywhere in its batch."""
     locked: bool = False
     """Input, output and between layers, the same numbers are dropped at every place of a row."""
+    embedding_from: str | None = None
+    """Word vectors that the words' table begins with (a folder, or a file such as vectors.txt), as wide as `dim`; words
+    without one begin as all do otherwise."""
     labels: list[str] = field(default_factory=list)
     """Names of the classes, of a model that puts a whole text into one of them; none: a language model."""
     pool: Pool = "mean"

@@ -1,0 +1,67 @@
+"""`anaphora map`: words as dots on a plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anaphora.cli.arguments import Force, check_new_file
+from anaphora.cli.neighbours import Vectors
+from anaphora.cli.output import Json, Output, Quiet
+from anaphora.errors import UserError
+
+
+def map_(
+    model: Vectors,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[WORD]…", help="Words; else the most frequent.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw it here: .png or .svg.")] = None,
+    number: Annotated[int, typer.Option("--number", "-n", min=3, help="So many of the most frequent words.")] = 200,
+    around: Annotated[int, typer.Option(min=0, help="With words: so many neighbours of each, too.")] = 0,
+    method: Annotated[str, typer.Option(help="pca, or tsne (needs scikit-learn).")] = "pca",
+    clusters: Annotated[int | None, typer.Option(min=1, help="How many colours.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of clusters and of tsne.")] = 1,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw words on a plane, near ones near each other, and say how much that distorts.
+
+    Colours are clusters of the vectors themselves; names stand where there is room.
+
+    anaphora map runs/words --picture map.png
+
+    anaphora map runs/words king paris monday --around 15 --method tsne --picture some.png
+
+    anaphora map runs/words --json
+    """
+    from anaphora import api
+
+    out = Output(as_json=json, quiet=quiet)
+    if picture is None and not json:
+        raise UserError("nowhere to draw the map", cure="give --picture FILE.png, or --json for the numbers")
+    if picture is not None and picture.suffix.lower() not in (".png", ".svg"):
+        raise UserError("is no picture by its name", file=picture, cure="name it .png or .svg")
+    check_new_file(picture, force=force)
+    if words and number != 200:
+        raise UserError("-n is about the most frequent words, and words are given", cure="leave one of them out")
+    if around and not words:
+        raise UserError("--around is about words, and none are given", cure="give some, or leave it out")
+    loaded = api.load_vectors_model(model)
+    for note in loaded.notes:
+        out.say(f"note: {note}")
+    how = {"number": number, "around": around, "method": method, "clusters": clusters, "seed": seed}
+    found = loaded.map(words, **how)
+    if picture is not None:
+        from anaphora.folder import write_bytes
+        from anaphora.inspect.vector_map_picture import draw_map
+
+        drawn = draw_map(found, format=picture.suffix[1:].lower(), title=f"{model}: {len(found.words):,} words")
+        write_bytes(picture, drawn)
+        out.result(f"{picture}: {len(found.words):,} words")
+    out.result(found.note())
+    if found.near and found.kept < 0.5:
+        out.say("note: more than half of the neighbours on this map are not the nearest in truth: read it with care")
+    drawn_to = None if picture is None else str(picture)
+    out.finish({"model": str(model), "picture": drawn_to, **found.document()})

@@ -1,0 +1,300 @@
+"""Files of word vectors: what word2vec, GloVe and gensim write, and safetensors.
+
+    .txt .vec (.gz)    a line for each word: the word, then its numbers; in front the number of words and of dimensions
+                       (word2vec, fastText) or nothing (GloVe)
+    .bin (.gz)         the same header, then each word, a blank, and its numbers as 32-bit floats
+    .safetensors       `vectors` (V, D), the words as UTF-8 text of lines, their counts, and subwords: all there is
+
+A blank parts a word from its numbers in the first two, so a word with white space in it is refused there, by name; with
+`space="_"` it is written with that character instead. safetensors takes any word but one with a line end.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anaphora.embeddings.vectors import SubwordTable, Vectors
+from anaphora.errors import UserError, refused_by_system
+from anaphora.folder import UNFINISHED, readable, sweep_beside, sync, write_bytes
+
+FORMATS = "give .txt or .vec (text), .bin (binary) or .safetensors, the first three also as .gz"
+FASTTEXT = (793712314).to_bytes(4, "little")
+"""What a model of fastText begins with."""
+LONGEST_WORD = 10_000  # bytes: beyond that, a binary is not one, or is torn
+
+
+def load_vectors(path: str | os.PathLike[str]) -> Vectors:
+    """Read vectors, by the name of the file."""
+    path = Path(path)
+    kind = _kind(path)
+    try:
+        if kind == ".safetensors":
+            return _read_safetensors(path)
+        with _opened(path) as stream:
+            return _read_binary(stream, path) if kind == ".bin" else _read_text(stream, path)
+    except EOFError:
+        raise UserError("ends too early", file=path, cure="copy the whole file again") from None
+    except zlib.error as error:
+        raise UserError(f"is damaged ({error})", file=path, cure="copy the whole file again") from None
+    except OSError as error:
+        raise refused_by_system(error, "cannot be read", file=path) from None
+
+
+def save_vectors(
+    vectors: Vectors, path: str | os.PathLike[str], *, header: bool = True, space: str | None = None
+) -> None:
+    """Write vectors, by the name of the file. `header=False` writes text as GloVe does."""
+    path = Path(path)
+    kind = _kind(path)
+    if not header and kind not in (".txt", ".vec"):
+        raise UserError(f"{kind} files always say how many vectors they have", file=path, cure="name a .txt file")
+    if kind == ".safetensors":
+        if space is not None:
+            raise UserError("keeps blanks inside of words as they are", file=path, cure="leave out `space`")
+        _write_safetensors(vectors, path)
+        return
+    names = [_written(word, path, space) for word in vectors.index_to_key]
+    if len(set(names)) != len(names):
+        raise UserError("with blanks replaced, two words become one", file=path, cure="choose another `space`")
+    content = io.BytesIO()
+    if header or kind == ".bin":
+        content.write(b"%d %d\n" % vectors.vectors.shape)
+    for name, row in zip(names, vectors.vectors):
+        if kind == ".bin":
+            content.write(name + b" " + row.astype("<f4").tobytes() + b"\n")
+        else:
+            content.write(name + b" " + b" ".join([b"%.9g" % value for value in row.tolist()]) + b"\n")
+    whole: bytes | memoryview = content.getbuffer()
+    write_bytes(path, gzip.compress(whole, 6) if path.suffix == ".gz" else whole)
+
+
+def _kind(path: Path) -> str:
+    name = path.name.removesuffix(".gz")
+    suffix = Path(name).suffix
+    if suffix not in (".txt", ".vec", ".bin", ".safetensors") or (suffix == ".safetensors" and name != path.name):
+        raise UserError("is of no known format of word vectors", file=path, cure=FORMATS)
+    return suffix
+
+
+def _opened(path: Path) -> BinaryIO:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _written(word: str, path: Path, space: str | None) -> bytes:
+    """A word as these formats can hold it."""
+    if word.split() != [word]:
+        if space is None or not word.strip():
+            raise UserError(
+                f"the word {word!r} has white space in it, which this format cannot hold",
+                file=path,
+                cure='write .safetensors, or have it replaced: --space _ (space="_")',
+            )
+        word = space.join(word.split())
+    return word.encode()
+
+
+# -- word2vec's binary -------------------------------------------------------------------------------------------------
+
+
+def _header(line: bytes, path: Path) -> tuple[int, int]:
+    parts = line.split()
+    if len(parts) != 2 or not all(part.isdigit() and len(part) < 12 for part in parts):
+        cure = "give a file that begins with its number of words and of dimensions"
+        if line.startswith(FASTTEXT):
+            cure = "this is a model of fastText, which is not read: give the .vec file that it writes beside it"
+        raise UserError("does not begin like a word2vec file", file=path, line=1, cure=cure)
+    count, dim = int(parts[0]), int(parts[1])
+    if dim == 0:
+        raise UserError("says that its vectors have no dimensions", file=path, line=1, cure="give vectors")
+    return count, dim
+
+
+def _read_binary(stream: BinaryIO, path: Path) -> Vectors:
+    count, dim = _header(stream.readline(100), path)
+    size = 4 * dim
+    rest = stream.read()
+    if count * (size + 1) > len(rest):  # before room is made for what is not there
+        held = len(rest) // (size + 1)
+        raise UserError(
+            f"ends too early: it says {count:,} words of {dim} numbers, and holds {held:,} at the most",
+            file=path,
+            cure="copy or download the whole file again",
+        )
+    words, matrix, at = [], np.empty((count, dim), np.float32), 0
+    for row in range(count):
+        end = rest.find(b" ", at, at + LONGEST_WORD)
+        if end < 0 or end + 1 + size > len(rest):
+            raise UserError(
+                f"ends in the middle of word {row + 1:,} of {count:,}",
+                file=path,
+                cure="copy or download the whole file again",
+            )
+        words.append(_decoded(rest[at:end].lstrip(b"\n"), path, None))
+        matrix[row] = np.frombuffer(rest, "<f4", dim, end + 1)
+        at = end + 1 + size
+    if rest[at : at + 2].strip(b"\n"):
+        raise UserError(
+            f"goes on after the last of its {count:,} words: one of them has a blank in it, or its first line is wrong",
+            file=path,
+            cure="write it again, with another character for blanks inside of words",
+        )
+    return _made(words, matrix, path)
+
+
+def _decoded(word: bytes, path: Path, line: int | None) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        raise UserError(f"the word {word[:40]!r} is not UTF-8", file=path, line=line, cure="convert the file") from None
+
+
+def _made(words: list[str], matrix: NDArray[np.float32], path: Path) -> Vectors:
+    try:
+        return Vectors(words, matrix)
+    except UserError as error:
+        raise UserError(error.what, file=path, cure=error.cure) from None
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+def _read_text(stream: BinaryIO, path: Path) -> Vectors:
+    lines = enumerate(stream, start=1)
+    first = next(lines, (0, b""))[1]
+    parts = first.split()
+    count: int | None = None
+    if len(parts) == 2 and all(part.isdigit() for part in parts):
+        count, dim = _header(first, path)
+    else:
+        dim = len(first.rstrip(b" \n\r").split(b" ")) - 1
+        if dim < 1:
+            raise UserError("is empty" if not first else "has no numbers", file=path, line=1, cure="give word vectors")
+    words: list[str] = []
+    rows: list[NDArray[np.float32]] = []
+
+    def numbered() -> Iterator[tuple[int, bytes]]:
+        if count is None:
+            yield 1, first
+        yield from lines
+
+    for number, line in numbered():
+        line = line.rstrip(b" \n\r")
+        if not line:
+            continue
+        word, *values = line.rsplit(b" ", dim)  # a word may have blanks in it (GloVe's has a few)
+        try:
+            row = np.array(values, np.float32)
+        except ValueError:
+            row = np.zeros(0, np.float32)
+        if len(row) != dim:
+            cure = "each line is a word and its numbers, parted by single blanks"
+            raise UserError(f"is not a word and {dim} numbers", file=path, line=number, cure=cure)
+        words.append(_decoded(word, path, number))
+        rows.append(row)
+    if count is not None and count != len(words):
+        cure = "copy or download the whole file again" if len(words) < count else "mend its first line"
+        raise UserError(f"says {count:,} words and has {len(words):,}", file=path, cure=cure)
+    return _made(words, np.array(rows, np.float32).reshape(len(words), dim), path)
+
+
+# -- safetensors -------------------------------------------------------------------------------------------------------
+
+
+def store_arrays(path: Path, arrays: dict[str, NDArray[Any]], said: dict[str, str]) -> None:
+    """Replace a safetensors file atomically, without a copy of it in memory."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    # a folder: the library writes to a temporary file of its own, beside the one it is asked for, which a killed
+    # process leaves under a name that nobody would sweep
+    room = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    temporary = room / path.name
+    try:
+        sweep_beside(path)
+        room.mkdir(exist_ok=True)
+        try:
+            save_file(arrays, temporary, {"format": "pt", **said})
+        except SafetensorError as error:  # a Rust library: the number of the system's error is in its text
+            number = re.search(r"os error (\d+)", str(error))
+            if number is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
+        readable(temporary)
+        sync(temporary)
+        temporary.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise refused_by_system(error, "cannot be written", file=path) from None
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def words_array(words: Sequence[str]) -> NDArray[np.uint8]:
+    """Words as UTF-8 text, a line for each."""
+    odd = next((word for word in words if "\n" in word), None)
+    if odd is not None:
+        raise UserError(f"the word {odd!r} has a line end in it", cure="replace it")
+    return np.frombuffer("\n".join([*words, ""]).encode(), np.uint8)
+
+
+def words_of(array: NDArray[np.uint8], path: Path) -> list[str]:
+    """What `words_array` made."""
+    return _decoded(array.tobytes(), path, None).split("\n")[:-1]
+
+
+def _write_safetensors(vectors: Vectors, path: Path) -> None:
+    arrays: dict[str, NDArray[Any]] = {"vectors": vectors.vectors, "words": words_array(vectors.index_to_key)}
+    said = {}
+    if vectors.counts is not None:
+        arrays["counts"] = np.asarray(vectors.counts, np.int64)
+    if (table := vectors.subwords) is not None:
+        arrays |= {"subword_hashes": table.hashes, "subwords": np.ascontiguousarray(table.rows)}
+        said["subword_settings"] = json.dumps([table.shortest, table.longest, table.buckets])
+    store_arrays(path, arrays, said)
+
+
+def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The arrays of a safetensors file, and what is said of them."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise UserError("there is no such file", file=path, cure="give a file of word vectors")
+    try:
+        with safe_open(path, "np") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        cure = "copy it again, or write it again"
+        raise UserError(f"cannot be read as safetensors ({error})", file=path, cure=cure) from None
+
+
+def _read_safetensors(path: Path) -> Vectors:
+    arrays, said = read_arrays(path)
+    if not {"vectors", "words"} <= arrays.keys():
+        raise UserError("holds no word vectors", file=path, cure="give a file with `vectors` and `words`")
+    words, counts, table = words_of(arrays["words"], path), arrays.get("counts"), None
+    try:
+        if "subwords" in arrays:
+            shortest, longest, buckets = json.loads(said["subword_settings"])
+            hashes, rows = arrays["subword_hashes"], arrays["subwords"]
+            if rows.shape != (len(hashes), arrays["vectors"].shape[-1]):
+                raise ValueError(f"{len(hashes):,} subwords, but rows of shape {rows.shape}")
+            table = SubwordTable(shortest, longest, buckets, hashes, rows)
+        if counts is not None and len(counts) != len(words):
+            raise ValueError(f"{len(words):,} words, but {len(counts):,} counts")
+        return Vectors(words, arrays["vectors"], counts=counts, subwords=table)
+    except UserError as error:
+        raise UserError(error.what, file=path, cure=error.cure) from None
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise UserError(f"is not whole ({error})", file=path, cure="write it again") from None

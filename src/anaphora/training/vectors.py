@@ -1,0 +1,448 @@
+"""A run that learns word vectors, from files to a model folder; repeating the same call goes on where it stopped.
+
+    lock → settings (compared with the folder's own) → ids → tables, learned side by side → vectors → card
+
+What a killed run leaves is the prepared text (data/), of GloVe the counts (cooccurrences/), and its last checkpoint,
+which holds all tables and is usable at once. It stays when the run is finished: of word2vec, a later run can start from
+it (`--from`) and go on with other text, in which there may be new words. torch is not imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anaphora.config import differences, merge
+from anaphora.device import peak_resident
+from anaphora.embeddings.formats import load_vectors, save_vectors
+from anaphora.embeddings.pieces import Learned
+from anaphora.embeddings.settings import GloveConfig, GloveTraining, Word2VecConfig, Word2VecTraining
+from anaphora.embeddings.vectors import Vectors
+from anaphora.embeddings.word2vec import I64, U32, Word2Vec, count_ids
+from anaphora.errors import UserError
+from anaphora.folder import (
+    CHECKPOINTS,
+    CONFIG,
+    DATA,
+    METRICS,
+    WEIGHTS,
+    discard,
+    read_config,
+    read_metrics,
+    write_bytes,
+    write_config,
+    write_json,
+)
+from anaphora.models import VECTOR_MODELS
+from anaphora.text.formats import describe_notes
+from anaphora.text.items import item_name
+from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text, read_manifest
+from anaphora.text.phrases import PHRASES
+from anaphora.text.tokenizer import SPECIALS
+from anaphora.text.word_tokenizer import open_tokenizer
+from anaphora.training.recipes import Document, RunConfig, load_recipe
+from anaphora.training.reporting import RunReporter, duration, short
+from anaphora.training.request import Outcome, Request
+from anaphora.training.session import check_folder, working_in
+from anaphora.training.vectors_card import LEARNED, write_vectors_card
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+CHECKPOINT = "{}.safetensors"
+"""In the folder of checkpoints, by the kind: all tables, and how far they have come."""
+COOCCURRENCES = "cooccurrences"
+"""Folder of GloVe's counts, inside the run's; it stays, and can be asked (embeddings/cooccurrence.py)."""
+HARMLESS = (
+    *("data.text", "data.phrases_from", "tokenizer.words"),
+    *("training.threads", "training.checkpoint_seconds", "training.max_memory"),
+)
+"""Settings whose change alone changes nothing: names of files, whose content is compared, and how fast it goes."""
+LITTLE = 0.25
+"""Where subsampling leaves less of a text than this, it is told."""
+FREE = ("algorithm", "window", "shrink_window", "negatives", "exponent", "sample")
+"""What a run may change of the vectors that it starts from: how they are learned, not what their tables mean."""
+
+
+@dataclass
+class LearnedVectors(Outcome):
+    """How a run of word vectors ended."""
+
+    vocabulary: int = 0
+    dim: int = 0
+    losses: list[float] = field(default_factory=list)
+    """The mean loss of a pair in each epoch."""
+    words_per_second: float = 0.0
+    new_words: int = 0
+    """That the vectors it started from did not have."""
+
+
+def train_vectors(request: Request, console: Console | None = None) -> LearnedVectors:
+    """Make, continue or finish the run of word vectors that `request` describes."""
+    if request.device not in ("auto", "cpu"):
+        raise UserError(f"word vectors are learned on the CPU, not on {request.device}", cure="leave out --device")
+    config = settled(request)
+    check_text(config.data)
+    check_folder(request.run)
+    reporter = RunReporter(request.run, console)
+    smaller = "take fewer dimensions (model.dim) or fewer words (tokenizer.minimum_count, tokenizer.vocabulary)"
+    with working_in(request.run, reporter, smaller=smaller):
+        return VectorsRun(request, config, reporter).complete()
+
+
+def settled(request: Request) -> RunConfig:
+    """The settings of the run: those of the recipe and the user's, and of the vectors it starts from what must stay."""
+    asked = merge(load_recipe(request.recipe), request.own)
+    run = {"recipe": request.recipe, "start_from": None if request.start_from is None else str(request.start_from)}
+    if request.start_from is not None:
+        whole = request.start_from.resolve()
+        if request.run.resolve() in (whole, *whole.parents):  # forced, it would be gone before it is read
+            raise UserError("a run cannot start from itself", file=request.run, cure="train into another folder")
+        asked = _inherited(asked, request)
+        asked = _with_phrases(asked, request.start_from / PHRASES)
+    config = RunConfig.read({"run": run, **asked})
+    tokenizer = config.tokenizer
+    if (tokenizer.kind, tokenizer.split) != ("word", "blanks"):
+        raise UserError(
+            "word vectors are learned of words between blanks",
+            cure="leave tokenizer.kind and tokenizer.split as the recipe has them; put blanks around punctuation, "
+            "where it should stand apart, before training",
+        )
+    if tokenizer.words and (config.data.phrases or config.data.phrases_from):
+        raise UserError(
+            "tokenizer.words names all words, and phrases would be new ones",
+            cure="leave out tokenizer.words, or data.phrases and data.phrases_from",
+        )
+    return config
+
+
+def _with_phrases(asked: Document, table: Path) -> Document:
+    """A run joins the phrases of the one that it starts from, unless it says otherwise (data.phrases_from)."""
+    data = asked.get("data", {})
+    if "phrases_from" in data or not table.is_file():
+        return asked
+    return {**asked, "data": {**data, "phrases_from": str(table)}}
+
+
+def _inherited(asked: Document, request: Request) -> Document:
+    start = request.start_from
+    assert start is not None
+    if asked.get("model", {}).get("kind") != "word2vec":
+        raise UserError(
+            "GloVe learns from the counts of a whole text, and starts from nothing",
+            cure="leave out --from, give all text to --text; or choose --recipe skipgram or cbow",
+        )
+    if start.is_file():
+        there = {"dim": load_vectors(start).vector_size}  # what else they were learned with, the file does not say
+    else:
+        config = RunConfig.read(read_config(start), file=str(start / CONFIG))
+        if config.model.kind not in VECTOR_MODELS:
+            raise UserError(
+                f"is a model of kind {config.model.kind}, from which no word vectors can start",
+                file=start,
+                cure="start from word vectors, or leave out --from",
+            )
+        model = config.vectors[0]
+        there = {"dim": model.dim}
+        if isinstance(model, Word2VecConfig):
+            there = {key: value for key, value in asdict(model).items() if key not in FREE}
+    for key, value in request.own.get("model", {}).items():
+        if key in there and str(value) != str(there[key]):
+            raise UserError(
+                f"has model.{key}={there[key]}, which cannot become {value}",
+                file=start,
+                cure="leave that setting out, or train without --from",
+            )
+    return {**asked, "model": {**asked.get("model", {}), **there}}
+
+
+class VectorsRun:
+    """One run on its way."""
+
+    def __init__(self, request: Request, config: RunConfig, reporter: RunReporter) -> None:
+        self.folder, self.force = request.run, request.force
+        self.config, self.reporter = config, reporter
+        self.model, self.training = config.vectors
+        self.checkpoint = self.folder / CHECKPOINTS / CHECKPOINT.format(self.model.kind)
+        self.began = self.folder / CHECKPOINTS / "start.json"
+        """How many words there were in the vectors that it started from."""
+
+    def complete(self) -> LearnedVectors:
+        """Whatever of it is not done yet."""
+        self._compare()
+        begun = self.checkpoint.exists()
+        prepared = self._prepare(begun)
+        metrics = read_metrics(self.folder)
+        if begun and prepared.reused and metrics.get("finished") is True and (self.folder / WEIGHTS).exists():
+            self.reporter.message(f"{self.folder} is finished: the same text was learned with the same settings")
+            return self._outcome(metrics, "it was finished already")
+        self._explain(prepared)
+        write_bytes(self.folder / TOKENIZER, (self.folder / DATA / TOKENIZER).read_bytes())
+        if (self.folder / DATA / PHRASES).exists():
+            write_bytes(self.folder / PHRASES, (self.folder / DATA / PHRASES).read_bytes())
+        else:
+            (self.folder / PHRASES).unlink(missing_ok=True)
+        write_config(self.folder, self.config.document())
+        words, ids = self._words(prepared), np.memmap(prepared.train, np.uint32, "r")
+        counts = count_ids(ids, prepared.manifest["vocabulary"])
+        self.checkpoint.parent.mkdir(exist_ok=True)
+        learn = self._factorise if isinstance(self.model, GloveConfig) else self._predict
+        vectors, learned, facts = learn(ids, words, counts)
+        self.reporter.finish()
+        self.reporter.message(f"learned in {duration(learned.seconds)}: {facts['speed']}")
+        save_vectors(vectors, self.folder / WEIGHTS)
+        metrics = write_vectors_card(
+            self.folder,
+            self.config,
+            prepared.manifest,
+            learned,
+            facts,
+            words=len(vectors),
+            peak_memory=peak_resident(),
+        )
+        return self._outcome(metrics, f"{self.training.epochs} epochs are done")
+
+    # -- settings ------------------------------------------------------------------------------------------------------
+
+    def _compare(self) -> None:
+        """What differs from the run that is there is refused; forced, it begins anew."""
+        folder = self.folder
+        if not (folder / CONFIG).exists():
+            return
+        saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
+        if saved.model.kind not in VECTOR_MODELS:
+            raise UserError(f"holds a model of kind {saved.model.kind}", file=folder, cure="choose another folder")
+        there = (folder / CHECKPOINTS / CHECKPOINT.format(saved.model.kind)).exists()  # which may be the other kind
+        if not there and not (folder / WEIGHTS).exists():
+            return  # nothing that could be lost
+        if not there:
+            raise UserError(
+                "holds vectors but no checkpoint to continue from",
+                file=folder,
+                cure=f"choose another folder; to learn on from them, add --from {folder}",
+            )
+        found = differences(saved.document(), self.config.document())
+        changed = {name: both for name, both in found.items() if name not in HARMLESS}
+        if not changed:
+            return
+        spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in changed.items())
+        if not self.force:
+            raise UserError(
+                f"holds a run with other settings: {spoken}",
+                file=folder,
+                cure="repeat the old command, choose another folder (--from goes on from this one), or add --force to "
+                "learn anew",
+            )
+        self._discard(f"changed: {spoken}")
+
+    def _discard(self, why: str) -> None:
+        self.reporter.message(f"{why}; what was learned is discarded")
+        (self.folder / METRICS).unlink(missing_ok=True)
+        (self.folder / WEIGHTS).unlink(missing_ok=True)
+        discard(self.folder / CHECKPOINTS)
+        discard(self.folder / COOCCURRENCES)
+
+    # -- text ----------------------------------------------------------------------------------------------------------
+
+    def _prepare(self, begun: bool) -> PreparedText:
+        """The text as ids; a run that has learned something keeps to it."""
+        if begun and not self.force and read_manifest(self.folder / DATA) is None:
+            raise UserError(
+                "holds a run whose prepared text is gone or damaged, so nothing tells whether this text is the same",
+                file=self.folder,
+                cure="choose another folder (--from goes on from this one), or add --force to learn anew",
+            )
+        prepared = prepare_text(
+            self.folder / DATA,
+            self.config.data,
+            self.config.tokenizer,
+            on_change="raise" if begun and not self.force else "rebuild",
+            progress=self.reporter.stage,
+        )
+        self.reporter.finish()
+        if begun and not prepared.reused:
+            self._discard("another text")
+        what, least = "item" if self.config.data.items else "word", self.config.tokenizer.minimum_count
+        if prepared.manifest["vocabulary"] == len(SPECIALS):
+            raise UserError(
+                f"no {what} comes {least} times or more in this text, so there is nothing to learn",
+                file=self.config.data.text[0],
+                cure="give more text, or lower tokenizer.minimum_count",
+            )
+        if self.config.start_from is None and prepared.manifest["vocabulary"] == len(SPECIALS) + 1:
+            raise UserError(
+                f"one {what} only comes {least} times or more in this text, and there is nothing to tell it from",
+                file=self.config.data.text[0],
+                cure="give more text, or lower tokenizer.minimum_count",
+            )
+        return prepared
+
+    def _explain(self, prepared: PreparedText) -> None:
+        """What is about to happen, in two lines."""
+        manifest, say, model = prepared.manifest, self.reporter.message, self.model
+        train, what = manifest["train"], "items" if self.config.data.items else "words"
+        words = train["tokens"] - train["lines"]
+        rare = f", {train['unknown_tokens']:,} of them too rare" if train["unknown_tokens"] else ""
+        say(f"text: {train['lines']:,} lines, {words:,} {what}{rare}")
+        if odd := describe_notes(manifest["tidied"]):
+            say(f"warning: {odd}")
+        if phrases := manifest.get("phrases"):
+            found, joined, kept = (f"{phrases[name]:,}" for name in ("found", "joined", "vocabulary"))
+            say(f"phrases: {found} found, joined in {joined} places; of those left, {kept} with a vector")
+        how = "glove"
+        if isinstance(model, Word2VecConfig):
+            how = f"{model.algorithm}, {model.objective}{', subwords' if model.subwords else ''}"
+        size = manifest["vocabulary"] - len(SPECIALS)
+        say(f"vectors: {how}, {model.dim} wide, of {size:,} {what}, window {model.window}")
+
+    def _words(self, prepared: PreparedText) -> list[str]:
+        tokenizer = open_tokenizer(prepared.folder / TOKENIZER)
+        words = [tokenizer.word(id) for id in range(len(SPECIALS), tokenizer.vocabulary_size)]
+        return [item_name(word) for word in words] if self.config.data.items else words
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def _predict(self, ids: U32, words: list[str], counts: I64) -> tuple[Vectors, Learned, dict[str, Any]]:
+        """word2vec: the vectors, how it went, and what the card is to say besides."""
+        config, training = self.model, self.training
+        assert isinstance(config, Word2VecConfig) and isinstance(training, Word2VecTraining)
+        learned, rows = Learned(), None
+        if self.checkpoint.exists():
+            model, learned, _ = Word2Vec.load(self.checkpoint)
+            place = {word: row for row, word in enumerate(model.words)}
+            rows = np.array([place[word] for word in words], np.uint32)
+            self.reporter.message(f"continuing after {learned.pieces:,} of {learned.of:,} pieces of the text")
+        elif self.config.start_from is None:
+            model = Word2Vec(config, words, counts, seed=training.seed)
+        else:
+            model, told = start_vectors(Path(self.config.start_from), config)
+            known = len(model.words)
+            rows = model.extend(words, counts, seed=training.seed)
+            self.reporter.message(
+                f"starting from {self.config.start_from}: {known:,} words, to which {len(model.words) - known:,} come"
+                f"{told}"
+            )
+            write_json(self.began, {"words": known})
+            model.save(self.checkpoint, learned, training)  # from here on, it has a vocabulary of its own
+        if rows is not None and np.array_equal(rows, np.arange(len(rows))):
+            rows = None
+        learned = model.train(
+            ids, training, rows=rows, checkpoint=self.checkpoint, learned=learned, progress=self._tell(learned)
+        )
+        read = int(counts.sum()) * training.epochs
+        if learned.words < LITTLE * read:
+            what = "items" if self.config.data.items else "words"
+            self.reporter.finish()
+            self.reporter.message(
+                f"note: of all {what}, {learned.words / read:.0%} were learned from: with few different ones, each is "
+                "frequent, and frequent ones are thinned out; model.sample=0 takes all"
+            )
+        speed = read / learned.seconds if learned.seconds else 0.0
+        known = 0 if self.config.start_from is None else json.loads(self.began.read_text(encoding="utf-8"))["words"]
+        facts = {"new_words": len(model.words) - known, "words_per_second": round(speed, 1)}
+        return model.vectors(), learned, {**facts, "speed": f"{short(speed)} words a second"}
+
+    def _factorise(self, ids: U32, words: list[str], counts: I64) -> tuple[Vectors, Learned, dict[str, Any]]:
+        """GloVe: count which words stand near which, then learn from the counts."""
+        from anaphora.embeddings.cooccurrence import count_cooccurrences
+        from anaphora.embeddings.glove import learn_glove
+
+        config, training = self.model, self.training
+        assert isinstance(config, GloveConfig) and isinstance(training, GloveTraining)
+        began = time.monotonic()
+        counted = count_cooccurrences(
+            ids,
+            words,
+            self.folder / COOCCURRENCES,
+            window=config.window,
+            memory=training.memory_limit(),
+            threads=training.threads,
+            progress=lambda read, of: self.reporter.stage("counting", read, of),
+        )
+        self.reporter.finish()
+        taken = time.monotonic() - began
+        self.reporter.message(f"{len(counted):,} pairs of words stand near each other, counted in {duration(taken)}")
+        model, learned = learn_glove(
+            counted, config, training, checkpoint=self.checkpoint, progress=self._tell(Learned())
+        )
+        speed = learned.tokens / learned.seconds if learned.seconds else 0.0
+        facts: dict[str, Any] = {"new_words": len(words), "pairs": len(counted), "counting_seconds": round(taken, 2)}
+        facts |= {"pairs_per_second": round(speed, 1), "speed": f"{short(speed)} pairs a second"}
+        return model.vectors(counts), learned, facts
+
+    def _tell(self, before: Learned) -> Any:
+        epochs, told = self.training.epochs, [before.pieces * self.training.epochs // before.of if before.of else -1]
+
+        def tell(learned: Learned) -> None:
+            self.reporter.stage("learning", learned.pieces, learned.of)
+            if told[0] < 0:  # of a checkpoint that was opened elsewhere
+                told[0] = (learned.pieces - 1) * epochs // learned.of
+            for epoch in range(told[0], learned.epochs):
+                if pairs := learned.pairs[epoch]:
+                    self.reporter.message(f"epoch {epoch + 1} of {epochs}: loss {learned.loss[epoch] / pairs:.4f}")
+                told[0] = epoch + 1
+
+        return tell
+
+    def _outcome(self, metrics: dict[str, Any], reason: str) -> LearnedVectors:
+        return LearnedVectors(
+            folder=self.folder,
+            reason=reason,
+            steps=0,
+            tokens=metrics["tokens"],
+            seconds=metrics["cost"]["seconds"],
+            flops=0.0,
+            parameters=metrics["parameters"],
+            weights=LEARNED,
+            kind=self.model.kind,
+            vocabulary=metrics["vocabulary"],
+            dim=self.model.dim,
+            losses=metrics["losses"],
+            words_per_second=metrics.get("words_per_second", 0.0),
+            new_words=metrics["new_words"],
+        )
+
+
+def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
+    """Tables to go on from, and what is to be said of them: those of a run's checkpoint, or vectors alone."""
+    checkpoint = start / CHECKPOINTS / CHECKPOINT.format("word2vec")
+    if checkpoint.is_file():
+        model, _, _ = Word2Vec.load(checkpoint)
+        model.config = config
+        return model, ""
+    vectors = load_vectors(start if start.is_file() else start / WEIGHTS)
+    if config.subwords and vectors.subwords is None:
+        raise UserError(
+            "holds vectors of whole words, which say nothing of their subwords",
+            file=start,
+            cure="leave out model.subwords, or train without --from",
+        )
+    if vectors.subwords is not None:
+        raise UserError(
+            "holds subwords but no checkpoint, which has what their words' own rows are",
+            file=start,
+            cure="start from the folder of the run that learned them",
+        )
+    counts = np.zeros(len(vectors), np.int64) if vectors.counts is None else vectors.counts
+    model = Word2Vec(config, vectors.index_to_key, counts)
+    model.hidden.reshape(-1, model.stride)[:, : config.dim] = vectors.vectors
+    return model, " (vectors alone: what predicts words is learned anew)"
+
+
+def unfinished_vectors(folder: Path, kind: str) -> tuple[Vectors, Learned] | None:
+    """The vectors of a run's checkpoint, and how far it had come."""
+    checkpoint = folder / CHECKPOINTS / CHECKPOINT.format(kind)
+    if not checkpoint.is_file():
+        return None
+    if kind == "glove":
+        from anaphora.embeddings.glove import Glove
+
+        factors, learned, _, _ = Glove.load(checkpoint)
+        return factors.vectors(), learned
+    model, learned, _ = Word2Vec.load(checkpoint)
+    return model.vectors(), learned

@@ -1,0 +1,114 @@
+"""What learned vectors say of themselves: metrics.json for programs, card.md for people."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from anaphora.embeddings.pieces import Learned
+from anaphora.embeddings.settings import Word2VecConfig
+from anaphora.folder import CARD, METRICS, write_json, write_text
+from anaphora.text.phrases import PHRASES
+from anaphora.training.recipes import RunConfig
+from anaphora.training.reporting import duration, short
+from anaphora.version import __version__
+
+LEARNED = "learned"
+"""Where the numbers of vectors come from."""
+
+
+def write_vectors_card(
+    folder: Path,
+    config: RunConfig,
+    manifest: dict[str, Any],
+    learned: Learned,
+    facts: dict[str, Any],
+    *,
+    words: int,
+    peak_memory: int,
+) -> dict[str, Any]:
+    """Called when the vectors are the folder's; returns the metrics."""
+    model, training = config.vectors
+    train = manifest["train"]
+    metrics = {
+        "anaphora": __version__,
+        "finished": True,
+        "weights": LEARNED,
+        "parameters": words * model.dim,
+        "vocabulary": words,
+        "vocabularies": {"text": manifest["vocabulary_fingerprint"]},
+        "lines": train["lines"],
+        "tokens": train["tokens"],
+        "unknown_tokens": train["unknown_tokens"],
+        "losses": [round(loss, 6) for loss in learned.losses],
+        **facts,
+        **({"phrases": manifest["phrases"]} if "phrases" in manifest else {}),
+        "trained_on": {
+            "text": config.data.text,
+            "start_from": config.start_from,
+            **{name: train[name] for name in ("lines", "dropped_lines", "bytes", "tokens")},
+            "fingerprint": manifest["settings"]["text"],
+        },
+        "cost": {
+            "seconds": round(learned.seconds, 2),
+            "peak_memory": peak_memory,
+            "threads": training.threads or len(os.sched_getaffinity(0)),
+            "threads_at_work": round(learned.threads, 2),
+            "device": f"cpu, {os.cpu_count()} core{'s' * ((os.cpu_count() or 1) > 1)}",
+        },
+    }
+    write_text(folder / CARD, _card(folder, config, metrics))
+    write_json(folder / METRICS, metrics)  # last: it says that the run is finished
+    return metrics
+
+
+def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
+    model, _ = config.vectors
+    train, cost, what = metrics["trained_on"], metrics["cost"], "items" if config.data.items else "words"
+    how = f"window {model.window}"
+    if isinstance(model, Word2VecConfig):
+        objective = {
+            "negative-sampling": f"told from {model.negatives} drawn ones",
+            "hierarchical-softmax": "found turn by turn in a Huffman tree",
+        }[model.objective]
+        how = f"{model.algorithm}, {how}, each word {objective}{', with subwords' if model.subwords else ''}"
+    began = (
+        f" It started from `{config.start_from}`; {metrics['new_words']:,} {what} are new." if config.start_from else ""
+    )
+    if phrases := metrics.get("phrases"):
+        began = (
+            f" {phrases['found']:,} phrases were found (`{PHRASES}`) and joined in {phrases['joined']:,} places; "
+            f"{phrases['vocabulary']:,} of them have a vector.{began}"
+        )
+    losses = [f"| {epoch} | {loss:.4f} |" for epoch, loss in enumerate(metrics["losses"], start=1)]
+    return "\n".join(
+        [
+            f"# {folder.resolve().name}",
+            "",
+            f"Vectors of {metrics['vocabulary']:,} {what}, {model.dim} numbers each, learned with Anaphora "
+            f"{__version__}: recipe `{config.recipe}`, {how}.",
+            "",
+            "## Learned from",
+            f"{train['lines']:,} lines of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens with end marks; "
+            f"{metrics['unknown_tokens']:,} were {what} too rare to have a vector.{began}",
+            "",
+            "| epoch | loss of a pair |",
+            "|---|---|",
+            *losses,
+            "",
+            "## Cost",
+            f"{duration(cost['seconds'])} with at most {cost['threads']} thread{'s' * (cost['threads'] > 1)} "
+            f"({cost['threads_at_work']:.1f} in the mean: as many as were quickest) on {cost['device']}, "
+            f"{metrics['speed']}, {cost['peak_memory'] / 1e6:,.0f} MB of memory.",
+            "",
+            "## Use",
+            "```",
+            f"anaphora neighbours {folder} WORD",
+            f"anaphora analogy {folder} man king woman",
+            f"anaphora map {folder} --picture map.png",
+            f"anaphora convert {folder} vectors.txt",
+            "```",
+            "",
+        ]
+    )

@@ -1,0 +1,251 @@
+"""Word vectors in memory, with where they come from: a folder that `anaphora train` wrote, or a file of another tool.
+
+    model = anaphora.load("runs/words")              # or vectors.txt, GoogleNews.bin.gz, glove.6B.100d.txt
+    model.vectors.most_similar("king")
+    model.vectors.similarity("king", "queen")
+    model.vectors.doesnt_match(["breakfast", "lunch", "stone", "dinner"])
+    model.vectors.analogy("man", "king", "woman")
+    model.evaluate_similarity("wordsim353.tsv").spearman
+
+What vectors can be asked is in embeddings/vectors.py, under names that users of gensim know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anaphora.embeddings.formats import load_vectors, save_vectors
+from anaphora.embeddings.vectors import Vectors
+from anaphora.errors import UserError
+from anaphora.evaluation.embeddings import (
+    AnalogyScore,
+    SimilarityScore,
+    evaluate_analogies,
+    evaluate_similarity,
+    read_analogies,
+    read_similarities,
+)
+from anaphora.folder import (
+    CARD,
+    CONFIG,
+    METRICS,
+    WEIGHTS,
+    atomic_folder,
+    check_new_file,
+    read_config,
+    read_metrics,
+    refuse_existing_folder,
+    write_bytes,
+    write_config,
+    write_json,
+    write_text,
+)
+from anaphora.models import VECTOR_MODELS
+from anaphora.text.phrases import PHRASES
+from anaphora.text.tokenizer import Tokenizer
+from anaphora.training.recipes import RunConfig
+from anaphora.version import __version__
+
+if TYPE_CHECKING:
+    from anaphora.embeddings.index import VectorIndex
+    from anaphora.evaluation.weat import Association
+    from anaphora.inspect.ratios import RatioTable
+    from anaphora.inspect.vector_map import VectorMap
+
+Path_ = str | PathLike[str]
+SUFFIXES = (".txt", ".vec", ".bin", ".safetensors")
+"""How the names of files of vectors end, .gz taken off."""
+
+GENSIM = (".kv", ".model")
+
+
+def is_vectors_file(path: Path) -> bool:
+    """Whether a path names a file of word vectors, rather than a model folder."""
+    return Path(path.name.removesuffix(".gz")).suffix in SUFFIXES and not path.is_dir()
+
+
+class VectorsModel:
+    """Vectors, the settings they were learned with where these are known, and where they stand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config: RunConfig | None = None
+        self.notes: list[str] = []
+        if is_vectors_file(folder):
+            if not folder.exists():
+                raise UserError("there is no such file", file=folder, cure="give a file of vectors, or a folder")
+            self.vectors = load_vectors(folder)
+            return
+        if folder.is_file() and folder.suffix in GENSIM:
+            raise UserError(
+                "is a file of gensim's own, a pickle by its name, which may run anything when it is opened",
+                file=folder,
+                cure="have gensim write it: KeyedVectors.load(…).save_word2vec_format('vectors.bin', binary=True)",
+            )
+        self.config = config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
+        if config.model.kind not in VECTOR_MODELS:
+            raise UserError(
+                f"is a model of kind {config.model.kind}, and this needs word vectors",
+                file=folder,
+                cure="give a folder made by `anaphora train --recipe skipgram`, or a file of vectors",
+            )
+        self.notes = [str(note) for note in read_metrics(folder).get("notes") or []]
+        self.vectors = self._read()
+
+    def __repr__(self) -> str:
+        return (
+            f"<VectorsModel {str(self.folder)!r}: {len(self.vectors):,} words, {self.vectors.vector_size} dimensions>"
+        )
+
+    def _read(self) -> Vectors:
+        """Those that were written when all was learned, or else of the last checkpoint."""
+        from anaphora.training.vectors import unfinished_vectors
+
+        assert self.config is not None
+        if (self.folder / WEIGHTS).is_file():
+            return load_vectors(self.folder / WEIGHTS)
+        found = unfinished_vectors(self.folder, self.config.model.kind)
+        if found is None:
+            raise UserError("holds no vectors yet", file=self.folder, cure="repeat the `anaphora train` command")
+        vectors, learned = found
+        self.notes.append(f"the run is not finished: {learned.pieces:,} of {learned.of:,} pieces are learned")
+        return vectors
+
+    # -- measuring -----------------------------------------------------------------------------------------------------
+
+    def evaluate_similarity(self, path: Path_, **how: Any) -> SimilarityScore:
+        """Spearman's correlation with people's numbers: a file of two words and a number a line."""
+        return evaluate_similarity(
+            self.vectors.index_to_key, self.vectors.unit_vectors(), read_similarities(path), **how
+        )
+
+    def evaluate_analogies(self, path: Path_, **how: Any) -> AnalogyScore:
+        """How many analogies are completed: a file of four words a line, `: name` before a section."""
+        return evaluate_analogies(self.vectors.index_to_key, self.vectors.unit_vectors(), read_analogies(path), **how)
+
+    def weat(self, path: Path_, *, seed: int = 1) -> Association:
+        """The association test of a file's four lists of words (evaluation/weat.py)."""
+        from anaphora.evaluation.weat import association, read_word_lists
+
+        lists = read_word_lists(path)
+        words = {word for part in (lists.targets, lists.attributes) for some in part.values() for word in some}
+        units = {word: self.vectors.get_vector(word, norm=True) for word in words if word in self.vectors}
+        try:
+            return association(units, lists, seed=seed)
+        except UserError as error:
+            raise UserError(error.what, file=path, cure=error.cure) from None
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def ratios(self, first: str, second: str, words: Sequence[str] = (), *, top: int = 5) -> RatioTable:
+        """P(k | first), P(k | second) and their ratio, of words k or of those that tell the two most apart: asked of
+        the counts that GloVe was learned from (inspect/ratios.py)."""
+        from anaphora.embeddings.cooccurrence import Cooccurrences
+        from anaphora.inspect.ratios import ratio_table
+        from anaphora.training.vectors import COOCCURRENCES
+
+        if self.config is None or self.config.model.kind != "glove":
+            kind = "a file of vectors" if self.config is None else f"a model of kind {self.config.model.kind}"
+            raise UserError(
+                f"is {kind}: only GloVe learns from a table of which words stand near which",
+                file=self.folder,
+                cure="train with --recipe glove, and ask that run",
+            )
+        if not (self.folder / COOCCURRENCES).is_dir():
+            raise UserError(
+                "has no table of co-occurrences: it stays in the run that counted it",
+                file=self.folder,
+                cure="ask that run, or count again: anaphora train RUN --recipe glove --text FILE",
+            )
+        return ratio_table(Cooccurrences(self.folder / COOCCURRENCES), first, second, words, top=top)
+
+    def map(self, words: list[str] | None = None, **how: Any) -> VectorMap:
+        """Some words, or the most frequent ones, as dots on a plane (inspect/vector_map.py)."""
+        from anaphora.inspect.vector_map import map_vectors
+
+        return map_vectors(self.vectors, words, **how)
+
+    def index(self, told: Callable[[str], None] = lambda message: None) -> tuple[VectorIndex, float]:
+        """A graph that finds most neighbours without comparing with every word, and the share that it finds
+        (embeddings/index.py). It is built once, and kept beside the vectors."""
+        from anaphora.embeddings.index import kept_index
+
+        return kept_index(self.vectors, self.index_file, told)
+
+    @property
+    def index_file(self) -> Path:
+        """Where the index is kept: in the folder, or beside the file."""
+        if self.folder.is_dir():
+            return self.folder / "index.faiss"
+        return self.folder.with_name(f"{self.folder.name}.faiss")
+
+    def info(self) -> dict[str, Any]:
+        """Everything about these vectors that a program may want to know."""
+        vectors, metrics = self.vectors, {} if self.folder.is_file() else read_metrics(self.folder)
+        # of a file that was made a folder, nobody knows how it was learned
+        config = None if "converted_from" in metrics and "losses" not in metrics else self.config
+        return {
+            "folder": str(self.folder),
+            "recipe": None if config is None else config.recipe,
+            "kind": "vectors" if config is None else config.model.kind,
+            "words": len(vectors),
+            "dim": vectors.vector_size,
+            "parameters": vectors.vectors.size,
+            "subwords": 0 if vectors.subwords is None else len(vectors.subwords.hashes),
+            "counts": vectors.counts is not None,
+            "longest": float(vectors.norms.max()) if len(vectors) else 0.0,
+            "shortest": float(vectors.norms.min()) if len(vectors) else 0.0,
+            "notes": self.notes,
+            "settings": None if self.config is None else self.config.document(),
+            "metrics": metrics,
+        }
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: Path_, *, force: bool = False, header: bool = True, space: str | None = None) -> None:
+        """Write a file of another tool, by the end of its name, or else a model folder.
+
+        force: over what exists, but never over a run with its text. header=False: text as GloVe has it. space: what
+        stands for a blank inside a word.
+        """
+        path = Path(path)
+        if is_vectors_file(path):
+            check_new_file(path, force=force, inputs=[self.folder])
+            save_vectors(self.vectors, path, header=header, space=space)
+            return
+        if not header or space is not None:
+            raise UserError("how text is written means nothing for a folder", file=path, cure="name a .txt file")
+        refuse_existing_folder(path, force=force)
+        with atomic_folder(path) as folder:
+            self._fill(folder, name=path.resolve().name)
+
+    def _fill(self, folder: Path, *, name: str) -> None:
+        vectors, metrics = self.vectors, {} if self.folder.is_file() else read_metrics(self.folder)
+        config = self.config or vectors_config(vectors.vector_size)
+        write_config(folder, config.document())
+        words = [word for word in vectors.index_to_key if word.split() == [word]]
+        if len(words) == len(vectors):  # a tokeniser of words between blanks has no room for others
+            Tokenizer.of_words(words).save(folder / "tokenizer.json")
+        save_vectors(vectors, folder / WEIGHTS)
+        if (self.folder / PHRASES).is_file():  # whoever goes on from the folder joins the same
+            write_bytes(folder / PHRASES, (self.folder / PHRASES).read_bytes())
+        about = metrics or {"anaphora": __version__, "finished": True, "vocabulary": len(vectors)}
+        write_json(folder / METRICS, {**about, "converted_from": str(self.folder)})
+        lines = [
+            f"# {name}",
+            "",
+            f"{len(vectors):,} vectors, {vectors.vector_size} numbers each, from `{self.folder}`.",
+            "",
+        ]
+        write_text(folder / CARD, "\n".join([*lines, "```", f"anaphora neighbours {name} WORD", "```", ""]))
+
+
+def vectors_config(dim: int) -> RunConfig:
+    """Settings that describe vectors of another tool: how they were learned is not known."""
+    words = {"kind": "word", "split": "blanks", "fallback": "unk"}
+    return RunConfig.read(
+        {"run": {"recipe": "skipgram"}, "tokenizer": words, "model": {"kind": "word2vec", "dim": dim}}
+    )
