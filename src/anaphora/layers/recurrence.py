@@ -193,7 +193,7 @@ class RecurrentEncoder(Encoder):
             rows = len(x) if packed is None else int(packed.batch_sizes[0])
             zeros = x.new_zeros(2 if both else 1, rows, cell.hidden_size)
             state = (zeros, zeros) if self.kind == "lstm" else (zeros,)
-        state = tuple(one.to(dtype) for one in state)
+        state = tuple(one.to(dtype).contiguous() for one in state)  # cuDNN refuses slices of something larger
         given = state if self.kind == "lstm" else state[0]
         kernel, weights = self._kernel(), self._weights(cell, dtype)
         with torch.autocast(x.device.type, enabled=False):
