@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import typing
+from collections.abc import Callable
 from typing import Any, Literal
 
 MARKER = re.compile(r"<!-- written from the code: ([\w -]+?) -->")
@@ -27,6 +28,7 @@ def _write(what: str, *arguments: str) -> str:
         "recipes": _recipes,
         "sizes": _sizes,
         "recurrent": _recurrent_sizes,
+        "convolutional": _convolutional_sizes,
         "lengths": _text_sizes,
         "constructions": _constructions,
         "senses": _senses,
@@ -80,9 +82,9 @@ def _value(value: Any) -> str:
 
 
 def _recipes() -> str:
-    """What each recipe says, beside the others of its sort: Transformers, recurrent translators, published sizes of
-    those, and all that is made of text alone."""
-    from anaphora.models import RECURRENT_TRANSLATORS, TRANSLATORS
+    """What each recipe says, beside the others of its sort: Transformers, recurrent and convolutional translators,
+    published sizes of those, and all that is made of text alone."""
+    from anaphora.models import CONVOLUTIONAL_TRANSLATORS, RECURRENT_TRANSLATORS, TRANSLATORS
     from anaphora.training.recipes import load_recipe, recipe_names
 
     sorts: dict[str, dict[str, Any]] = {}
@@ -91,6 +93,7 @@ def _recipes() -> str:
         kind = recipe.get("model", {}).get("kind", "transformer")
         paper = " (published)" if name.endswith("-paper") else ""
         sort = f"recurrent{paper}" if kind in RECURRENT_TRANSLATORS else "pairs" if kind in TRANSLATORS else "text"
+        sort = f"convolutional{paper}" if kind in CONVOLUTIONAL_TRANSLATORS else sort
         sorts.setdefault(sort, {})[name] = recipe
     return "\n\n".join(_beside(recipes) for recipes in sorts.values())
 
@@ -124,9 +127,20 @@ def _recurrent_sizes() -> str:
     from anaphora.models import RECURRENT_TRANSLATORS
     from anaphora.training.translator_sizes import recurrent_sizes
 
+    return _kinds(RECURRENT_TRANSLATORS, recurrent_sizes)
+
+
+def _convolutional_sizes() -> str:
+    from anaphora.models import CONVOLUTIONAL_TRANSLATORS
+    from anaphora.training.translator_sizes import convolutional_sizes
+
+    return _kinds(CONVOLUTIONAL_TRANSLATORS, convolutional_sizes)
+
+
+def _kinds(kinds: tuple[str, ...], sizes: Callable[[str, int], tuple[dict[str, Any], dict[str, Any]]]) -> str:
     rows = []
-    for kind in RECURRENT_TRANSLATORS:
-        sized = {pairs: recurrent_sizes(kind, pairs) for pairs in CORPUS_SIZES}
+    for kind in kinds:
+        sized = {pairs: sizes(kind, pairs) for pairs in CORPUS_SIZES}
         for place, section in enumerate(("model", "training")):
             for key in dict.fromkeys(key for one in sized.values() for key in one[place]):
                 rows.append(

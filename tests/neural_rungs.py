@@ -66,6 +66,7 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "transformer-decoder post-norm": rung("transformer-decoder", norm="post", activation="relu", positions="learned"),
     "transformer-decoder window": rung("transformer-decoder", window=3, key_value_heads=1, max_length=None),
     "transformer-decoder window alibi": rung("transformer-decoder", window=2, positions="alibi", initial="xavier"),
+    "transformer-decoder experts": rung("transformer-decoder", experts=4, experts_per_token=2),
     "transformer-decoder gpt2": preset(GPT2),
 }
 MASKED: dict[str, Callable[[], Any]] = {
@@ -75,6 +76,7 @@ MASKED: dict[str, Callable[[], Any]] = {
         for kind in ("none", "learned", "sinusoidal", "sinusoidal-concatenated", "alibi", "relative")
     },
     "transformer-encoder window": rung("transformer-encoder", window=3, max_length=None),
+    "transformer-encoder experts": rung("transformer-encoder", experts=3, experts_every=2),
     "transformer-encoder bert": preset(BERT, mask=5),
 }
 LABELS = ["A", "B", "C"]

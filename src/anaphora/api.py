@@ -170,9 +170,15 @@ def check(
 def compare(
     out: Path_,
     *,
-    text: Files,
+    text: Files = (),
     valid_text: Files = (),
     test_text: Files = (),
+    source: Files = (),
+    target: Files = (),
+    valid_source: Files = (),
+    valid_target: Files = (),
+    test_source: Files = (),
+    test_target: Files = (),
     recipes: str | Sequence[str] | None = None,
     budget: str | None = None,
     jobs: int = 1,
@@ -185,24 +191,58 @@ def compare(
 ) -> Comparison:
     """Train many recipes on the same text into the folder `out`, or go on with that: one report, with `rows`.
 
-    recipes: "bigram, lstm, wide=lstm:model.dim=256"; nothing is all rungs of the ladder. budget: for each row,
-    "tokens=2e6", "flops=1e13" or "minutes=5". jobs: rows at the same time. settings: of all rows. estimate: try some
-    updates of each row first, to tell the time. force: begin rows anew whose text or settings are other ones than
-    before. A row that fails is reported (`state`, `error`) and leaves the others alone. See docs/compare.md.
+    text: for language models; source and target: for translators, line for line, or a table that holds both.
+    recipes: "bigram, lstm, wide=lstm:model.dim=256"; nothing is all rungs of the ladder. Of translators also rows that
+    are made of others, "gnmt+rl, deep-att+posunk, transformer+ensemble", and "lectures" for the table that the lectures
+    have. budget: for each row, "tokens=2e6", "flops=1e13" or "minutes=5". jobs: rows at the same time. settings: of all
+    rows. estimate: try some updates of each row first, to tell the time. force: begin rows anew whose text or settings
+    are other ones than before. A row that fails is reported (`state`, `error`) and leaves the others alone. See
+    docs/compare.md.
     """
     from anaphora.comparing.budget import Budget
     from anaphora.comparing.comparison import compare as run
     from anaphora.comparing.language import LanguageTask
     from anaphora.comparing.rows import read_entries
+    from anaphora.comparing.translation import TranslationTask
 
     spending = None if budget is None else Budget.read(budget)
-    words = LanguageTask.usual if recipes is None else recipes
-    entries = read_entries([words] if isinstance(words, str) else words, LanguageTask.short_forms)
-    files = {"valid_text": file_names(valid_text), "test_text": file_names(test_text)}
-    task = LanguageTask(file_names(text), **files, settings=_settings(settings), device=device)
+    texts = {"text": file_names(text), "valid_text": file_names(valid_text), "test_text": file_names(test_text)}
+    given = ((source, target), (valid_source, valid_target), (test_source, test_target))
+    train, valid, test = (_pair(*files) for files in given)
+    pairs = bool(train or valid or test)
+    if any(texts.values()) and pairs:
+        raise UserError(
+            "both text and pairs are given: a comparison is about language models, or about translators",
+            cure="give --text for language models, or --source and --target for translators",
+        )
+    kind = TranslationTask if pairs else LanguageTask
+    words = kind.usual if recipes is None else recipes
+    asked = read_entries(
+        [words] if isinstance(words, str) else words, kind.short_forms, sets=kind.sets, ending=kind.ending
+    )
+    task: LanguageTask | TranslationTask
+    own = _settings(settings)
+    if kind is TranslationTask:
+        files = train.get("source", []), train.get("target", [])
+        task = TranslationTask(*files, valid=valid, test=test, settings=own, device=device)
+    else:
+        task = LanguageTask(texts.pop("text"), **texts, settings=own, device=device)
+    entries = task.expand(asked)
     task.check_settings(entries)
     how = {"jobs": jobs, "estimate": estimate, "force": force, "console": console, "command": command}
     return run(task, Path(out), entries, budget=spending, **how)  # type: ignore[arg-type]
+
+
+def _pair(source: Files, target: Files) -> dict[str, list[str]]:
+    """Both sides of some text, by name; a table may hold both. One side alone is a mistake."""
+    from_, into = file_names(source), file_names(target)
+    if not from_ and not into:
+        return {}
+    into = into or same_table(from_)
+    if not from_ or not into:
+        given, missing = (from_, "target") if from_ else (into, "source")
+        raise UserError(f"has no {missing} text beside it", file=given[0], cure=f"name its {missing} file too")
+    return {"source": from_, "target": into}
 
 
 def average(run: Path_, last: int | None = None, *, device: str = "auto") -> dict[str, Any]:
@@ -213,10 +253,15 @@ def average(run: Path_, last: int | None = None, *, device: str = "auto") -> dic
     return open_run(Path(run), device).average(last)
 
 
-def load(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel | TextModel | VectorsModel:
+def load(
+    folder: Path_ | Sequence[Path_], device: str = "auto", *, verify: bool = True
+) -> TranslationModel | TextModel | VectorsModel:
     """A trained model, ready for raw text: a translator, a language model or word vectors, as the folder has it; an
     ARPA file (.arpa, .arpa.gz) is a language model too, and a file of word vectors (.txt, .vec, .bin, .safetensors) is
-    that. `verify=False` leaves out the checksum of the weights (a second for every GB)."""
+    that. Several folders of translators are an ensemble. `verify=False` leaves out the checksum of the weights (a
+    second for every GB)."""
+    if not isinstance(folder, str | PathLike):
+        return load_translator(folder, device, verify=verify)
     if is_vectors(folder):
         return load_vectors_model(folder)
     if is_language_model(folder):
@@ -252,8 +297,13 @@ def load_vectors_model(folder: Path_) -> VectorsModel:
     return VectorsModel(Path(folder))
 
 
-def load_translator(folder: Path_, device: str = "auto", *, verify: bool = True) -> TranslationModel:
-    """`load`, where nothing but a translator will do."""
+def load_translator(folder: Path_ | Sequence[Path_], device: str = "auto", *, verify: bool = True) -> TranslationModel:
+    """`load`, where nothing but a translator will do; several folders speak together, as an ensemble."""
+    if not isinstance(folder, str | PathLike):
+        from anaphora.device import choose_device
+        from anaphora.ensemble_model import EnsembleModel
+
+        return EnsembleModel.of_folders(folder, choose_device(device), verify=verify)
     if is_language_model(folder):
         raise UserError(
             "is a language model, and this needs a translator",
@@ -263,9 +313,9 @@ def load_translator(folder: Path_, device: str = "auto", *, verify: bool = True)
     if is_vectors(folder):
         raise UserError("is word vectors, and this needs a translator", file=folder, cure=FOR_VECTORS)
     from anaphora.device import choose_device
-    from anaphora.translation_model import TranslationModel
+    from anaphora.ensemble_model import open_member
 
-    return TranslationModel(Path(folder), choose_device(device), verify=verify)
+    return open_member(Path(folder), choose_device(device), verify=verify)
 
 
 def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True) -> TextModel:

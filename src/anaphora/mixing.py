@@ -9,14 +9,10 @@ The mathematics is in models/mixture.py.
 
 from __future__ import annotations
 
-import math
-import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,17 +21,23 @@ from anaphora.errors import UserError
 from anaphora.evaluation.language import perplexity
 from anaphora.folder import (
     CARD,
-    CONFIG,
     METRICS,
-    WEIGHTS,
     atomic_folder,
-    publish,
-    read_config,
     refuse_existing_folder,
-    weights_file,
     write_config,
     write_json,
     write_text,
+)
+from anaphora.parts import (
+    Files,
+    Mixed,
+    MixedPart,
+    Path_,
+    check_weights,
+    copy_model,
+    is_translator,
+    part_names,
+    refuse_holding,
 )
 from anaphora.text.formats import file_names
 from anaphora.version import __version__
@@ -43,60 +45,49 @@ from anaphora.version import __version__
 if TYPE_CHECKING:
     from anaphora.text_model import TextModel
 
-Path_ = str | PathLike[str]
-RESERVED = {CONFIG, METRICS, CARD, WEIGHTS, "tokenizer.json"}
-
-
-@dataclass(frozen=True)
-class MixedPart:
-    """One part, and how it does alone."""
-
-    name: str
-    """Of its folder inside the mixture's."""
-    model: str
-    """Where it came from."""
-    weight: float
-    perplexity: float | None
-    """On the text that weights were tuned on; nothing where they were given."""
-    valid_perplexity: float | None
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A mixture that was made."""
-
-    folder: str
-    parts: list[MixedPart]
-    tokens: int
-    perplexity: float | None
-    valid_tokens: int
-    valid_perplexity: float | None
-    rounds: int
-    """Of EM; none where the weights were given."""
-    impossible_tokens: int
-    """Tokens of the tuning text that no part can say: they had no say in the weights."""
-    note: str
-    """What was odd about the text or the parts; mostly nothing."""
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def mix(
     out: Path_,
     models: Sequence[Path_],
     *,
-    text: Path_ | Sequence[Path_] = (),
-    valid_text: Path_ | Sequence[Path_] = (),
+    text: Files = (),
+    valid_text: Files = (),
+    source: Files = (),
+    target: Files = (),
+    valid_source: Files = (),
+    valid_target: Files = (),
     weights: Sequence[float] | None = None,
+    mean: str = "probabilities",
+    device: str = "auto",
     force: bool = False,
 ) -> Mixed:
-    """Mix language models (folders or ARPA files that share a vocabulary) into the new folder `out`.
+    """Put several models into the new folder `out`, as one: language models (folders or ARPA files that share a
+    vocabulary) make a mixture, translators with one target vocabulary an ensemble.
 
     text: held-out text, of the sort that is wanted and that no part was made of; the weights are those under which it
     is most probable. valid_text: other such text, to see what the mixture is worth. weights: one for each model,
-    instead of a text to tune them on. See docs/ngrams.md.
+    instead of a text to tune them on. For translators source and target, valid_source and valid_target are such text;
+    without it all have one weight. mean: what an ensemble averages, probabilities or logs. See docs/ngrams.md and
+    docs/ensembles.md.
     """
+    pairs = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
+    if translators := [path for path in models if is_translator(path)]:
+        from anaphora.ensembling import ensemble
+
+        if odd := next((path for path in models if Path(path).exists() and not is_translator(path)), None):
+            what = f"is a translator, and {odd} is none: they have no words to choose together"
+            cure = "translators make an ensemble with one another, language models a mixture"
+            raise UserError(what, file=translators[0], cure=cure)
+        if files := file_names(text) or file_names(valid_text):
+            what = "is text of one language, and a translator is measured on pairs"
+            raise UserError(what, file=files[0], cure="give --source FILE --target FILE, or --weights")
+        return ensemble(out, models, **pairs, weights=weights, mean=mean, device=device, force=force)
+    if name := next((name for name, files in pairs.items() if file_names(files)), None):
+        raise UserError(f"--{name.replace('_', '-')} is about translators", cure="language models take --text FILE")
+    if device not in ("auto", "cpu"):
+        raise UserError("language models are mixed on the CPU", cure=f"leave out --device {device}")
+    if mean != "probabilities":
+        raise UserError("a mixture is a mean of probabilities", cure=f"leave out --mean {mean}")
     from anaphora.models.mixture import tune, weighted_mean
     from anaphora.text.formats import describe_notes
     from anaphora.text_model import TextModel
@@ -105,15 +96,9 @@ def mix(
     if len(models) < 2:
         raise UserError(f"a mixture needs at least two models, not {len(models)}", cure="name more of them")
     if weights is not None:
-        _check_weights(weights, len(models), file_names(text))
+        check_weights(weights, len(models), file_names(text))
     refuse_existing_folder(out, force=force)
-    for path in models:
-        if (
-            out.exists()
-            and Path(path).exists()
-            and (out.samefile(path) or out.resolve() in Path(path).resolve().parents)
-        ):
-            raise UserError("is one of the parts itself, or holds it", file=out, cure="choose another folder")
+    refuse_holding(out, models)
     loaded = [TextModel(Path(path)) for path in models]
     _check_fit(loaded, models)
     names = part_names(models)
@@ -139,36 +124,6 @@ def mix(
     with atomic_folder(out) as folder:
         _write(folder, mixed, loaded, models, text, valid_text)
     return mixed
-
-
-def _check_weights(weights: Sequence[float], models: int, text: Sequence[str]) -> None:
-    if text:
-        raise UserError(
-            "the weights are given, and a text to tune them on",
-            cure="leave one of them out; --valid-text measures, and tunes nothing",
-        )
-    if len(weights) != models:
-        raise UserError(f"{models} models have {len(weights)} weights", cure="give one for each, in their order")
-    if not all(0 <= weight <= 1 for weight in weights) or not math.isclose(math.fsum(weights), 1, abs_tol=1e-6):
-        raise UserError(
-            f"the weights {', '.join(f'{weight:g}' for weight in weights)} are not shares of one",
-            cure="give numbers between 0 and 1 that sum to 1",
-        )
-
-
-def part_names(models: Sequence[Path_]) -> list[str]:
-    """A name for the folder of each part: its own, made different from the others'."""
-    names: list[str] = []
-    for path in models:
-        own = Path(path).resolve().name
-        for ending in (".gz", ".arpa"):
-            own = own[: -len(ending)] if own.lower().endswith(ending) else own
-        own = own or "model"
-        name, number = own, 2
-        while name in names or name in RESERVED or name.startswith("."):
-            name, number = f"{own.lstrip('.')}-{number}", number + 1
-        names.append(name)
-    return names
 
 
 def _one_vocabulary(first: TextModel, path: Path_) -> str:
@@ -210,7 +165,7 @@ def _check_fit(loaded: Sequence[TextModel], models: Sequence[Path_]) -> None:
                 )
 
 
-def _log_probabilities(loaded: Sequence[TextModel], text: Path_ | Sequence[Path_], notes: Counter[str]) -> np.ndarray:
+def _log_probabilities(loaded: Sequence[TextModel], text: Files, notes: Counter[str]) -> np.ndarray:
     """log P of each token of a text under each model: (models, N); `notes` counts what was odd about the text."""
     from anaphora.decoding.language import is_blank, line_encoder, score_ids
     from anaphora.text.formats import read_column
@@ -253,8 +208,8 @@ def _write(
     mixed: Mixed,
     loaded: Sequence[TextModel],
     models: Sequence[Path_],
-    text: Path_ | Sequence[Path_],
-    valid_text: Path_ | Sequence[Path_],
+    text: Files,
+    valid_text: Files,
 ) -> None:
     for part, one, path in zip(mixed.parts, loaded, models):
         (folder / part.name).mkdir()
@@ -286,22 +241,7 @@ def _write(
     write_text(folder / CARD, _card(mixed, text))
 
 
-def copy_model(source: Path, target: Path) -> None:
-    """A model folder without what else a run keeps. Weights are shared with the original where the disk allows: neither
-    is ever written into, so neither can change the other."""
-    for name in (CONFIG, METRICS, CARD, *(path.name for path in source.glob("tokenizer*.json"))):
-        if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
-    model = read_config(source).get("model") or {}
-    if model.get("kind") == "mixture":
-        for name in model["parts"]:
-            (target / name).mkdir()
-            copy_model(source / name, target / name)
-    else:
-        publish(weights_file(source), target / WEIGHTS)
-
-
-def _card(mixed: Mixed, text: Path_ | Sequence[Path_]) -> str:
+def _card(mixed: Mixed, text: Files) -> str:
     name = Path(mixed.folder).resolve().name
     tuned = f"The weights make `{' '.join(file_names(text))}` ({mixed.tokens:,} tokens) most probable."
     rows = [

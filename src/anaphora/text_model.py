@@ -416,6 +416,7 @@ class TextModel:
             "recipe": None if self.config is None else self.config.recipe,
             "kind": self.kind,
             "parameters": self.model.parameter_count(),
+            **self._active(),
             "vocabulary": self.model.vocabulary,
             "tokenizer": {"kind": self.tokenizer.kind, "split": self.tokenizer.split, "unknown": self._unknown()},
             "max_length": self.model.max_length,
@@ -432,6 +433,14 @@ class TextModel:
             "settings": None if self.config is None else self.config.document(),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},
         }
+
+    def _active(self) -> dict[str, int]:
+        """Parameters that one token meets, where they are not all."""
+        if not getattr(self.model, "routed", False):
+            return {}
+        from anaphora.layers.mixture_of_experts import active_parameters
+
+        return {"active_parameters": active_parameters(cast(Any, self.model))}
 
     def _unknown(self) -> str:
         """What becomes of a word that the vocabulary does not have."""

@@ -27,6 +27,7 @@ from anaphora.evaluation.by_length import LengthBin
 from anaphora.evaluation.by_length import by_length as binned
 from anaphora.evaluation.translation import bleu, chrf
 from anaphora.folder import CONFIG, DATA, read_config, read_metrics, weights_file
+from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
@@ -55,6 +56,8 @@ class Evaluation:
     perplexity: float
     lines_per_second: float
     beam: int
+    search: str
+    """How translations were searched for, in a few words."""
     device: str
     split_lines: int
     """Lines translated in pieces because they were too long."""
@@ -74,14 +77,13 @@ class TranslationModel:
         self.folder = folder
         self.device = device
         self.config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
+        settings = self.config.translator
         tokenizers = load_tokenizers(folder)
         self.source_tokenizer: Tokenizer = tokenizers["source"]
         self.target_tokenizer: Tokenizer = tokenizers["target"]
         file = weights_file(folder)
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to use up
-            model = build_model(
-                self.config.translator, self.source_tokenizer.vocabulary_size, self.target_tokenizer.vocabulary_size
-            )
+            model = build_model(settings, self.source_tokenizer.vocabulary_size, self.target_tokenizer.vocabulary_size)
         load_weights(model, read_weights(file, verify=verify), file=file)
         self.model: Translator = model.to(device).eval()
 
@@ -90,8 +92,9 @@ class TranslationModel:
         changes = {key: value for key, value in changes.items() if value is not None}
         settings = {**dataclasses.asdict(self.config.decoding), **changes}
         config = build_settings(DecodingConfig, settings, section="decoding")
-        wide = config.beam if config.sample else max(config.beam, config.n_best)
-        return dataclasses.replace(config, beam=wide)
+        if config.draws:
+            return config
+        return dataclasses.replace(config, beam=max(config.beam, config.n_best))
 
     @overload
     def translate(self, text: str, *, prefixes: str | None = None, **decoding: Any) -> Translation: ...
@@ -306,6 +309,7 @@ class TranslationModel:
             perplexity=math.exp(min(loss, 700.0)),
             lines_per_second=len(source) / seconds,
             beam=settings.beam,
+            search=settings.describe(),
             device=describe_device(self.device),
             split_lines=sum(translation.pieces > 1 for translation in translations),
             unscored_lines=len(scored) - len(able),
@@ -328,6 +332,7 @@ class TranslationModel:
             "kind": self.config.model.kind,
             "shape": self.config.translator.shape(),
             "parameters": self.model.parameter_count(),
+            "active_parameters": active_parameters(self.model),
             "source_vocabulary": self.source_tokenizer.vocabulary_size,
             "target_vocabulary": self.target_tokenizer.vocabulary_size,
             "flops_per_pair": self.model.flops(25, 25, length, length),

@@ -15,7 +15,7 @@ import pytest
 
 from anaphora.folder import read_metrics
 from anaphora.models.weights import read_weights
-from micro_runs import pairs
+from micro_runs import pairs, write_pairs
 
 MICRO = ["tokenizer.vocabulary=300", "model.dim=16", "model.hidden=16", "training.batch_tokens=128"]
 MICRO += ["training.context=16", "training.checkpoint_every=4", "training.samples=0", "training.log_every=1"]
@@ -72,6 +72,38 @@ def test_mistakes_are_said_and_nothing_is_made(
     assert not (tmp_path / "out" / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--recipes", "gnmt,lstm"], "row lstm: lstm is a language model and learns from plain text, not from pairs"),
+        (["--recipes", "skipgram"], "word vectors are learned from plain text"),
+        (["--recipes", "gnnt"], "there is no recipe 'gnnt'; did you mean 'gnmt'"),
+        (["--recipes", "gnmt+rl+posunk"], "let it come first: gnmt+posunk+rl"),
+        (["--recipes", "gnmt:data.seed=3"], "all rows share their text"),
+        (["--recipes", "bytenet:tokenizer.kind=bpe"], "bytenet translates letter by letter"),
+        (["--recipes", "bytenet", "--set", "tokenizer.vocabulary=300"], "each of these has its own"),
+        (["--recipes", "moe:model.experts_per_token=9,model.experts=4"], "experts"),
+        (["--text", "TEXT"], "both text and pairs are given"),
+        (["--test-text", "TEXT"], "both text and pairs are given"),
+        (["--budget", "tokens=0"], "leaves nothing to spend"),
+        (["--budget", "flops=1"], "less than one token costs"),
+        (["--budget", "minutes=1", "--set", "training.epochs=2"], "both say how far to go"),
+        (["--set", "data.hold_out=0"], "no pairs are held out to measure on"),
+        (["--set", "data.source=x"], "give --source FILE"),
+        (["--set", "model.order=2"], "model.order means nothing to any row"),
+        (["--test-source", "TEXT"], "has no target text beside it"),
+        (["--valid-source", "TEXT", "--valid-target", "nowhere.de"], "there is no such file"),
+    ],
+)
+def test_mistakes_about_translators_are_said_in_one_sentence(
+    say: Any, text: Path, tmp_path: Path, words: list[str], says: str
+) -> None:
+    files = [f"--{side}={file}" for side, file in write_pairs(tmp_path / "pairs", 40).items()]
+    answer = say("compare", tmp_path / "out", *files, *(text if word == "TEXT" else word for word in words))
+    assert answer.code == 2 and says in answer.err and len(answer.err.strip().splitlines()) == 1
+    assert not (tmp_path / "out" / "runs").exists()
+
+
 def test_a_text_without_a_word_is_named(say: Any, tmp_path: Path) -> None:
     (tmp_path / "blank.txt").write_text("\n\n")
     answer = say("compare", tmp_path / "out", "--text", tmp_path / "blank.txt")
@@ -122,3 +154,39 @@ def test_interrupted_and_repeated_it_ends_as_if_it_had_not_been(
     mine, unbroken = (read_weights(folder / "runs" / "gru" / "model.safetensors") for folder in (out, whole))
     assert all((mine[name] == unbroken[name]).all() for name in unbroken)
     assert read_metrics(out / "runs" / "gru")["validation"] == read_metrics(whole / "runs" / "gru")["validation"]
+
+
+@pytest.mark.slow
+def test_translators_killed_in_the_middle_and_repeated_end_as_if_nothing_had_been(tmp_path: Path) -> None:
+    files = [f"--{side}={file}" for side, file in write_pairs(tmp_path / "pairs", 200).items()]
+    own = ["tokenizer.vocabulary=300", "model.dim=16", "model.layers=1", "training.max_steps=400"]
+    own += [
+        "training.batch_tokens=256",
+        "training.checkpoint_every=40",
+        "training.warmup_steps=1",
+        "training.patience=0",
+    ]
+    words = [*files, "--recipes=luong,luong+ensemble2", "--jobs=2", "--no-estimate", "--device=cpu"]
+    words += [f"--set={one}" for one in own]
+
+    def begin(out: Path) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "anaphora", "compare", str(out), *words, "--json", "-q"]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    first, until = begin(tmp_path / "out"), time.monotonic() + 120
+    while not list(tmp_path.glob("out/runs/luong-seed2/checkpoints/step-*")):
+        assert first.poll() is None and time.monotonic() < until
+        time.sleep(0.05)
+    first.kill()
+    first.communicate(timeout=60)
+    time.sleep(3)  # its rows are still saving
+    rows = []
+    for folder in (tmp_path / "out", tmp_path / "whole"):
+        again = begin(folder)
+        told, said = again.communicate(timeout=300)
+        assert again.returncode == 0, said
+        document = json.loads(told.splitlines()[-1])
+        kept = ("name", "bleu", "chrf", "loss", "flops", "tokens", "steps", "seeds")
+        rows.append([{key: row[key] for key in kept} for row in document["rows"] + document["parts"]])
+    assert rows[0] == rows[1] and [row["name"] for row in rows[0]] == ["luong", "luong+ensemble2", "luong-seed2"]

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from anaphora.comparing.language import LanguageTask
 from anaphora.comparing.picture import draw, label_dots
-from anaphora.comparing.report import COSTS, as_csv, as_markdown, notes, run_list, table
+from anaphora.comparing.report import as_csv, as_markdown, notes, run_list, table
 from anaphora.comparing.task import Plan
 
-COLUMNS = [*LanguageTask.columns, *COSTS]
+COLUMNS = [*LanguageTask.columns, *LanguageTask.costs]
 
 
 def row(name: str = "lstm", **more: Any) -> dict[str, Any]:

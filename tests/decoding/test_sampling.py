@@ -144,3 +144,15 @@ def test_a_cold_sample_is_greedy():
     assert [h[0].tokens for h in cold] == [h[0].tokens for h in greedy]
     assert nearly_none == only_one
     assert [h[0].tokens for h in only_one] == [h[0].tokens for h in greedy]
+
+
+def test_epsilon_leaves_out_what_is_improbable_and_never_the_most_probable() -> None:
+    p = torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.28, 0.26, 0.24, 0.22]])
+    assert shares(p.log(), epsilon=0.2)[0].tolist() == pytest.approx([0.625, 0.375, 0, 0])
+    assert shares(p.log(), epsilon=0.9).tolist() == [[1, 0, 0, 0], [1, 0, 0, 0]]
+    both = shares(p.log(), epsilon=0.1, min_p=0.5)
+    assert both[0].tolist() == pytest.approx([0.625, 0.375, 0, 0])
+    assert both[1].tolist() == pytest.approx(p[1].tolist())
+    u = torch.linspace(0, 0.999, 200)
+    drawn = draw(p[:1].log().expand(200, -1), u, epsilon=0.1)
+    assert set(drawn.tolist()) == {0, 1, 2}

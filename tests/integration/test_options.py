@@ -61,6 +61,9 @@ TRAINED: list[dict[str, Any]] = [
     {"model.normaliser": "none"},
     {"model.normaliser": "none", "model.score": "bilinear", "model.attention_dropout": 0.2},
     {"model.normaliser": "none", "model.score": "additive", "training.precision": "bf16"},
+    {"model.experts": 4},
+    {"model.experts": 3, "model.experts_per_token": 3, "model.expert_balance": 0.5, "training.precision": "bf16"},
+    {"model.experts": 4, "model.experts_every": 2, "model.layers": 2, "training.guided_alignment": 0.1},
     {"model.tie": "none"},
     {"model.tie": "target"},
     {"model.activation": "gelu"},
@@ -176,6 +179,8 @@ REINFORCED: list[dict[str, Any]] = [
     {"training.objective": "reinforce", "training.precision": "bf16", "training.ema": 0.9, "training.metric": "loss"},
     {"training.objective": "minimum-risk", "training.reward": "chrf", "training.risk_sharpness": 0.5},
     {"training.objective": "minimum-risk", "data.hold_out": 0, "decoding.max_length": 4},
+    {"training.objective": "reinforce", "training.candidate_dropout": True},
+    {"training.objective": "minimum-risk", "training.risk_reference": True},
 ]
 
 
@@ -326,6 +331,7 @@ def test_every_setting_is_exercised() -> None:
         "tokenizer": {"words"},  # test_a_vocabulary_of_ones_own
         "model": {
             *("dim", "layers", "feed_forward", "max_length"),  # MICRO
+            "encoder",  # test_recurrent_options.py: any encoder with any decoder
             "embedding_from",  # training/test_initial_vectors.py: a translator begins with vectors, and trains
         },
         "training": {"learning_rate", "batch_tokens", "checkpoint_every", "log_every"},  # MICRO

@@ -28,6 +28,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"recipe": "luong", "model.unroll": "steps", "model.score": "scaled-dot", "tokenizer.shared": False},
     {"recipe": "deep-att", "model.layers": 2, "model.attention_dim": 6},
     {"recipe": "gnmt", "model.layers": 3, "model.attention_dim": 6, "training.precision": "bf16"},
+    {"recipe": "moe", "model.experts": 4, "model.hidden": 24, "model.expert_hidden": 20, "training.precision": "bf16"},
+    {"recipe": "moe", "model.experts_per_token": 3, "model.expert_balance": 0.0, "training.consistency": 1.0},
     # any encoder with any decoder
     {"recipe": "luong", "model.encoder": "transformer", "model.heads": 2, "model.feed_forward": 20},
     {"recipe": "transformer", "model.encoder": "lstm", "model.heads": 2, "model.feed_forward": 20},

@@ -31,6 +31,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "luong concat": {"model.score": "additive"},
     "deep-att": {"model.layers": 2, "model.decoder_layers": 2},
     "gnmt": {"model.layers": 3},
+    "moe": {"model.layers": 2, "model.experts": 8},
 }
 UPDATES = {"copy": 1_000, "reverse": 3_000, "sort": 3_000}
 LONG = 11

@@ -16,6 +16,7 @@ from anaphora.layers.backends import CHUNK
 from anaphora.models import TRANSLATORS, build, settings
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
 from anaphora.training.recipes import load_recipe, recipe_names
+from grouped_flops import COUNTED
 
 
 def kind_of(name: str) -> str:
@@ -116,6 +117,8 @@ def test_a_window_saves_what_it_hides() -> None:
         {"score": "bilinear", "key_value_heads": 2},
         {"score": "additive"},
         {"score": "bilinear", "normaliser": "none"},
+        {"experts": 6},
+        {"experts": 4, "experts_per_token": 3, "experts_every": 2, "layers": 3},
     ],
 )
 def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
@@ -124,7 +127,7 @@ def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
     model = micro(attention="reference", **changes).eval()
     batch, source, target = 3, 20, 12
     ids = torch.ones(batch, source, dtype=torch.long), torch.full((batch,), source)
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=COUNTED) as counter:
         model(*ids, torch.ones(batch, target, dtype=torch.long))
     stated = model.flops(batch * source, batch * target, source, target)
     c = model.config

@@ -23,6 +23,7 @@ from anaphora.layers.capture import attention_layers, capture
 from anaphora.models import build
 from anaphora.models import settings as model_settings
 from anaphora.models.contracts import DecoderState, Translator
+from anaphora.models.ensemble import Ensemble
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
 from anaphora.text.tokenizer import BOS, EOS, PAD
 
@@ -54,6 +55,10 @@ def system(kind: str, **changes: Any) -> Callable[[], Any]:
         return model.double().eval().requires_grad_(False)
 
     return make
+
+
+def ensemble(*members: Callable[[], Any]) -> Callable[[], Ensemble]:
+    return lambda: Ensemble([member() for member in members])
 
 
 MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
@@ -90,6 +95,11 @@ MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
         ALL - {"attends"},
     ),
     "transformer linear additive": (transformer(normaliser="none", score="additive"), ALL - {"attends"}),
+    "transformer experts": (transformer(experts=5), ALL),
+    "transformer experts in the second layer, three of four a token": (
+        transformer(experts=4, experts_per_token=3, experts_every=2, norm="post", activation="gelu"),
+        ALL,
+    ),
     # recurrent decoders: seq2seq looks at nothing
     "seq2seq": (system("seq2seq"), ALL - {"attends"}),
     "seq2seq gru both ways in steps": (
@@ -105,12 +115,34 @@ MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "luong dot gru whole": (system("luong", score="dot", cell="gru", input_feeding=False), ALL),
     "deep-att": (system("deep-att", layers=3, decoder_layers=2, encoder_dim=10), ALL),
     "gnmt": (system("gnmt", layers=4), ALL),
+    "moe": (system("moe", layers=3), ALL),
+    "moe shallow, cells wider than layers": (
+        system("moe", layers=1, decoder_layers=1, hidden=16, embedding=10, encoder_dim=14, experts=3, tie="none"),
+        ALL,
+    ),
+    # convolutional decoders: ByteNet looks at nothing
+    "bytenet": (system("bytenet"), ALL - {"attends"}),
+    "bytenet deep, narrow, hardly unfolded": (
+        system("bytenet", layers=4, decoder_layers=5, dilations=3, hidden=5, unfold=0.5),
+        ALL - {"attends"},
+    ),
+    "convs2s": (system("convs2s"), ALL),
+    "convs2s widths": (
+        system("convs2s", layers=3, stages=[[1, 12, 5], [1, 12, 3], [1, 14, 1]], embedding=8, readout=7, tie="none"),
+        ALL,
+    ),
     # any encoder with any decoder
+    "convs2s behind transformer": (system("convs2s", encoder="transformer"), ALL),
+    "luong behind convs2s": (system("luong", encoder="convs2s"), ALL),
     "transformer behind lstm": (transformer(encoder="lstm"), ALL),
+    "luong behind moe": (system("luong", encoder="moe"), ALL),
+    "moe behind transformer": (system("moe", encoder="transformer", feed_forward=20), ALL),
     "luong behind transformer": (system("luong", encoder="transformer", feed_forward=20), ALL),
     "bahdanau behind convolution": (system("bahdanau", encoder="conv"), ALL),
     "luong behind averaging": (system("luong", encoder="dan", layers=1), ALL),
     "seq2seq behind window": (system("seq2seq", encoder="window"), ALL - {"attends"}),
+    # several as one: it attends if any of them does
+    "ensemble": (ensemble(system("seq2seq"), system("bahdanau", layers=1), system("convs2s")), ALL),
 }
 
 few = settings(max_examples=10)  # for each model, and the models differ little

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import Force, check_new_file, count, read_pairs, warn_of_notes
+from anaphora.cli.arguments import Force, With, check_new_file, count, read_pairs, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def align(
     model: Annotated[Path, typer.Argument(help="Model or run folder.")],
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
+    with_: With = None,
     gold: Annotated[Path | None, typer.Option(help="Gold links, i-j sure and i?j possible: prints the AER.")] = None,
     base: Annotated[int, typer.Option(help="What the first word is called in --gold and in links: 0 or 1.")] = 0,
     split: Annotated[
@@ -76,7 +77,7 @@ def align(
     if drawn is not None and not 0 <= drawn < len(sources):
         raise UserError(f"there is no line {drawn + 1}", cure=f"choose one of 1 to {len(sources):,}")
     references = None if gold is None else _read_gold(gold, sources, targets, base, split)
-    loaded = api.load_translator(model, device)
+    loaded = api.load_translator([model, *with_] if with_ else model, device)
     if named is None:
         choice = loaded.alignment_choice
         named, reason = choice.method, choice.reason

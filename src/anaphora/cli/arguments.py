@@ -23,6 +23,13 @@ Log10 = Annotated[
     bool, typer.Option("--log10", help="With --text: logarithms to the base 10, as KenLM and SRILM print them.")
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting.")]
+With = Annotated[
+    list[Path] | None,
+    typer.Option("--with", metavar="MODEL", help="Translate together with this model, as an ensemble. Repeatable."),
+]
+Mbr = Annotated[
+    str | None, typer.Option(metavar="MEASURE", help="Minimum Bayes risk: chrf, bleu or gleu of drawn translations.")
+]
 OutputFile = Annotated[Path | None, typer.Option(help="Write the translations here.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 

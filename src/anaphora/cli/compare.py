@@ -20,11 +20,20 @@ def compare(
     test_text: Annotated[
         list[str] | None, typer.Option(help="Text that no checkpoint was chosen by; the table is about it.")
     ] = None,
+    source: Annotated[list[str] | None, typer.Option(help="Translators: text to translate from,")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="and the same lines in the other language.")] = None,
+    valid_source: Annotated[list[str] | None, typer.Option(help="Pairs to measure on; else some are held out.")] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(help="Their other side.")] = None,
+    test_source: Annotated[
+        list[str] | None, typer.Option(help="Pairs that no checkpoint was chosen by; the table is about them.")
+    ] = None,
+    test_target: Annotated[list[str] | None, typer.Option(help="Their other side.")] = None,
     recipes: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROW,ROW,…",
-            help="Each RECIPE, RECIPE:KEY=VALUE,… or NAME=RECIPE:…; all rungs unless given.",
+            help="Each RECIPE, RECIPE:KEY=VALUE,… or NAME=RECIPE:…; all rungs unless given. Of translators also "
+            "RECIPE+rl, +posunk, +big, +ensemble; `lectures`: the rows of the lectures' table.",
         ),
     ] = None,
     budget: Annotated[
@@ -46,10 +55,17 @@ def compare(
 ) -> None:
     """Train many recipes on one text and lay them side by side. Repeat the command to continue.
 
-    All rows have the same tokens and the same held-out lines. OUT/report.md has the table, report.png quality against
-    cost, OUT/runs/ each row as an ordinary run.
+    Language models by bits per byte, translators by BLEU, all on the same lines,
+    with the same tokens where they can. OUT/report.md has the table, report.png
+    quality against cost, OUT/runs/ each row as an ordinary run.
 
     anaphora compare ladder --text plays.txt
+
+    anaphora compare systems --source train.en --target train.de --budget minutes=10
+
+    anaphora compare table --source train.tsv --recipes lectures --jobs 3
+
+    anaphora compare rl --source train.tsv --recipes gnmt,gnmt+rl:training.candidates=4,transformer+ensemble
 
     anaphora compare some --text plays.txt --recipes bigram,lstm,transformer-decoder --budget minutes=5
 
@@ -59,17 +75,24 @@ def compare(
     import os
 
     from anaphora import api
-    from anaphora.comparing.report import table
+    from anaphora.comparing.report import extract_table, table
     from anaphora.errors import UserError
 
     output = Output(as_json=json, quiet=quiet)
-    if not text:
-        raise UserError("no text to learn from", cure="give --text FILE")
+    if not text and not source:
+        cure = "give --text FILE for language models, or --source FILE --target FILE for translators"
+        raise UserError("no text to learn from", cure=cure)
     found = api.compare(
         out,
-        text=text,
+        text=text or (),
         valid_text=valid_text or (),
         test_text=test_text or (),
+        source=source or (),
+        target=target or (),
+        valid_source=valid_source or (),
+        valid_target=valid_target or (),
+        test_source=test_source or (),
+        test_target=test_target or (),
         recipes=recipes,
         budget=budget,
         jobs=jobs,
@@ -89,12 +112,17 @@ def compare(
         output.result(line)
     for note in found.notes:
         output.result(wrapped(f"- {note}", width, indent="  "))
-    failed = [row["name"] for row in found.rows if row["state"] == "failed"]
+    for extract in found.extracts:
+        for line in ("", *extract_table(extract)):
+            output.result(line)
+        output.result(wrapped(extract.source, width))
+    failed = [row["name"] for row in [*found.rows, *found.parts] if row["state"] == "failed"]
     if failed:
         output.say(f"failed: {', '.join(failed)}; their logs are in {out}/logs, and the same command tries them again")
     done = [row["folder"] for row in found.rows if row["state"] == "finished"]
     if done:
-        output.say(f"{out} has report.md, .csv, .json and .png. Now: {program()} generate {done[-1]}")
+        verb = "generate" if text else "translate"
+        output.say(f"{out} has report.md, .csv, .json and .png. Now: {program()} {verb} {done[-1]}")
     output.finish({**found.document, "folder": str(out), "exit_code": found.exit_code})
     if found.exit_code:
         raise typer.Exit(found.exit_code)

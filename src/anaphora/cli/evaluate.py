@@ -12,9 +12,11 @@ import typer
 from anaphora.cli.arguments import (
     Force,
     Log10,
+    Mbr,
     OutputFile,
     Set,
     TextFiles,
+    With,
     check_new_file,
     count,
     decoding_settings,
@@ -33,6 +35,7 @@ def evaluate(
     model: Annotated[Path, typer.Argument(help="Model or run folder, an ARPA file, or a file of vectors.")],
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Reference translations, line for line.")] = None,
+    with_: With = None,
     text: TextFiles = None,
     log10: Log10 = False,
     similarity: Annotated[
@@ -45,6 +48,7 @@ def evaluate(
         list[str] | None, typer.Option(metavar="FILE", help="Of vectors: YAML of two targets and two attributes.")
     ] = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
+    mbr: Mbr = None,
     set_: Set = None,
     stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser: 13a, intl, zh, char, …")] = "13a",
@@ -69,6 +73,8 @@ def evaluate(
 
     anaphora evaluate runs/en-de --source test.en --target test.de --by-length 5 --picture lengths.png
 
+    anaphora evaluate runs/a --with runs/b --with runs/c --source test.en --target test.de
+
     anaphora evaluate runs/plays --text test.txt
 
     anaphora evaluate runs/gpt --text test.txt --stride 32
@@ -85,6 +91,7 @@ def evaluate(
     asked = {"--similarity": similarity, "--analogies": analogies, "--weat": weat}
     if api.is_vectors(model):
         others: dict[str, Any] = {"--source": source, "--target": target, "--text": text, "--beam": beam, "--set": set_}
+        others |= {"--with": with_, "--mbr": mbr}
         others |= {"--stride": stride, "--output": output, "--log10": log10 or None, "--force": force or None}
         others["--tokenize"] = None if tokenize == "13a" else tokenize
         if idle_too := [flag for flag, value in others.items() if value is not None]:
@@ -96,6 +103,7 @@ def evaluate(
         raise UserError(f"{only[0]} is about word vectors", file=model, cure="leave it out, or give vectors")
     if takes_text(model, text, source, target):
         idle: dict[str, Any] = {"--beam": beam, "--set": set_, "--output": output, "--force": force or None}
+        idle |= {"--with": with_, "--mbr": mbr}
         idle |= {"--by-length": by_length, "--picture": picture}
         idle["--tokenize"] = None if tokenize == "13a" else tokenize
         _evaluate_text(out, model, text or [], device, idle, log10=log10, stride=stride)
@@ -113,14 +121,14 @@ def evaluate(
     notes: Counter[str] = Counter()
     sources, targets = read_pairs(source, target, notes)
     warn_of_notes(out, notes)
-    decoding = decoding_settings(set_, beam=beam)
-    loaded = api.load_translator(model, device)
+    decoding = decoding_settings(set_, beam=beam, mbr=mbr)
+    loaded = api.load_translator([model, *with_] if with_ else model, device)
     with out.bar("translating", len(sources)) as bar:
         found = loaded.evaluate(sources, targets, tokenize=tokenize, by_length=by_length, progress=bar, **decoding)
     out.result(f"BLEU {found.bleu:.2f}  {found.bleu_signature}")
     out.result(f"chrF {found.chrf:.2f}  {found.chrf_signature}")
     out.result(f"loss {found.loss:.4f}  perplexity {found.perplexity:.3f}")
-    out.result(f"{found.lines} lines, {found.lines_per_second:.1f} lines/s, beam {found.beam}, {found.device}")
+    out.result(f"{found.lines} lines, {found.lines_per_second:.1f} lines/s, {found.search}, {found.device}")
     if found.replaced_words:
         out.say(describe_replaced(found.replaced_words))
     if found.split_lines:

@@ -55,7 +55,7 @@ def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
 
     settings = found["settings"]
     return [
-        ("model", f"{found['recipe']} ({found['kind']}), {found['parameters']:,} parameters"),
+        ("model", f"{found['recipe']} ({found['kind']}), {found['parameters']:,} parameters{_active(found)}"),
         ("shape", found["shape"]),
         (
             "vocabulary",
@@ -64,7 +64,26 @@ def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("forward pass", f"{short(found['flops_per_pair'])}FLOP ({found['flops_note']})"),
         ("decoding cache", f"{found['cache_bytes_per_token']:,} bytes a token and hypothesis"),
+        *(("member", _member(one)) for one in found.get("members", ())),
     ]
+
+
+def _member(one: dict[str, Any]) -> str:
+    what = f"{one['recipe']} ({one['kind']}), {one['shape']}, {one['parameters']:,} parameters"
+    return f"{one['name']}, weight {one['weight']:.4f}: {what}"
+
+
+def _active(found: dict[str, Any]) -> str:
+    """Of a model with experts, how many of its parameters one token meets."""
+    active = found.get("active_parameters", found["parameters"])
+    return f", of which a token meets {active:,}" if active < found["parameters"] else ""
+
+
+def _asked(validation: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a model with experts, how evenly they were asked on the validation text."""
+    from anaphora.training.reporting import describe_experts
+
+    return [("experts", describe_experts(validation["experts"]))] if "experts" in validation else []
 
 
 def _vectors(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -124,7 +143,7 @@ def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
         "stream": "one text: ⟨s⟩ at its beginning, ⟨/s⟩ after every line, contexts cross line ends",
     }
     kind = "" if found["recipe"] == found["kind"] else f" ({found['kind']})"
-    rows = [("model", f"{found['recipe'] or 'ARPA file'}{kind}, {found['parameters']:,} numbers")]
+    rows = [("model", f"{found['recipe'] or 'ARPA file'}{kind}, {found['parameters']:,} numbers{_active(found)}")]
     rows += _shape(found)
     rows += [
         ("vocabulary", f"{found['vocabulary']:,} tokens ({unit}), marks included"),
@@ -148,7 +167,13 @@ def _shape(shape: dict[str, Any], indent: str = "") -> list[tuple[str, str]]:
     rows = []
     if "dim" in shape:
         parts = [f"{shape['dim']} wide", count(shape["layers"], "layer", "layers")]
-        names = {"heads": "heads", "hidden": "hidden", "feed_forward": "feed-forward", "window": "words of window"}
+        names = {
+            "heads": "heads",
+            "hidden": "hidden",
+            "feed_forward": "feed-forward",
+            "experts": "experts",
+            "window": "words of window",
+        }
         parts += [f"{shape[key]} {said}" for key, said in names.items() if key in shape]
         parts += [f"width {shape['width']}"] if "width" in shape else []
         parts += [f"{shape['positions']} positions"] if "positions" in shape else []
@@ -219,6 +244,7 @@ def _learned_text(metrics: dict[str, Any]) -> list[tuple[str, str]]:
             tokens = f"{held_out['tokens']:,} {'hidden ' if held_out.get('masked') else ''}tokens"
             window = f", window moved by {held_out['stride']:,}" if held_out.get("stride") else ""
             rows.append(("validation", f"perplexity {held_out['perplexity']:.3f}{bits} over {tokens}{window}"))
+        rows += _asked(held_out)
     return rows
 
 
@@ -236,6 +262,9 @@ def _learned(metrics: dict[str, Any]) -> list[tuple[str, str]]:
     from anaphora.training.reporting import describe, duration, short
 
     rows: list[tuple[str, str]] = []
+    if (made := metrics.get("ensemble")) and made.get("perplexity") is not None:
+        tuned = f"the weights, on {made['tokens']:,} tokens: perplexity {made['perplexity']:.3f}"
+        rows.append(("tuned", tuned))
     if trained := metrics.get("trained_on"):
         rows.append(("learned from", f"{trained['pairs']:,} pairs of {' '.join(trained['source'])}"))
     if cost := metrics.get("cost"):
@@ -250,6 +279,7 @@ def _learned(metrics: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("validation", describe(metrics["validation"])))
         if "bleu_signature" in metrics["validation"]:
             rows.append(("", metrics["validation"]["bleu_signature"]))
+        rows += _asked(metrics["validation"])
     if metrics.get("weights"):
         rows.append(("weights", metrics["weights"]))
     return rows

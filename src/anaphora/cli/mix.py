@@ -1,4 +1,4 @@
-"""`anaphora mix`: several language models as one."""
+"""`anaphora mix`: several models as one."""
 
 from __future__ import annotations
 
@@ -8,46 +8,61 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anaphora.cli.arguments import count
-from anaphora.cli.output import Json, Output, Quiet
+from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
-    from anaphora.mixing import Mixed, MixedPart
+    from anaphora.parts import Mixed, MixedPart
 
 
 def mix(
-    out: Annotated[Path, typer.Argument(help="New folder for the mixture.")],
+    out: Annotated[Path, typer.Argument(help="New folder for the mixture or ensemble.")],
     models: Annotated[list[Path], typer.Argument(metavar="MODEL MODEL…", help="Folders of models, or ARPA files.")],
     text: Annotated[list[str] | None, typer.Option(help="Held-out text, on which the weights are tuned.")] = None,
     valid_text: Annotated[list[str] | None, typer.Option(help="Other text, to measure the mixture on.")] = None,
+    source: Annotated[list[str] | None, typer.Option(help="Of translators: held-out text to tune on,")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="and its translations, line for line.")] = None,
+    valid_source: Annotated[list[str] | None, typer.Option(help="Other pairs, to measure the ensemble on,")] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(help="and their translations.")] = None,
     weights: Annotated[
         str | None, typer.Option(metavar="W,W,…", help="Given weights, one for each model, instead of tuned ones.")
     ] = None,
+    mean: Annotated[str, typer.Option(help="Of translators: average their probabilities, or logs.")] = "probabilities",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the model folder OUT.")] = False,
+    device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Mix language models that share a vocabulary: P is the weighted mean of what they say.
+    """Put several models into one folder: P is the weighted mean of what they say.
 
-    The weights are found by EM: those under which the held-out text is most probable. It should be like the text that
-    the mixture is meant for, and no part may have been made of it. The folder OUT holds copies of the parts.
+    Language models that share a vocabulary make a mixture. The weights are found by EM: those under which the held-out
+    text is most probable. It should be like the text that the mixture is meant for, and no part may have seen it.
+    Translators that share a target vocabulary make an ensemble, with equal weights unless some are given or tuned.
+    The folder OUT holds copies of the parts, and is used as any model.
 
     anaphora mix runs/mixed runs/large runs/near --text dev.txt
 
     anaphora mix runs/mixed runs/large near.arpa --text dev.txt --valid-text test.txt
 
     anaphora mix runs/mixed runs/large runs/near --weights 0.7,0.3
+
+    anaphora mix runs/three runs/en-de-1 runs/en-de-2 runs/bahdanau
     """
     from anaphora.config import convert as convert_settings
     from anaphora.inspect.terminal import cut
     from anaphora.mixing import mix as make
+    from anaphora.parts import is_translator
 
     said = Output(as_json=json, quiet=quiet)
     shares = None if weights is None else weights.replace(",", " ").split()
     given = convert_settings(shares, list[float] | None, name="--weights")
-    made = make(out, [*models], text=text or (), valid_text=valid_text or (), weights=given, force=force)
+    pairs = {"source": source or (), "target": target or ()}
+    pairs |= {"valid_source": valid_source or (), "valid_target": valid_target or ()}
+    texts = {"text": text or (), "valid_text": valid_text or ()}
+    made = make(out, [*models], **texts, **pairs, weights=given, mean=mean, device=device, force=force)
+    whole = "ensemble" if is_translator(out) else "mixture"
     if made.note:
         said.say(f"warning: {made.note}")
-    label = max(11, min(40, max(len(part.name) for part in made.parts)))
+    label = max(len(f"the {whole}"), min(40, max(len(part.name) for part in made.parts)))
 
     def measured(one: Mixed | MixedPart) -> str:
         there = "" if one.perplexity is None else f"  {one.perplexity:>11,.3f}"
@@ -58,10 +73,11 @@ def mix(
     said.result(f"{'':<{label}}  {'weight':>7}{heads}")
     for part in made.parts:
         said.result(f"{cut(part.name, label):<{label}}  {part.weight:>7.4f}{measured(part)}")
-    said.result(f"{'the mixture':<{label}}  {'':>7}{measured(made)}".rstrip())
+    said.result(f"{f'the {whole}':<{label}}  {'':>7}{measured(made)}".rstrip())
     tuned = f"weights tuned on {made.tokens:,} tokens in {count(made.rounds, 'round', 'rounds')}"
-    tuned = "weights as given" if made.perplexity is None else tuned
-    said.say(f"{tuned}; {out} holds the mixture with its parts")
+    if made.perplexity is None:
+        tuned = "equal weights" if given is None else "weights as given"
+    said.say(f"{tuned}; {out} holds the {whole} with its parts")
     if made.impossible_tokens:
-        said.say(f"warning: {made.impossible_tokens:,} tokens are impossible for every part, and for the mixture")
+        said.say(f"warning: {made.impossible_tokens:,} tokens are impossible for every part, and for the {whole}")
     said.finish(made.document())

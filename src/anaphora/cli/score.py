@@ -14,6 +14,7 @@ import typer
 from anaphora.cli.arguments import (
     Log10,
     TextFiles,
+    With,
     count,
     open_text_model,
     read_pairs,
@@ -31,6 +32,7 @@ def score(
     model: Annotated[Path, typer.Argument(help="Model or run folder; of a language model, also an ARPA file.")],
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
+    with_: With = None,
     text: TextFiles = None,
     tokens: Annotated[
         bool, typer.Option("--tokens", help="With --text: line, token, log-probability, order of the n-gram.")
@@ -55,6 +57,10 @@ def score(
     """
     out = Output(as_json=json, quiet=quiet)
     if takes_text(model, text, source, target):
+        if with_:
+            from anaphora.errors import UserError
+
+            raise UserError("--with is about translators, and this is a language model", cure="leave it out, or mix")
         _score_text(out, model, text or [], device, tokens=tokens, log10=log10, stride=stride)
         return
     about_text = {"--tokens": tokens, "--log10": log10, "--stride": stride is not None}
@@ -68,7 +74,7 @@ def score(
     notes: Counter[str] = Counter()
     sources, targets = read_pairs(source, target, notes)
     warn_of_notes(out, notes)
-    loaded = api.load_translator(model, device)
+    loaded = api.load_translator([model, *with_] if with_ else model, device)
     documents, total, size, unscored = [], 0.0, 0, 0
     with out.bar("scoring", len(sources)) as bar:
         for pair in loaded.score(sources, targets, progress=bar):

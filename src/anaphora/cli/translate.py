@@ -12,8 +12,10 @@ import typer
 
 from anaphora.cli.arguments import (
     Force,
+    Mbr,
     OutputFile,
     Set,
+    With,
     check_new_file,
     count,
     decoding_settings,
@@ -28,6 +30,7 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 def translate(
     model: Annotated[Path, typer.Argument(help="Model or run folder.")],
     file: Annotated[str, typer.Argument(help="Text, one sentence a line; - is stdin.")] = "-",
+    with_: With = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
     n_best: Annotated[int | None, typer.Option(help="Translations a line: index, rank, score, text.")] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching.")] = False,
@@ -36,6 +39,7 @@ def translate(
     top_p: Annotated[float | None, typer.Option(help="Sampling: only among the most probable mass p.")] = None,
     min_p: Annotated[float | None, typer.Option(help="Sampling: only tokens this near to the likeliest.")] = None,
     seed: Annotated[int | None, typer.Option(help="Sampling: the same seed, the same text.")] = None,
+    mbr: Mbr = None,
     repetition_penalty: Annotated[float | None, typer.Option(help="Above 1 makes what was said less likely.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text. Repeatable.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Every translation begins with this text.")] = None,
@@ -58,6 +62,10 @@ def translate(
     anaphora translate runs/en-de input.txt --beam 8 --n-best 3
 
     anaphora translate runs/words input.txt --set dictionary=my.tsv
+
+    anaphora translate runs/a input.txt --with runs/b --with runs/c
+
+    anaphora translate runs/en-de input.txt --mbr chrf --set mbr_samples=128
     """
     from itertools import repeat
 
@@ -81,17 +89,20 @@ def translate(
         top_p=top_p,
         min_p=min_p,
         seed=seed,
+        mbr=mbr,
         repetition_penalty=repetition_penalty,
         stop=stop,
     )
     notes: Counter[str] = Counter()
     lines = None if file == "-" else read_side([file], "source", notes)
-    loaded = api.load_translator(model, device)
+    loaded = api.load_translator([model, *with_] if with_ else model, device)
     settings = loaded.decoding(**decoding)  # mistakes in settings are named before anything is read
-    drawing = ("temperature", "top_k", "top_p", "min_p", "seed")
-    idle = [name for name in drawing if name in decoding and not settings.sample]
+    drawing = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
+    idle = [name for name in drawing if name in decoding and not settings.draws]
     if idle:
-        raise UserError(f"--{idle[0].replace('_', '-')} is about sampling, and nothing is sampled", cure="add --sample")
+        flag = "--set epsilon" if idle[0] == "epsilon" else f"--{idle[0].replace('_', '-')}"
+        what = f"{flag} is about sampling, and nothing is sampled"
+        raise UserError(what, cure="add --sample or --mbr chrf")
     if alignments not in (None, "pharaoh", "json"):
         raise UserError(f"--alignments {alignments} is no way to write them", cure="use pharaoh or json")
     interactive = lines is None and sys.stdin.isatty()

@@ -4,7 +4,7 @@ lock → shared text → plans, compared with what the folder has → run list �
 
 OUT/report.json     what was asked for, how far each row is, all values: what the next command goes on from
 OUT/report.csv, report.md, report.png
-OUT/data/           the text that all rows share
+OUT/data/           the text that all rows share, once for each way to cut it into tokens
 OUT/runs/NAME/      each row, an ordinary run folder
 OUT/logs/NAME.log   what each row said on its way
 """
@@ -16,17 +16,18 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.comparing.board import Board
 from anaphora.comparing.budget import Budget
 from anaphora.comparing.picture import draw
-from anaphora.comparing.report import COSTS, as_csv, as_markdown, notes, run_list
+from anaphora.comparing.report import as_csv, as_markdown, notes, run_list
 from anaphora.comparing.rows import Entry
-from anaphora.comparing.running import Job, run_jobs
-from anaphora.comparing.task import Plan, Task
+from anaphora.comparing.running import HINDERED, Job, run_jobs
+from anaphora.comparing.settings import FILES
+from anaphora.comparing.task import Extract, Plan, Task
 from anaphora.config import differences
 from anaphora.errors import UserError
 from anaphora.folder import CHECKPOINTS, DATA, WEIGHTS, discard, write_bytes, write_json, write_text
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 RUNS, LOGS, REPORT, CSV, MARKDOWN, PICTURE = "runs", "logs", "report.json", "report.csv", "report.md", "report.png"
-FILES = ("text", "valid_text")
-"""Settings that name files: their content is compared, not their names."""
 
 
 @dataclass
@@ -49,8 +48,13 @@ class Comparison:
 
     folder: Path
     rows: list[dict[str, Any]]
+    """Those of the table."""
+    parts: list[dict[str, Any]]
+    """Rows that the others are made of and nobody asked to see."""
     columns: list[Any]
     notes: list[str]
+    extracts: list[Extract]
+    """Tables beside that of the rows."""
     exit_code: int
     """0: all rows are there; 2: a row failed by a mistake that can be mended; 1: by one of ours."""
     document: dict[str, Any]
@@ -116,7 +120,7 @@ class _Comparison:
     ) -> None:
         self.task, self.out, self.entries, self.budget = task, out, list(entries), budget
         self.jobs, self.force, self.command, self.reporter = jobs, force, command, reporter
-        known = [*(saved.get("others") or ()), *saved["rows"]] if saved else []
+        known = [*(saved.get("others") or ()), *(saved.get("parts") or ()), *saved["rows"]] if saved else []
         self.saved: dict[str, dict[str, Any]] = {row["name"]: row for row in known}
         if saved and saved.get("task") != task.name:
             raise UserError(
@@ -125,22 +129,26 @@ class _Comparison:
         self.rows: list[dict[str, Any]] = []
         self.plans: list[Plan] = []
         self.said: list[str] = []
+        self.extracts: list[Extract] = []
 
     def complete(self, estimate: bool) -> Comparison:
         begun = any(self.run(name).exists() for name in self.saved)
         if not self.saved:
             self.save()  # from now on the folder is known as ours
-        before = _stamp(self.out / DATA)
+        texts = [self.task.text_of(self.out / DATA, entry) for entry in self.entries]
+        before = [_stamp(text) for text in texts]
+        force = self.force or not begun
         try:
-            self.task.prepare(self.out / DATA, force=self.force or not begun, reporter=self.reporter)
+            self.task.prepare(self.out / DATA, self.entries, force=force, reporter=self.reporter)
         except UserError:
             if not self.saved:  # the command was a mistake: nothing is left of it
                 (self.out / REPORT).unlink()
             raise
         self.reporter.finish()
-        anew = begun and _stamp(self.out / DATA) != before
+        anew = [begun and old is not None and _stamp(text) != old for text, old in zip(texts, before)]
         self.plans = [self.task.plan(entry, self.budget) for entry in self.entries]
-        self.rows = [self.row(entry, plan, anew) for entry, plan in zip(self.entries, self.plans)]
+        for entry, plan, other in zip(self.entries, self.plans, anew):
+            self.rows.append(self.row(entry, plan, other))
         self.save()
         self.announce(estimate)
         self.train()
@@ -150,12 +158,17 @@ class _Comparison:
     def run(self, name: str) -> Path:
         return self.out / RUNS / name
 
+    @property
+    def shown(self) -> list[dict[str, Any]]:
+        return [row for entry, row in zip(self.entries, self.rows) if entry.shown]
+
     # -- what there is -------------------------------------------------------------------------------------------------
 
     def row(self, entry: Entry, plan: Plan, anew: bool) -> dict[str, Any]:
         """How far a row is; one that was begun with other settings is refused, or begun anew where that is forced."""
         asked = {section: {k: v for k, v in own.items() if k not in FILES} for section, own in plan.settings.items()}
         new = {"name": entry.name, "recipe": entry.recipe, "settings": entry.written.partition(":")[2], "asked": asked}
+        new |= {"endings": list(entry.endings), "made_of": list(entry.after)}
         new |= {"folder": str(self.run(entry.name)), "state": "planned"}
         old = self.saved.get(entry.name)
         if old is None or not self.run(entry.name).exists():
@@ -163,7 +176,10 @@ class _Comparison:
         changed = differences(old.get("asked", {}), asked)
         if old["recipe"] != entry.recipe:
             changed = {"recipe": (old["recipe"], entry.recipe), **changed}
-        learned = any((self.run(entry.name) / name).exists() for name in (WEIGHTS, CHECKPOINTS))
+        if old.get("made_of", []) != new["made_of"]:
+            changed = {"what it is made of": (old.get("made_of", []), new["made_of"]), **changed}
+        anew = anew or any(row["state"] != "finished" for row in self.rows if row["name"] in entry.after)
+        learned = any((self.run(entry.name) / name).exists() for name in (WEIGHTS, CHECKPOINTS)) or entry.together
         if changed and learned and not self.force:
             spoken = "; ".join(f"{name} was {was!r} and is {now!r}" for name, (was, now) in changed.items())
             raise UserError(
@@ -198,7 +214,9 @@ class _Comparison:
             how = "one after the other" if self.jobs == 1 else f"{self.jobs} at once, as if each were alone"
             if any(known):
                 total = sum(known) if self.jobs == 1 else max(max(known), sum(known) / self.jobs)
-                self.reporter.message(f"about {duration(total)} in all, {how}; counting, and starting each row, on top")
+                counted = any(plan.counted for plan in self.plans)
+                more = "counting, and starting" if counted else "starting and measuring"
+                self.reporter.message(f"about {duration(total)} in all, {how}; {more} each row, on top")
             else:
                 self.reporter.message(f"no time is estimated; {how}")
 
@@ -212,11 +230,14 @@ class _Comparison:
         for entry, plan in zip(self.entries, self.plans):
             if by_name[entry.name]["state"] != "finished":
                 run, log = self.run(entry.name), self.out / LOGS / f"{entry.name}.log"
-                jobs.append(Job(entry.name, run, self.task.arguments(entry, plan), log))
+                jobs.append(Job(entry.name, run, self.task.arguments(entry, plan, run), log, entry.after))
+        by_entry = {entry.name: entry for entry in self.entries}
+        if self.jobs > 1:  # what others wait for comes first
+            jobs.sort(key=lambda job: -self.waited_for(job.name))
         board = Board(self.reporter.console, steps)
 
         def started(job: Job) -> None:
-            self.task.begin(job.run)
+            self.task.begin(by_entry[job.name], job.run)
             for one in jobs:  # at once, so that an interrupted row is still known to have had company
                 if one.shared:
                     by_name[one.name]["shared"] = True
@@ -227,28 +248,40 @@ class _Comparison:
             row = by_name[job.name]
             row.setdefault("shared", False)
             if code == 0 and self.task.finished(job.run):
-                row |= {"state": "finished", **self.values(job.run)}
+                row |= {"state": "finished", **self.values(by_entry[job.name])}
             else:
-                row |= {"state": "failed", "error": job.why(code), "exit_code": 2 if code == 2 else 1}
+                mended = code in (2, HINDERED)  # what it is made of has a code of its own
+                row |= {"state": "failed", "error": job.why(code), "exit_code": 2 if mended else 1}
             board.end(job, row, self.task.columns[0])
             self.save()
 
         with board:
-            run_jobs(jobs, self.jobs, started=started, ended=ended, looked=board.look)
+            run_jobs(
+                jobs,
+                self.jobs,
+                started=started,
+                ended=ended,
+                looked=board.look,
+                hindered=lambda job: any(by_name[name]["state"] != "finished" for name in job.after),
+            )
 
-    def values(self, run: Path) -> dict[str, Any]:
+    def waited_for(self, name: str) -> int:
+        """How many rows, one after the other, come after this one."""
+        return max((1 + self.waited_for(entry.name) for entry in self.entries if name in entry.after), default=0)
+
+    def values(self, entry: Entry) -> dict[str, Any]:
         try:
-            return self.task.result(run)
+            return self.task.result(entry, self.run(entry.name))
         except UserError as error:
             return {"state": "failed", "error": str(error), "exit_code": 2}
 
     def measure(self) -> None:
         """What is timed is timed alone: when no row is running any more."""
-        for row in self.rows:
+        for entry, row in zip(self.entries, self.rows):
             if row["state"] != "finished":
                 continue
             measured = row.get("measured", {})
-            row |= self.values(self.run(row["name"]))
+            row |= self.values(entry)
             if row["state"] == "finished" and measured.get("ruler") != self.task.ruler:
                 self.reporter.stage("measuring, alone", self.rows.index(row), len(self.rows))
                 measured = {"ruler": self.task.ruler, **self.task.measure(self.run(row["name"]))}
@@ -270,31 +303,46 @@ class _Comparison:
             "budget": None if self.budget is None else str(self.budget),
             "written": time.strftime("%Y-%m-%d %H:%M:%S"),
             "shared": self.task.shared() if self.plans else {},
-            "columns": {column.key: column.meaning for column in (*self.task.columns, *COSTS)},
+            "columns": {column.key: column.meaning for column in (*self.task.columns, *self.task.costs)},
             "notes": self.said,
-            "rows": self.rows,
+            "rows": self.shown,
+            "parts": [row for entry, row in zip(self.entries, self.rows) if not entry.shown],
+            "extracts": [asdict(extract) for extract in self.extracts],
             "others": others,
         }
 
     def save(self) -> None:
         document = self.document()
-        document["rows"] = [{key: _finite(value) for key, value in row.items()} for row in document["rows"]]
+        for rows in ("rows", "parts"):
+            document[rows] = [{key: _finite(value) for key, value in row.items()} for row in document[rows]]
         write_json(self.out / REPORT, document)
 
     def report(self) -> Comparison:
-        columns = [*self.task.columns, *COSTS]
+        columns = [*self.task.columns, *self.task.costs]
         self.said = [*self.task.notes(self.rows), *notes(self.rows)]
-        picture = draw(self.rows, self.task.columns[0], lower_is_better=self.task.lower_is_better)
+        unseen = [row for row in self.rows if row not in self.shown and row.get("error")]
+        self.said += [f"{row['name']} failed: {row['error']}" for row in unseen]
+        self.extracts = self.task.extracts(self.shown)
+        picture = draw(self.shown, self.task.columns[0], lower_is_better=self.task.lower_is_better)
         if picture is not None:
             write_bytes(self.out / PICTURE, picture)
-        write_text(self.out / CSV, as_csv(self.rows, columns))
+        write_text(self.out / CSV, as_csv(self.shown, columns))
         title, drawn = self.out.resolve().name, PICTURE if picture else None
-        markdown = as_markdown(self.rows, columns, self.said, title=title, command=self.command, picture=drawn)
+        markdown = as_markdown(
+            self.shown,
+            columns,
+            self.said,
+            title=title,
+            command=self.command,
+            picture=drawn,
+            extracts=self.extracts,
+        )
         write_text(self.out / MARKDOWN, markdown)
         self.save()
         failed = [row["exit_code"] for row in self.rows if row["state"] == "failed"]
         code = 0 if not failed else 2 if set(failed) == {2} else 1
-        return Comparison(self.out, self.rows, columns, self.said, code, self.document())
+        document = self.document()
+        return Comparison(self.out, self.shown, document["parts"], columns, self.said, self.extracts, code, document)
 
 
 def _stamp(folder: Path) -> int | None:

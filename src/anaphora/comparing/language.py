@@ -7,7 +7,6 @@ it, and the sum of such guesses is not the probability of a text.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import time
@@ -17,21 +16,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from anaphora.comparing.budget import LIMITS, Budget
+from anaphora.comparing.budget import Budget
+from anaphora.comparing.report import COSTS, bytes_form, speed_form
 from anaphora.comparing.rows import Entry
-from anaphora.comparing.task import Column, Plan, Task
+from anaphora.comparing.settings import RecipeTask, planned_tokens, share_text
+from anaphora.comparing.task import Column, Plan
 from anaphora.config import build, merge
 from anaphora.errors import UserError
 from anaphora.evaluation.language import UNNORMALISED, note_on_unknown
-from anaphora.folder import DATA, publish, read_metrics
-from anaphora.models import COUNTED_MODELS, settings_class
+from anaphora.folder import DATA, read_metrics
+from anaphora.models import COUNTED_MODELS
 from anaphora.text.formats import read_blocks
 from anaphora.text.language_corpus import MANIFEST, PreparedText, check_text, fingerprint, prepare_text
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
-from anaphora.training.recipes import COUNTED, Document, RunConfig, load_recipe, meaningful
+from anaphora.training.recipes import COUNTED, Document, RunConfig
 from anaphora.training.reporting import RunReporter
-from anaphora.training.request import Request, check_files
+from anaphora.training.request import Request
 
 SAID = 128
 """Tokens that a model says while it is timed."""
@@ -47,8 +48,9 @@ def _perplexity(value: float) -> str:
     return f"{value:,.2f}" if value < 1e6 else f"{value:.2g}".replace("e+", "e")
 
 
-class LanguageTask(Task):
+class LanguageTask(RecipeTask):
     name = "language"
+    alone = ("data", "tokenizer")
     usual = "unigram bigram ngram dan window rnn gru lstm conv transformer-decoder"
     short_forms = {  # noqa: RUF012
         "unigram": "ngram:model.order=1",
@@ -59,6 +61,13 @@ class LanguageTask(Task):
         Column("bits_per_byte", "bits/byte", _bits, "bits that a byte of the held-out text needs"),
         Column("perplexity", "perplexity", _perplexity, "of a token of that text"),
     )
+    costs = (
+        *COSTS,
+        Column("tokens_per_second", "tok/s", speed_form, "generated, one text at a time, timed alone"),
+        Column("peak_memory", "memory", bytes_form, "most memory of the training process"),
+    )
+    sets: Mapping[str, str] = {}
+    ending = None
     lower_is_better = True
 
     def __init__(
@@ -72,8 +81,7 @@ class LanguageTask(Task):
     ) -> None:
         """settings: of all rows; sections data and tokenizer are shared, others hold where they mean something."""
         own = settings or {}
-        self.own = {section: values for section, values in own.items() if section not in ("data", "tokenizer")}
-        self.test_text, self.device = list(test_text), device
+        self.test_text = list(test_text)
         files = {"text": list(text), **({"valid_text": list(valid_text)} if valid_text else {})}
         data = {"boundaries": "stream", **own.get("data", {}), **files}
         if data["boundaries"] == "packed" or data.get("labels"):
@@ -81,7 +89,9 @@ class LanguageTask(Task):
             raise UserError(f"{what}: not all rows can have that", cure="leave it out; stream and lines are for all")
         # all of it is said to every row: the recipe of an n-gram has other words than that of an LSTM
         usual = {key: value for key, value in asdict(TokenizerConfig()).items() if key in COUNTED["tokenizer"]}
-        self.common: Document = {"data": data, "tokenizer": {**usual, **own.get("tokenizer", {})}}
+        common: Document = {"data": data, "tokenizer": {**usual, **own.get("tokenizer", {})}}
+        others = {section: values for section, values in own.items() if section not in self.alone}
+        super().__init__(common, others, device)
         self.prepared: PreparedText | None = None
         check_text(build(DataConfig, data, section="data"))
         build(TokenizerConfig, self.common["tokenizer"], section="tokenizer")
@@ -89,60 +99,16 @@ class LanguageTask(Task):
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def check(self, entry: Entry, budget: Budget | None) -> None:
-        for section in ("data", "tokenizer"):
-            if entry.settings.get(section):
-                key = next(iter(entry.settings[section]))
-                raise UserError(
-                    f"{section}.{key} is set for the row {entry.name} alone, and all rows share their text",
-                    cure=f"set it for all: --set {section}.{key}=…",
-                )
-        kind = merge(load_recipe(entry.recipe), entry.settings).get("model", {}).get("kind", "transformer")
-        if kind == "transformer-encoder":
+        if self.kind(entry) == "transformer-encoder":
             raise UserError(
                 f"{entry.name} guesses words from both sides: it has no bits per byte to compare with the others'",
                 cure="leave it out, or take transformer-decoder, which reads one way",
             )
-        request = self._request(entry)
-        try:
-            check_files(request)
-        except UserError as error:
-            raise UserError(f"row {entry.name}: {error.what}", file=error.file, cure=error.cure) from None
-        for limit in LIMITS:
-            if budget is not None and request.own.get("training", {}).get(limit) is not None:
-                raise UserError(
-                    f"row {entry.name}: training.{limit} and --budget both say how far to go",
-                    cure="leave one of them out",
-                )
-
-    def check_settings(self, entries: Sequence[Entry]) -> None:
-        """A setting of all rows that means nothing to any of them is a mistake."""
-        for section, values in self.own.items():
-            for key in values:
-                if not any(key in self._own(entry).get(section, {}) for entry in entries):
-                    raise UserError(f"--set {section}.{key} means nothing to any row", cure="leave it out")
-
-    def _kind(self, entry: Entry) -> str:
-        return str(merge(load_recipe(entry.recipe), entry.settings).get("model", {}).get("kind", "transformer"))
-
-    def _own(self, entry: Entry) -> Document:
-        """Of the settings of all rows, those that mean something to this one."""
-        kind, found = self._kind(entry), {}
-        for section, values in self.own.items():
-            known = meaningful(kind, section, values)
-            if section == "model":
-                fields = settings_class(kind).__dataclass_fields__
-                known = {key: value for key, value in values.items() if key in fields}
-            if known:
-                found[section] = known
-        return found
-
-    def _request(self, entry: Entry, limits: Mapping[str, Any] | None = None) -> Request:
-        own = merge(self.common, self._own(entry), entry.settings, {"training": limits} if limits else {})
-        return Request(run=Path(entry.name), own=own, recipe=entry.recipe, device=self.device)
+        super().check(entry, budget)
 
     # -- the text ------------------------------------------------------------------------------------------------------
 
-    def prepare(self, folder: Path, *, force: bool, reporter: RunReporter) -> None:
+    def prepare(self, folder: Path, entries: Sequence[Entry], *, force: bool, reporter: RunReporter) -> None:
         from anaphora.training.language_settling import by_size, sized_by_text
 
         asked = RunConfig.read({"model": {"kind": "ngram"}, **self.common})
@@ -187,22 +153,16 @@ class LanguageTask(Task):
             "vocabulary_fingerprint": manifest["vocabulary_fingerprint"],
         }
 
-    def begin(self, run: Path) -> None:
+    def begin(self, entry: Entry, run: Path) -> None:
         assert self.prepared is not None
-        there = run / DATA
-        if (there / MANIFEST).exists():
-            return
-        there.mkdir(parents=True, exist_ok=True)
-        files = sorted(self.prepared.folder.iterdir(), key=lambda file: file.name == MANIFEST)  # that one last
-        for file in files:
-            publish(file, there / file.name)
+        share_text(self.prepared.folder, run / DATA, MANIFEST)
 
     # -- what it will cost ---------------------------------------------------------------------------------------------
 
     def plan(self, entry: Entry, budget: Budget | None) -> Plan:
         assert self.prepared is not None
-        request = self._request(entry)
-        if self._kind(entry) in COUNTED_MODELS:
+        request = self.request(entry)
+        if self.kind(entry) in COUNTED_MODELS:
             return Plan(settings=request.own, counted=True, tokens=self._manifest["train"]["tokens"], flops=0.0)
         import torch
 
@@ -218,10 +178,10 @@ class LanguageTask(Task):
             length = float(config.training.context)
         flops = 3 * model.flops(1, length)  # forward and backward
         if budget is not None:
-            request = self._request(entry, budget.limits(flops))
+            request = self.request(entry, budget.limits(flops))
             config = planned_settings(request, self.prepared)
-        tokens = _planned_tokens(config, train["tokens"])
         an_update = config.training.batch_tokens * config.training.accumulate
+        tokens = planned_tokens(config.training, train["tokens"], an_update)
         return Plan(
             settings=request.own,
             parameters=model.parameter_count(),
@@ -239,28 +199,17 @@ class LanguageTask(Task):
 
         assert self.prepared is not None
         request = Request(run=Path(entry.name), own=plan.settings, recipe=entry.recipe, device=self.device)
-        return time_updates(planned_settings(request, self.prepared), self.prepared, self.device, plan.steps)
+        return time_updates(planned_settings(request, self.prepared), self._new_run, self.device, plan.steps)
 
-    # -- running -------------------------------------------------------------------------------------------------------
+    def _new_run(self, folder: Path, config: RunConfig, reporter: Any, device: Any) -> Any:
+        from anaphora.training.language import LanguageRun
 
-    def arguments(self, entry: Entry, plan: Plan) -> list[str]:
-        data = plan.settings["data"]
-        files = [f"--text={name}" for name in data["text"]]
-        files += [f"--valid-text={name}" for name in data.get("valid_text", [])]
-        said = [
-            f"{section}.{key}={json.dumps(value)}"
-            for section, values in plan.settings.items()
-            for key, value in values.items()
-            if key not in ("text", "valid_text") and not (section == "tokenizer" and value is None)
-        ]
-        where = [] if plan.counted else [f"--device={self.device}"]
-        return [*files, f"--recipe={entry.recipe}", *where, *said]
+        assert self.prepared is not None
+        return LanguageRun(folder, config, self.prepared, reporter, device)
 
-    def finished(self, run: Path) -> bool:
-        metrics = read_metrics(run)
-        return metrics.get("finished") is True or metrics.get("finished_step") is not None
+    # -- afterwards ----------------------------------------------------------------------------------------------------
 
-    def result(self, run: Path) -> dict[str, Any]:
+    def result(self, entry: Entry, run: Path) -> dict[str, Any]:
         metrics = read_metrics(run)
         validation, cost = metrics["validation"], metrics["cost"]
         manifest = self._manifest
@@ -289,8 +238,6 @@ class LanguageTask(Task):
             "valid_tokens": validation["tokens"],
             "normalised": UNNORMALISED not in (validation.get("note") or ""),
         }
-
-    # -- afterwards ----------------------------------------------------------------------------------------------------
 
     def measure(self, run: Path) -> dict[str, Any]:
         from anaphora.device import choose_device
@@ -329,16 +276,6 @@ class LanguageTask(Task):
         if any(row.get("counted") for row in done):
             notes.append("n-grams are counted: they read the text once, and no floating-point operations are told")
         return notes
-
-
-def _planned_tokens(config: RunConfig, an_epoch: int) -> int | None:
-    """Tokens until the first limit that says; nothing where only time does."""
-    training = config.training
-    plans = [] if training.max_tokens is None else [float(training.max_tokens)]
-    plans += [] if training.epochs is None else [training.epochs * an_epoch]
-    if training.max_steps is not None:
-        plans.append(float(training.max_steps * training.batch_tokens * training.accumulate))
-    return math.ceil(min(plans)) if plans else None
 
 
 def speed(model: Any, tokens: int = SAID) -> float:

@@ -1,6 +1,7 @@
 """Quality against cost: what each step up the ladder buys. Drawn with matplotlib; the axis of cost is logarithmic.
 
-What was counted has no operations to be placed by: it stands in a strip of its own, left of the rest.
+What was counted has no operations to be placed by: it stands in a strip of its own, left of the rest. Rows that are
+made of others have rings, not dots.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SIZE, DOTS = (8.0, 5.0), 150
 
 def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better: bool) -> bytes | None:
     """The picture as PNG; nothing where there is nothing to be seen yet."""
-    done = [row for row in rows if row["state"] == "finished" and math.isfinite(row.get(quality.key) or math.nan)]
+    done = [row for row in rows if row["state"] == "finished" and math.isfinite(_value(row, quality.key))]
     done, far = _near(done, quality.key) if lower_is_better else (done, [])
     counted = [row for row in done if not row.get("flops")]
     learned = [row for row in done if row.get("flops")]
@@ -42,7 +43,13 @@ def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better:
             is_counted = part is counted
             across = [0.0] * len(part) if is_counted else [row["flops"] for row in part]
             colour, up = COUNTED if is_counted else LEARNED, [row[quality.key] for row in part]
-            axis.scatter(across, up, s=36, color=colour, zorder=3)
+            faces = ["white" if row.get("made_of") else colour for row in part]
+            axis.scatter(across, up, s=36, facecolors=faces, edgecolors=colour, linewidths=1.6, zorder=3)
+            if any(row.get("made_of") for row in part) and not is_counted:
+                ring = {"marker": "o", "ls": "", "color": colour, "mfc": "white", "mew": 1.6, "ms": 6}
+                handle = axis.plot([], [], label="made of other rows, with their cost", **ring)
+                above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "frameon": False}
+                axis.legend(handles=handle, fontsize=9, labelcolor=INK, **above)
             axis.grid(color="#e6e6e6", zorder=0)
             axis.tick_params(color=PALE, labelcolor=INK)
             for side in ("top", "right"):
@@ -81,6 +88,10 @@ def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better:
         return file.getvalue()
     finally:
         plt.close(figure)
+
+
+def _value(row: Mapping[str, Any], key: str) -> float:
+    return math.nan if row.get(key) is None else float(row[key])
 
 
 def _near(rows: list[Mapping[str, Any]], key: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:

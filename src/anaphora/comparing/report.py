@@ -10,7 +10,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anaphora.comparing.task import Column, Plan
+from anaphora.comparing.task import Column, Extract, Plan
 from anaphora.training.reporting import duration, short
 
 Row = Mapping[str, Any]
@@ -23,11 +23,11 @@ def _flops(value: float) -> str:
     return f"{value:.2g}".replace("e+", "e") if value else MISSING
 
 
-def _bytes(value: float) -> str:
+def bytes_form(value: float) -> str:
     return f"{value / 1e9:.2f}G" if value >= 1e9 else f"{value / 1e6:.0f}M"
 
 
-def _speed(value: float) -> str:
+def speed_form(value: float) -> str:
     return f"{value:,.0f}" if value < 100_000 else short(value)
 
 
@@ -35,8 +35,6 @@ COSTS = (
     Column("parameters", "params", short, "numbers that the model consists of"),
     Column("flops", "FLOPs", _flops, "floating-point operations of training, counted update by update"),
     Column("seconds", "time", duration, "of training, validation included (minutes:seconds)"),
-    Column("tokens_per_second", "tok/s", _speed, "generated, one text at a time, timed alone"),
-    Column("peak_memory", "memory", _bytes, "most memory of the training process"),
 )
 """Columns that every sort of model has."""
 
@@ -68,6 +66,16 @@ def table(rows: Sequence[Row], columns: Sequence[Column], width: int = 80) -> li
     return [line.rstrip() for line in lines]
 
 
+def extract_table(extract: Extract) -> list[str]:
+    """Lines for a terminal; heads of several words stand above each other."""
+    words = [head.rsplit(" ", 1) if " " in head else ["", head] for head in extract.heads]
+    above, below = [one for one, _ in words], [one for _, one in words]
+    lines = [above, below, *extract.lines]
+    wide = [max(len(line[i]) for line in lines) for i in range(len(extract.heads))]
+    laid = ["  ".join([line[0].ljust(wide[0]), *map(str.rjust, line[1:], wide[1:])]) for line in lines]
+    return [extract.title, *(line.rstrip() for line in laid)]
+
+
 def notes(rows: Sequence[Row]) -> list[str]:
     """What a reader of the costs must know."""
     found = []
@@ -83,7 +91,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
 
 def run_list(names: Sequence[str], plans: Sequence[Plan], states: Sequence[str]) -> list[str]:
     """What is about to happen, a line for each row."""
-    label = min(22, max(3, *map(len, names)))
+    label = min(23, max(3, *map(len, names)))
     lines = [f"{'row':<{label}}  {'params':>7}  {'tokens':>7}  {'FLOPs':>7}  {'time':>7}"]
     for name, plan, state in zip(names, plans, states):
         name = name if len(name) <= label else name[: label - 1] + "…"
@@ -91,7 +99,9 @@ def run_list(names: Sequence[str], plans: Sequence[Plan], states: Sequence[str])
         tokens = MISSING if plan.tokens is None else short(plan.tokens)
         flops = MISSING if not plan.flops else _flops(plan.flops)
         took = MISSING if plan.seconds is None else duration(plan.seconds)
-        said = state or ("reads the text once" if plan.counted else "")
+        said = state or ("reads the text once" if plan.counted else plan.note)
+        room = 80 - label - 38
+        said = said if len(said) <= room else said[: room - 1] + "…"
         lines.append(f"{name:<{label}}  {size:>7}  {tokens:>7}  {flops:>7}  {took:>7}  {said}".rstrip())
     return lines
 
@@ -116,6 +126,7 @@ def as_markdown(
     title: str,
     command: str,
     picture: str | None,
+    extracts: Sequence[Extract] = (),
 ) -> str:
     lines = [f"# {title}", "", "| | " + " | ".join(column.head for column in columns) + " |"]
     lines.append("|---|" + "---:|" * len(columns))
@@ -126,5 +137,10 @@ def as_markdown(
         lines.append(f"| {row['name']} | " + " | ".join(cells) + " |")
     lines += ["", *(f"- {column.head}: {column.meaning}" for column in columns), *(f"- {note}" for note in said)]
     lines += [f"- {row['name']} failed: {row['error']}" for row in rows if row.get("error")]
+    for extract in extracts:
+        lines += ["", f"## {extract.title}", "", "| " + " | ".join(extract.heads) + " |"]
+        lines.append("|---|" + "---:|" * (len(extract.heads) - 1))
+        lines += ["| " + " | ".join(cells) + " |" for cells in extract.lines]
+        lines += ["", extract.source]
     lines += ["", f"![quality against cost]({picture})"] if picture else []
     return "\n".join([*lines, "", "```", command, "```", ""])

@@ -23,6 +23,8 @@ LOOK = 0.2
 """Seconds between two looks at the processes."""
 PATIENCE = 120.0
 """Seconds that an interrupted row may take to save what it has."""
+HINDERED = -1000
+"""The exit code of a row that never began, since one that it is made of is not there."""
 
 
 @dataclass
@@ -32,9 +34,11 @@ class Job:
     name: str
     run: Path
     arguments: Sequence[str]
-    """What follows `anaphora train FOLDER`."""
+    """What follows `anaphora`: train FOLDER, mostly."""
     log: Path
     """What it says on its way; its last words go beside it."""
+    after: Sequence[str] = ()
+    """Rows that must have ended before it."""
     shared: bool = False
     """Whether another row ran at the same time."""
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
@@ -45,7 +49,7 @@ class Job:
 
     def command(self) -> list[str]:
         """-P: not the user's own random.py."""
-        return [sys.executable, "-P", "-m", "anaphora", "train", str(self.run), *self.arguments, "--json"]
+        return [sys.executable, "-P", "-m", "anaphora", *self.arguments, "--json"]
 
     def start(self, environment: dict[str, str]) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -62,6 +66,8 @@ class Job:
 
     def why(self, code: int) -> str:
         """What went wrong, in one sentence."""
+        if code == HINDERED:
+            return f"it is made of {', '.join(self.after)}, and not all of that is there"
         with suppress(OSError, ValueError, KeyError, IndexError, TypeError):
             return str(json.loads(self.answer.read_text(encoding="utf-8").splitlines()[-1])["error"])
         if code < 0:
@@ -79,8 +85,10 @@ def run_jobs(
     started: Callable[[Job], None],
     ended: Callable[[Job, int], None],
     looked: Callable[[Sequence[Job]], None],
+    hindered: Callable[[Job], bool] = lambda job: False,
 ) -> None:
-    """Run all of them, at most so many at the same time; `ended` hears of each with its exit code."""
+    """Run all of them, at most so many at the same time; `ended` hears of each with its exit code. None begins before
+    those that it comes after have ended, and one that is hindered by how they ended (HINDERED) not at all."""
     environment = dict(os.environ)
     if at_once > 1:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -88,15 +96,19 @@ def run_jobs(
     waiting, running = list(jobs), list[Job]()
     try:
         while waiting or running:
-            while waiting and len(running) < at_once:
-                job = waiting.pop(0)
+            while len(running) < at_once and (job := _ready(waiting, running)) is not None:
+                waiting.remove(job)
+                if hindered(job):
+                    ended(job, HINDERED)
+                    continue
                 running.append(job)
                 if len(running) > 1:
                     for one in running:
                         one.shared = True
                 started(job)
                 job.start(environment)
-            time.sleep(LOOK)
+            if running:
+                time.sleep(LOOK)
             for job in list(running):
                 assert job.process is not None
                 if (code := job.process.poll()) is not None:
@@ -106,6 +118,12 @@ def run_jobs(
     except BaseException:
         _stop([job.process for job in running if job.process is not None])
         raise
+
+
+def _ready(waiting: Sequence[Job], running: Sequence[Job]) -> Job | None:
+    """The first one whose turn it is."""
+    open_ones = {job.name for job in (*waiting, *running)}
+    return next((job for job in waiting if not open_ones & set(job.after)), None)
 
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -1,7 +1,7 @@
-"""How long a language model will take: some real updates on its real text, timed, and one validation.
+"""How long a row will take: some real updates on its real text, timed, and a validation.
 
-As `anaphora check` does it for translators (training/proposal.py), with the run's own trainer; here in this process,
-since it is asked for time and not for memory.
+As `anaphora check` does it (training/proposal.py), with the run's own trainer; here in this process, since it is asked
+for time and not for memory.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ import dataclasses
 import math
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from anaphora.device import choose_device
 from anaphora.errors import UserError
-from anaphora.text.language_corpus import PreparedText
-from anaphora.training.language import LanguageRun
+from anaphora.training.learning import LearningRun
+from anaphora.training.loop import Trainer
 from anaphora.training.memory import is_out_of_memory
 from anaphora.training.proposal import Enough, on_trial, stopwatch
 from anaphora.training.recipes import RunConfig
@@ -25,17 +29,33 @@ SECONDS = 1.0
 """Of updates."""
 
 
+NewRun = Callable[[Path, RunConfig, Any, torch.device], LearningRun]
+"""(folder, settings, reporter, device): a run as `train` has it."""
+
+
+def validate(run: LearningRun, trainer: Trainer) -> None:
+    """As at a checkpoint."""
+    if run.validator is not None:
+        run.validator(run.model, autocast=trainer.autocast())
+
+
 def time_updates(
-    config: RunConfig, prepared: PreparedText, device_name: str, steps: int, *, seconds: float = SECONDS
+    config: RunConfig,
+    new_run: NewRun,
+    device_name: str,
+    steps: int,
+    *,
+    validate: Callable[[LearningRun, Trainer], float | None] = validate,
+    seconds: float = SECONDS,
 ) -> float | None:
     """Seconds that so many updates and the validations between them will take; nothing if it does not even begin: why,
-    the run itself will say."""
+    the run itself will say. validate: does it once, or does a part of it and tells how many such parts there are."""
     device = choose_device(device_name)
     trial = on_trial(config.training, on_cpu=device.type == "cpu")
     with tempfile.TemporaryDirectory(prefix="anaphora-") as name:
         watch = stopwatch(Path(name), seconds)
         try:
-            run = LanguageRun(Path(name), dataclasses.replace(config, training=trial), prepared, watch, device)
+            run = new_run(Path(name), dataclasses.replace(config, training=trial), watch, device)
             trainer = run.trainer()
             try:
                 trainer.fit()
@@ -44,11 +64,9 @@ def time_updates(
             except Interrupted:
                 raise KeyboardInterrupt from None
             took, _, updates = watch.pace()
-            validating = 0.0
-            if run.validator is not None:
-                began = time.perf_counter()
-                run.validator(run.model, autocast=trainer.autocast())
-                validating = time.perf_counter() - began
+            began = time.perf_counter()
+            times = validate(run, trainer)
+            validating = (time.perf_counter() - began) * (1.0 if times is None else times)
         except UserError:
             return None
         except (RuntimeError, MemoryError) as error:

@@ -14,12 +14,14 @@ that turns weights into links. Which layer, head, row and rule a model uses is c
 
 Models without attention, or without softmax in it, are aligned by *occlusion*: without source word s, how much less
 probable is target word t?
+
+An ensemble is aligned as the mean of its *members* that attend, each by the method that was chosen for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -34,12 +36,13 @@ from anaphora.errors import UserError
 from anaphora.evaluation.alignment import Link, write_pharaoh
 from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import Translator
+from anaphora.models.ensemble import Ensemble
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 from anaphora.text.words import Split, TokenWords, Word, split_words
 
-Kind = Literal["attention", "occlusion"]
+Kind = Literal["attention", "occlusion", "members"]
 Row = Literal["predicts", "reads"]
-KINDS: tuple[Kind, ...] = ("attention", "occlusion")
+KINDS: tuple[Kind, ...] = ("attention", "occlusion", "members")
 ROWS: tuple[Row, ...] = ("predicts", "reads")
 Ids = Sequence[int]
 
@@ -66,6 +69,8 @@ class Method:
     """Head, from 0; None: the mean of all."""
     row: Row = "predicts"
     rule: Rule = "source"
+    members: tuple[Method | None, ...] = ()
+    """Of an ensemble (kind: members): how each member is read; None for one that is left out."""
 
     def __post_init__(self) -> None:
         known = self.kind in KINDS and self.row in ROWS and self.rule in RULES
@@ -77,9 +82,10 @@ class Method:
 
     @property
     def name(self) -> str:
-        """As `parse` reads it: 2.0:predicts:grow, 3.mean:reads:target, mean:predicts:source, occlusion:target."""
-        if self.kind == "occlusion":
-            return f"occlusion:{self.rule}"
+        """As `parse` reads it: 2.0:predicts:grow, 3.mean:reads:target, mean:predicts:source, occlusion:target. Of an
+        ensemble, members:grow, which is its own and cannot be asked for."""
+        if self.kind != "attention":
+            return f"{self.kind}:{self.rule}"
         where = "mean" if self.layer is None else f"{self.layer}.{'mean' if self.head is None else self.head}"
         return f"{where}:{self.row}:{self.rule}"
 
@@ -101,23 +107,48 @@ class Method:
             raise _unknown_method(text)
         return cls(layer=int(layer), head=None if head == "mean" else int(head), **found)
 
+    def document(self) -> dict[str, Any]:
+        """As plain data, with its name."""
+        own = {key: value for key, value in vars(self).items() if key != "members"}
+        members = [None if one is None else one.document() for one in self.members]
+        return {**own, **({"members": members} if members else {}), "name": self.name}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Method:
+        """What `document` made; names and meanings are left aside."""
+        own = {key: value for key, value in document.items() if key not in ("name", "meaning")}
+        members = tuple(None if one is None else cls.from_document(one) for one in own.pop("members", ()))
+        return cls(**own, members=members)
+
     @property
     def source_of_weights(self) -> str:
         """Where the weights come from, in words."""
         if self.kind == "occlusion":
             return "occlusion: how much less probable without the source word"
+        if self.kind == "members":
+            each = ", ".join("none" if one is None else one.name for one in self.members)
+            return f"mean of the members that attend, by their own methods ({each})"
         if self.layer is None:
             return "attention, mean of all decoder layers and heads"
         return f"attention, decoder layer {self.layer}, {'mean of heads' if self.head is None else f'head {self.head}'}"
 
     def explain(self) -> list[str]:
         """What a person must know to read the numbers, one sentence each; layers and heads count from 0."""
-        row = ROW_MEANING[self.row] if self.kind == "attention" else "row = what the target word loses"
+        rows = {"attention": ROW_MEANING[self.row], "occlusion": "row = what the target word loses"}
+        row = rows.get(self.kind, "row = the target word")
         return [self.source_of_weights, f"columns = source words; {row}", RULE_MEANING[self.rule]]
 
     def check(self, model: Translator) -> None:
         """Does the model have this layer and head?"""
         if self.kind == "occlusion":
+            return
+        if isinstance(model, Ensemble) != (self.kind == "members"):
+            what = "an ensemble has no layers and heads of its own" if self.kind == "attention" else "it has no members"
+            raise UserError(what, cure="leave --method out, or use --method occlusion")
+        if isinstance(model, Ensemble):
+            for place, method in enumerate(self.members):
+                if method is not None:
+                    method.check(model.member(place))
             return
         if why := no_weights(model):
             raise UserError(why, cure="use --method occlusion")
@@ -175,7 +206,7 @@ class Alignment:
             "source": {"text": self.source_text, "words": side(self.source)},
             "target": {"text": self.target_text, "words": side(self.target)},
             "split": self.split,
-            "method": {**asdict(self.method), "name": self.method.name, "meaning": self.method.explain()},
+            "method": {**self.method.document(), "meaning": self.method.explain()},
             "weights": [[round(value, 5) for value in row] for row in self.weights.tolist()],
             "end_mark": [round(value, 5) for value in self.end_mark.tolist()],
             "links": [[i + base, j + base] for i, j in self.links],
@@ -195,7 +226,6 @@ class Alignment:
             return [Word(word["word"], word["start"], word["end"]) for word in document[name]["words"]]
 
         source, target = side("source"), side("target")
-        method = {key: value for key, value in document["method"].items() if key not in ("name", "meaning")}
         return cls(
             source_text=document["source"]["text"],
             target_text=document["target"]["text"],
@@ -204,7 +234,7 @@ class Alignment:
             weights=np.array(document["weights"], dtype=np.float32).reshape(len(target), len(source)),
             end_mark=np.array(document["end_mark"], dtype=np.float32),
             links=[(i - document["base"], j - document["base"]) for i, j in document["links"]],
-            method=Method(**method),
+            method=Method.from_document(document["method"]),
             split=document["split"],
             problem=document.get("problem"),
         )
@@ -380,6 +410,13 @@ def word_weights(model: Translator, pairs: Sequence[Pair], method: Method) -> li
     if method.kind == "occlusion":
         for number, lost in occlusion_maps(model, pairs):
             found[number] = lost
+        return found
+    if method.kind == "members":
+        assert isinstance(model, Ensemble)
+        read = {place: share for place, share in model.attending.items() if method.members[place] is not None}
+        for place, share in read.items():
+            its = word_weights(model.member(place), pairs, method.members[place] or Method())
+            found = [sum_ + share / sum(read.values()) * own for sum_, own in zip(found, its)]
         return found
     paths = cross_attentions(model)
     layers = paths if method.layer is None else [paths[method.layer]]

@@ -13,7 +13,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ class Choice:
     def document(self) -> dict[str, Any]:
         return {
             "anaphora_alignment": VERSION,
-            "method": {**asdict(self.method), "name": self.method.name},
+            "method": self.method.document(),
             "meaning": self.method.explain(),
             "disagreement_with_ibm1": self.disagreement,
             "reason": self.reason,
@@ -222,8 +222,9 @@ def read_choice(folder: Path) -> Choice | None:
         document = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if int(document["anaphora_alignment"]) > VERSION:
             return None
-        method = {key: value for key, value in document["method"].items() if key != "name"}
-        return Choice(Method(**method), document.get("disagreement_with_ibm1"), str(document["reason"]))
+        return Choice(
+            Method.from_document(document["method"]), document.get("disagreement_with_ibm1"), str(document["reason"])
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

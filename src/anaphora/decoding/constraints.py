@@ -102,4 +102,5 @@ class Constraints:
 
     def shares(self, scores: Tensor) -> Tensor:
         c = self.config
-        return shares(scores, temperature=c.temperature, top_k=c.top_k, top_p=c.top_p, min_p=c.min_p)
+        narrowing = {"temperature": c.temperature, "top_p": c.top_p, "min_p": c.min_p, "epsilon": c.epsilon or 0.0}
+        return shares(scores, top_k=c.top_k, **narrowing)

@@ -49,16 +49,24 @@ def uniform(keys: Tensor, step: int | Tensor) -> Tensor:
 
 
 def draw(
-    scores: Tensor, u: Tensor, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0
+    scores: Tensor,
+    u: Tensor,
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    epsilon: float = 0.0,
 ) -> Tensor:
     """One token a row: scores (R, V) log-probabilities, -inf where forbidden; u (R,) uniform -> (R,).
 
     In this order: scores are divided by the temperature (below 1 sharper, above 1 flatter); top-k keeps the k most
     probable tokens (Fan et al. 2018); top-p keeps the fewest most probable ones that together reach p of what is left
     (the nucleus, Holtzman et al. 2020); min-p keeps those that have at least that share of the most probable one's
-    probability (Nguyen et al. 2024). The rest share out the whole probability.
+    probability (Nguyen et al. 2024); epsilon those that have at least that probability, and the most probable one in
+    any case (Hewitt et al. 2022). The rest share out the whole probability.
     """
-    p, tokens = _narrowed(scores, temperature, top_k, top_p, min_p)
+    p, tokens = _narrowed(scores, temperature, top_k, top_p, min_p, epsilon)
     place = pick(p, u)[:, None]
     return (place if tokens is None else tokens.gather(1, place))[:, 0]
 
@@ -73,16 +81,22 @@ def pick(p: Tensor, u: Tensor) -> Tensor:
 
 
 def shares(
-    scores: Tensor, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0
+    scores: Tensor,
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    epsilon: float = 0.0,
 ) -> Tensor:
     """The probabilities that `draw` draws by: scores (R, V) -> (R, V), summing to one."""
-    p, tokens = _narrowed(scores, temperature, top_k, top_p, min_p)
+    p, tokens = _narrowed(scores, temperature, top_k, top_p, min_p, epsilon)
     p = p / p.sum(dim=1, keepdim=True)
     return p if tokens is None else torch.zeros_like(scores).scatter_(1, tokens, p)
 
 
 def _narrowed(
-    scores: Tensor, temperature: float, top_k: int, top_p: float, min_p: float
+    scores: Tensor, temperature: float, top_k: int, top_p: float, min_p: float, epsilon: float
 ) -> tuple[Tensor, Tensor | None]:
     """What is drawn among: shares (R, k), not summing to one, and of which tokens (R, k), where not of all."""
     values, tokens = scores if temperature == 1.0 else scores / temperature, None  # (R, V)
@@ -91,9 +105,11 @@ def _narrowed(
     elif top_p < 1.0:
         values, tokens = values.sort(dim=1, descending=True)
     p = values.softmax(dim=1)
-    if min_p > 0.0:
-        weak = p < min_p * p.amax(dim=1, keepdim=True)
+    weak = None
+    if min_p > 0.0 or epsilon > 0.0:
+        most = p.amax(dim=1, keepdim=True)
+        weak = p < torch.maximum(min_p * most, most.clamp(max=epsilon))  # never the most probable one itself
     if top_p < 1.0:
         before = p.cumsum(dim=1) - p  # mass of the more probable ones
         p = p.masked_fill(before >= top_p, 0.0)  # the token that crosses p stays: never an empty nucleus
-    return p.masked_fill(weak, 0.0) if min_p > 0.0 else p, tokens
+    return p if weak is None else p.masked_fill(weak, 0.0), tokens

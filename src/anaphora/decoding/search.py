@@ -260,9 +260,8 @@ class _Engine:
                     gain = scores.view(-1, rows * self.vocabulary).gather(1, parent * self.vocabulary + tokens)
             else:
                 parent, u = identity.expand_as(s.live), uniform(s.keys, step).view(-1)
-                tokens = draw(
-                    penalised, u, temperature=c.temperature, top_k=c.top_k, top_p=c.top_p, min_p=c.min_p
-                ).view(-1, rows)
+                how = {"temperature": c.temperature, "top_p": c.top_p, "min_p": c.min_p, "epsilon": c.epsilon or 0.0}
+                tokens = draw(penalised, u, top_k=c.top_k, **how).view(-1, rows)
                 gain, ending = scores.gather(1, tokens.view(-1, 1)).view(-1, rows), tokens == EOS
                 live = (s.live + gain).masked_fill(ending, FORBIDDEN)
                 ends = (s.live + end_gain).masked_fill(~ending, FORBIDDEN)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from anaphora.errors import UserError, nearest
 
-DRAWING = ("temperature", "top_k", "top_p", "min_p", "seed")
+DRAWING = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
 """Settings that are about drawing at random."""
 SAYING = (*DRAWING, "repetition_penalty", "stop", "unknown", "min_length", "no_repeat_ngram", "length_penalty")
 """Settings that mean something for going on with a text."""
@@ -64,8 +64,19 @@ class DecodingConfig:
     min_p: float = 0.0
     """Sampling: draw among tokens that have at least this share of the most probable one's probability; 0 draws among
     all."""
+    epsilon: float | None = None
+    """Sampling: draw among tokens that have at least this probability, and the most probable one; nothing: among all,
+    and for minimum Bayes risk 0.02."""
     seed: int = 1
     """Sampling: the same seed gives the same samples, in any batch."""
+    mbr: Literal["chrf", "bleu", "gleu"] | None = None
+    """Minimum Bayes risk: of many translations take the one that is, by this measure, most like all that were drawn;
+    nothing: the most probable one that the search finds."""
+    mbr_samples: int = 64
+    """Minimum Bayes risk: how many translations are drawn for each sentence, as the settings of sampling say."""
+    mbr_candidates: Literal["both", "samples", "beam"] = "both"
+    """Minimum Bayes risk: choose among what was drawn and the beam's list, what was drawn alone, or the beam's list
+    alone (each then counts by its probability, and nothing is drawn)."""
     batch_tokens: int = 4096
     """Source tokens, padding included, translated at once."""
     batch_sentences: int = 128
@@ -74,10 +85,10 @@ class DecodingConfig:
     """Longer source lines (in tokens, end mark included) are split; nothing: what the model can read."""
 
     def __post_init__(self) -> None:
-        for name in ("beam", "n_best", "max_length", "batch_tokens", "batch_sentences"):
+        for name in ("beam", "n_best", "mbr_samples", "max_length", "batch_tokens", "batch_sentences"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        for name in ("beam", "n_best"):
+        for name in ("beam", "n_best", "mbr_samples"):
             if getattr(self, name) > MOST_ROWS:
                 raise ValueError(f"{name} must be at most {MOST_ROWS:,}, not {getattr(self, name):,}")
         for name in ("coverage_penalty", "min_length", "max_length_ratio", "max_length_extra", "no_repeat_ngram"):
@@ -95,18 +106,44 @@ class DecodingConfig:
             )
         if not 0 <= self.min_p <= 1:
             raise ValueError("min_p must be at least 0 and at most 1")
+        if self.epsilon is not None and not 0 <= self.epsilon < 1:
+            raise ValueError("epsilon must be at least 0 and below 1; 0 draws among all tokens")
         if not 0 < self.repetition_penalty < float("inf"):
             raise ValueError("repetition_penalty must be above 0; 1 leaves repetitions alone, 1.2 makes them rarer")
         if any(not text for text in self.stop):
             raise ValueError("a stop string is empty; give some text to stop at")
         if not self.temperature > 0:
             raise ValueError("temperature must be above 0; for the most probable token set sample=false and beam=1")
-        if not self.sample and self.n_best > self.beam:
+        if self.mbr is not None and self.sample:
+            raise ValueError(f"mbr={self.mbr} draws translations and chooses among them; leave out sample")
+        if self.mbr is not None and self.n_best > self.pool:
+            raise ValueError(
+                f"n_best ({self.n_best}) must not exceed the {self.pool} candidates; raise mbr_samples or beam"
+            )
+        if not self.sample and self.mbr is None and self.n_best > self.beam:
             raise ValueError(f"n_best ({self.n_best}) must not exceed beam ({self.beam}); widen the beam")
         if self.max_length is not None and self.min_length >= self.max_length:
             raise ValueError(f"min_length ({self.min_length}) must be below max_length ({self.max_length})")
         if self.max_source_tokens is not None and self.max_source_tokens < 2:
             raise ValueError("max_source_tokens must be at least 2: one token and the end mark")
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything is drawn at random."""
+        return self.sample or (self.mbr is not None and self.mbr_candidates != "beam")
+
+    @property
+    def pool(self) -> int:
+        """How many candidates minimum Bayes risk chooses among, at most."""
+        drawn = 0 if self.mbr_candidates == "beam" else self.mbr_samples
+        return drawn + (0 if self.mbr_candidates == "samples" else self.beam)
+
+    def describe(self) -> str:
+        """How it searches, in a few words."""
+        if self.mbr is not None:
+            names = {"both": f"{self.mbr_samples} samples and beam {self.beam}", "beam": f"beam {self.beam}"}
+            return f"MBR ({self.mbr}) over {names.get(self.mbr_candidates, f'{self.mbr_samples} samples')}"
+        return "sampling" if self.sample else f"beam {self.beam}"
 
 
 def saying(greedy: bool, beam: int | None, decoding: Mapping[str, Any]) -> dict[str, Any]:

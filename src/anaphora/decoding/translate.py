@@ -16,7 +16,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.splitting import split_line
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
-from anaphora.text.tokenizer import EOS, PAD, Tokenizer
+from anaphora.text.tokenizer import EOS, PAD, UNK, Tokenizer
 from anaphora.text.words import Word
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ WINDOW = 4096
 MAX_PIECES = 1 << 20
 """Pieces a line may have before two of them could share the noise of sampling."""
 LINE_BREAKS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+UNKNOWN_WORD = "\ue000"  # for private use: no text has it
 SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters: no UTF-8 exists for them
 
 Progress = Callable[[int], None]
@@ -68,7 +70,8 @@ class Candidate:
 
     text: str
     score: float
-    """log_probability / length penalty (and coverage, for a line in one piece): candidates are ranked by it."""
+    """log_probability / length penalty (and coverage, for a line in one piece): candidates are ranked by it. By minimum
+    Bayes risk, the expected utility, 0 to 1, instead; for a line in pieces, their mean."""
     log_probability: float
     token_scores: list[tuple[str, float]]
     """Each token as the vocabulary names it, with its log-probability; end marks included."""
@@ -183,17 +186,21 @@ def translate_lines(
         for places in token_batches([len(p.ids) + 1 for p in pieces], config.batch_tokens, config.batch_sentences):
             batch = [pieces[place] for place in places]
             source, lengths = pad([[*piece.ids, EOS] for piece in batch], device)
-            found = search(
-                model,
-                source,
-                lengths,
-                config,
-                prefix=[piece.prefix for piece in batch],
-                sentence_ids=[(first + piece.line) * MAX_PIECES + piece.part for piece in batch],
-                listeners=[Listener(Spelling(target_tokenizer, piece.prefix), config.stop) for piece in batch]
+            how: dict[str, Any] = {
+                "prefix": [piece.prefix for piece in batch],
+                "sentence_ids": [(first + piece.line) * MAX_PIECES + piece.part for piece in batch],
+                "listeners": [Listener(Spelling(target_tokenizer, piece.prefix), config.stop) for piece in batch]
                 if config.stop
                 else None,
-            )
+            }
+            if config.mbr is None:
+                found = search(model, source, lengths, config, **how)
+            else:
+                from anaphora.decoding.bayes_risk import search_by_risk  # needs a compiler: only for who wants it
+
+                found = search_by_risk(
+                    model, source, lengths, config, spell=_speller(batch, target_tokenizer, config), **how
+                )
             completed = 0
             for piece, piece.hypotheses in zip(batch, found):
                 waiting[piece.line] -= 1
@@ -331,6 +338,8 @@ def _candidate(pieces: list[tuple[_Piece, Hypothesis]], tokenizer: Tokenizer, co
         token_scores += _named(tokens, part.token_log_probabilities, tokenizer)
     total = math.fsum(part.log_probability for part in parts)
     normalised = total / length_penalty(len(token_scores), config.length_penalty)
+    if config.mbr is not None and parts:
+        normalised = fmean(part.score for part in parts)
     return Candidate(
         text=texts[0] if len(texts) == 1 else " ".join(text.strip() for text in texts if text.strip()),
         score=parts[0].score if len(parts) == 1 else normalised,
@@ -339,6 +348,19 @@ def _candidate(pieces: list[tuple[_Piece, Hypothesis]], tokenizer: Tokenizer, co
         finished=all(part.finished or part.stopped for part in parts),
         token_ids=[(piece.ids, said.tokens) for piece, said in pieces],
     )
+
+
+def _speller(
+    pieces: Sequence[_Piece], tokenizer: Tokenizer, config: DecodingConfig
+) -> Callable[[int, Hypothesis], str]:
+    """What hypotheses of these pieces say, as text to be compared: an unknown word is one character, else the five of
+    its name (three words to BLEU) would make texts alike of which nothing is known."""
+
+    def spell(place: int, said: Hypothesis) -> str:
+        text = one_line(_text(pieces[place].prefix, said.tokens, tokenizer, config.stop))
+        return text.replace(tokenizer.decode([UNK]).strip(), UNKNOWN_WORD) if UNK in said.tokens else text
+
+    return spell
 
 
 def _text(prefix: list[int], tokens: list[int], tokenizer: Tokenizer, stops: Sequence[str]) -> str:

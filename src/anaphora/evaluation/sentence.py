@@ -25,35 +25,48 @@ from numba import njit
 from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
-"""(N, order, 3): for each pair and length of n-gram, how many the hypothesis has, how many the reference has, and how
+"""(..., order, 3): for each pair and length of n-gram, how many the hypothesis has, how many the reference has, and how
 many of the first are found in the second."""
 
 
 def sentence_gleu(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float64]:
     """GLEU of each hypothesis with its reference, 0 to 1: (N,)."""
-    said, wanted, found = _overlaps(_words(hypotheses, references), 4).sum(axis=1).T  # all lengths together
-    return found / np.maximum(np.maximum(said, wanted), 1)
+    return gleu_of(_overlaps(words_of(hypotheses, references), 4))
 
 
 def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float64]:
     """Smoothed BLEU of each hypothesis with its reference, 0 to 1: (N,)."""
-    counts = _overlaps(_words(hypotheses, references), 4)
-    said, wanted, found = (counts[:, :, column] for column in range(3))  # (N, 4) each
-    there = said > 0
-    halves = np.cumsum(there & (found == 0), axis=1)  # the first n-gram length without a match counts ½, the next ¼ …
-    hits = np.where(found > 0, found, 0.5**halves)
-    logs = np.where(there, np.log(hits / np.maximum(said, 1)), 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    brevity = np.minimum(0.0, 1 - wanted[:, 0] / np.maximum(said[:, 0], 1))
-    return np.where(found.any(axis=1), np.exp(logs + brevity), 0.0)
+    return bleu_of(_overlaps(words_of(hypotheses, references), 4))
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float64]:
     """chrF2 of each hypothesis with its reference, 0 to 1: (N,)."""
-    counts = _overlaps(_characters(hypotheses, references), 6)
-    said, wanted, found = (counts[:, :, column] for column in range(3))  # (N, 6) each
+    return chrf_of(_overlaps(characters_of(hypotheses, references), 6))
+
+
+def gleu_of(counts: Counts) -> NDArray[np.float64]:
+    """From counts of n-grams, (..., order, 3) -> (...)."""
+    said, wanted, found = np.moveaxis(counts.sum(axis=-2), -1, 0)  # all lengths together
+    return found / np.maximum(np.maximum(said, wanted), 1)
+
+
+def bleu_of(counts: Counts) -> NDArray[np.float64]:
+    """From counts of n-grams, (..., 4, 3) -> (...)."""
+    said, wanted, found = (counts[..., column] for column in range(3))  # (..., 4) each
+    there = said > 0
+    halves = np.cumsum(there & (found == 0), axis=-1)  # the first n-gram length without a match counts ½, the next ¼ …
+    hits = np.where(found > 0, found, 0.5**halves)
+    logs = np.where(there, np.log(hits / np.maximum(said, 1)), 0.0).sum(axis=-1) / np.maximum(there.sum(axis=-1), 1)
+    brevity = np.minimum(0.0, 1 - wanted[..., 0] / np.maximum(said[..., 0], 1))
+    return np.where(found.any(axis=-1), np.exp(logs + brevity), 0.0)
+
+
+def chrf_of(counts: Counts) -> NDArray[np.float64]:
+    """From counts of n-grams, (..., 6, 3) -> (...)."""
+    said, wanted, found = (counts[..., column] for column in range(3))  # (..., 6) each
     there = (said > 0) & (wanted > 0)
-    orders = np.maximum(there.sum(axis=1), 1)
-    precision, recall = (np.where(there, found / np.maximum(of, 1), 0.0).sum(axis=1) / orders for of in (said, wanted))
+    orders = np.maximum(there.sum(axis=-1), 1)
+    precision, recall = (np.where(there, found / np.maximum(of, 1), 0.0).sum(axis=-1) / orders for of in (said, wanted))
     return 5 * precision * recall / np.maximum(4 * precision + recall, 1e-300)
 
 
@@ -65,17 +78,17 @@ REWARDS: dict[str, Callable[[Sequence[str], Sequence[str]], NDArray[np.float64]]
 """By the names that training.reward has."""
 
 
-def _words(*texts: Sequence[str]) -> list[tuple[Counts, Counts]]:
+def words_of(*texts: Sequence[str]) -> list[tuple[Counts, Counts]]:
     """Texts as numbers of words, end to end, and where each begins; a word has the same number in all of them."""
     numbers, known = dict[str, int](), dict[str, list[int]]()
     for text in dict.fromkeys(text for some in texts for text in some):  # samples often say the same
-        words = (word for chunk in text.replace("-\n", "").split() for word in _words_of(chunk))
+        words = (word for chunk in text.replace("-\n", "").split() for word in _cut(chunk))
         known[text] = [numbers.setdefault(word, len(numbers)) for word in words]
     return [_end_to_end([np.array(known[text], dtype=np.int64) for text in some]) for some in texts]
 
 
 @lru_cache(maxsize=1 << 16)
-def _words_of(chunk: str) -> tuple[str, ...]:
+def _cut(chunk: str) -> tuple[str, ...]:
     """sacreBLEU's 13a looks no further than to the next character, so what stands between blanks can be cut alone."""
     return tuple(_tokenizer()(chunk).split())
 
@@ -87,7 +100,7 @@ def _tokenizer() -> Callable[[str], str]:
     return Tokenizer13a()
 
 
-def _characters(*texts: Sequence[str]) -> list[tuple[Counts, Counts]]:
+def characters_of(*texts: Sequence[str]) -> list[tuple[Counts, Counts]]:
     """Texts as the numbers of their characters, without blanks."""
     return [
         _end_to_end([np.frombuffer("".join(text.split()).encode("utf-32-le", "replace"), dtype="<u4") for text in some])
@@ -124,14 +137,14 @@ def _count(said: Counts, said_starts: Counts, wanted: Counts, wanted_starts: Cou
             counts[pair, n, 0], counts[pair, n, 1] = many, wants
             if many == 0 or wants == 0:
                 continue
-            _longer(here, mine, n)
-            _longer(there, theirs, n)
+            longer(here, mine, n)
+            longer(there, theirs, n)
             counts[pair, n, 2] = _common(np.sort(here[:many]), np.sort(there[:wants]))
     return counts
 
 
 @njit(nogil=True, cache=True)
-def _longer(numbers: NDArray[np.uint64], symbols: Counts, n: int) -> None:
+def longer(numbers: NDArray[np.uint64], symbols: Counts, n: int) -> None:
     """Each n-gram's number and the next symbol make the number of the longer one: SplitMix64's finaliser mixes them."""
     for place in range(len(symbols) - n):
         x = (numbers[place] ^ np.uint64(symbols[place + n] + 1)) + np.uint64(0x9E3779B97F4A7C15)

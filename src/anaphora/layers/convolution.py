@@ -59,6 +59,19 @@ class Ring:
         return joined, Ring.rolled(last.detach(), after(position, x, lengths))
 
 
+def windows(x: Tensor, width: int, *, dilation: int = 1, causal: bool = False) -> Tensor:
+    """What each place of a convolution sees: x (B, T, dim) -> (B, T, width * dim), `width` places side by side, oldest
+    first, `dilation` apart; the last of them the place itself (causal) or the middle one. Beyond the ends stand zeros.
+
+    A convolution is one product with these, and the same product of the last window is a step of decoding."""
+    if width == 1:
+        return x
+    reach, length = (width - 1) * dilation, x.shape[1]
+    before = reach if causal else reach // 2
+    x = F.pad(x, (0, 0, before, reach - before))
+    return torch.cat([x[:, tap * dilation : tap * dilation + length] for tap in range(width)], dim=-1)
+
+
 class DeepNetwork(nn.Module):
     """Feed-forward layers: h = tanh(W₁ x + b₁), then h ← h + tanh(W h + b) for every further one; (…, width) ->
     (…, dim).

@@ -25,6 +25,7 @@ from anaphora.layers.attention import Backend, MultiHeadAttention
 from anaphora.layers.backends import Normaliser
 from anaphora.layers.contracts import Encoder, Past, after, beginning
 from anaphora.layers.masks import Causal, Documents, Mask, Padding, Window, padding_mask
+from anaphora.layers.mixture_of_experts import Experts, MixtureOfExperts, mixtures
 from anaphora.layers.positions import NOWHERE, Positions, Relation, RelativePositions
 from anaphora.layers.scores import Score
 
@@ -57,6 +58,29 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(self.activation(self.inner(x))))
 
 
+def feed_forward_of(
+    layer: int,
+    dim: int,
+    hidden: int,
+    experts: Experts | None = None,
+    *,
+    activation: Activation = "relu",
+    dropout: float = 0.0,
+) -> FeedForward | MixtureOfExperts:
+    """The network of a layer, counted from 0: its own, or experts to choose from."""
+    if experts is None or not experts.in_layer(layer):
+        return FeedForward(dim, hidden, activation=activation, dropout=dropout)
+    return MixtureOfExperts(
+        dim,
+        hidden,
+        experts=experts.number,
+        per_token=experts.per_token,
+        balance=experts.balance,
+        activation=ACTIVATIONS[activation],
+        dropout=dropout,
+    )
+
+
 class Residual(nn.Module):
     """Pre-norm: x + dropout(sublayer(norm(x))); post-norm: norm(x + dropout(sublayer(x))); (B, T, dim) all along."""
 
@@ -78,7 +102,7 @@ class AttentionBlock(nn.Module):
     def __init__(
         self,
         attention: MultiHeadAttention,
-        feed_forward: FeedForward,
+        feed_forward: FeedForward | MixtureOfExperts,
         *,
         dim: int,
         norm: Norm,
@@ -140,7 +164,7 @@ class DecoderBlock(nn.Module):
         self,
         attention: MultiHeadAttention,
         cross_attention: MultiHeadAttention,
-        feed_forward: FeedForward,
+        feed_forward: FeedForward | MixtureOfExperts,
         *,
         dim: int,
         norm: Norm,
@@ -209,6 +233,7 @@ class TransformerEncoder(Encoder):
 
     `causal`, `window`, `key_value_heads`, `score`, `normaliser` and `positions` are those of its attentions (see
     layers/attention.py and layers/positions.py); positions that belong to the input are the embedding's business.
+    `experts` stand in the place of feed-forward networks, in some layers or in all (layers/mixture_of_experts.py).
     """
 
     def __init__(
@@ -231,6 +256,7 @@ class TransformerEncoder(Encoder):
         activation_dropout: float = 0.0,
         epsilon: float = 1e-5,
         backend: Backend = "auto",
+        experts: Experts | None = None,
     ) -> None:
         super().__init__()
         check_positions(positions, score, normaliser)
@@ -248,13 +274,15 @@ class TransformerEncoder(Encoder):
                     dropout=attention_dropout,
                     backend=backend,
                 ),
-                FeedForward(dim, feed_forward or 4 * dim, activation=activation, dropout=activation_dropout),
+                feed_forward_of(
+                    layer, dim, feed_forward or 4 * dim, experts, activation=activation, dropout=activation_dropout
+                ),
                 dim=dim,
                 norm=norm,
                 dropout=dropout,
                 epsilon=epsilon,
             )
-            for _ in range(layers)
+            for layer in range(layers)
         )
         self.norm = nn.LayerNorm(dim, eps=epsilon) if norm == "pre" else nn.Identity()
         self.positions = RelativePositions(positions, heads, dim // heads, both_ways=not causal)
@@ -343,8 +371,15 @@ class TransformerEncoder(Encoder):
         seen = (length + 1) / 2 if self.causal else length
         if self.window is not None:
             seen = min(seen, self.window.size if self.causal else 2 * self.window.size - 1)
-        weights = sum(w.numel() for name, w in self.blocks.named_parameters() if w.dim() == 2 and "score" not in name)
-        return 2.0 * weights + 4.0 * len(self.blocks) * self.dim * seen
+        chosen = mixtures(self.blocks)  # a token meets a few of their matrices
+        known = {id(w) for part in chosen for w in part.parameters()}
+        weights = sum(
+            w.numel()
+            for name, w in self.blocks.named_parameters()
+            if w.dim() == 2 and "score" not in name and id(w) not in known
+        )
+        experts = sum(part.flops() for part in chosen)
+        return 2.0 * weights + experts + 4.0 * len(self.blocks) * self.dim * seen
 
     def cache_bytes_per_token(self, element: int) -> int:
         """Keys and values of every layer, each number `element` bytes."""

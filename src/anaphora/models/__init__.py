@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from anaphora.embeddings.settings import VectorsConfig
     from anaphora.models.contracts import LanguageModel, Translator
+    from anaphora.models.convolutional.settings import ByteNetConfig, ConvS2SConfig
     from anaphora.models.encoder_decoder import TranslatorConfig
+    from anaphora.models.ensemble import EnsembleConfig
     from anaphora.models.language.classifier import TextClassifier
     from anaphora.models.language.masked import MaskedLanguageModel
     from anaphora.models.language.model import NeuralLanguageModel
@@ -30,18 +32,24 @@ if TYPE_CHECKING:
         DeepAttConfig,
         GnmtConfig,
         LuongConfig,
+        MoeConfig,
         Seq2seqConfig,
     )
     from anaphora.models.transformer import TransformerConfig
 
-    Translating = TransformerConfig | Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig
-    ModelConfig = Translating | NgramConfig | MixtureConfig | NeuralConfig | VectorsConfig
+    Recurrent = Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig | MoeConfig
+    Translating = TransformerConfig | Recurrent | ByteNetConfig | ConvS2SConfig
+    ModelConfig = Translating | EnsembleConfig | NgramConfig | MixtureConfig | NeuralConfig | VectorsConfig
     NeuralModel = NeuralLanguageModel | MaskedLanguageModel | TextClassifier
 
-RECURRENT_TRANSLATORS = ("seq2seq", "bahdanau", "luong", "deep-att", "gnmt")
+RECURRENT_TRANSLATORS = ("seq2seq", "bahdanau", "luong", "deep-att", "gnmt", "moe")
 """Kinds whose decoder carries a state from word to word (models/recurrent)."""
-TRANSLATORS = ("transformer", *RECURRENT_TRANSLATORS)
+CONVOLUTIONAL_TRANSLATORS = ("bytenet", "convs2s")
+"""Kinds whose decoder sees the last few places of each layer below (models/convolutional)."""
+TRANSLATORS = ("transformer", *RECURRENT_TRANSLATORS, *CONVOLUTIONAL_TRANSLATORS)
 """Kinds that turn one text into another."""
+ENSEMBLES = ("ensemble",)
+"""Several translators as one: put together, not trained (models/ensemble.py)."""
 COUNTED_MODELS = ("ngram", "mixture")
 """Kinds that nothing is learned for step by step: counted n-grams, several models as one."""
 NEURAL_MODELS = ("dan", "window", "rnn", "gru", "lstm", "conv", "transformer-decoder", "transformer-encoder")
@@ -50,7 +58,7 @@ LANGUAGE_MODELS = COUNTED_MODELS + NEURAL_MODELS
 """Kinds that are made of text alone; what each can do, its `capabilities` say."""
 VECTOR_MODELS = ("word2vec", "glove")
 """Kinds that are nothing but a vector for each word (embeddings/)."""
-KINDS = TRANSLATORS + LANGUAGE_MODELS + VECTOR_MODELS
+KINDS = TRANSLATORS + ENSEMBLES + LANGUAGE_MODELS + VECTOR_MODELS
 
 
 def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> ModelConfig:
@@ -86,6 +94,14 @@ def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig
         from anaphora.models.recurrent import settings_of
 
         return settings_of(str(kind))
+    if kind in CONVOLUTIONAL_TRANSLATORS:
+        from anaphora.models.convolutional import settings_of as convolutional_settings
+
+        return convolutional_settings(str(kind))
+    if kind in ENSEMBLES:
+        from anaphora.models.ensemble import EnsembleConfig
+
+        return EnsembleConfig
     if kind == "ngram":
         from anaphora.models.ngram.model import NgramConfig
 
@@ -112,6 +128,10 @@ def build(config: TranslatorConfig, source_vocabulary: int, target_vocabulary: i
             from anaphora.models.recurrent import build_recurrent
 
             return build_recurrent(config, source_vocabulary, target_vocabulary)
+        if config.kind in CONVOLUTIONAL_TRANSLATORS:
+            from anaphora.models.convolutional import build_convolutional
+
+            return build_convolutional(config, source_vocabulary, target_vocabulary)
         from anaphora.models.transformer import TransformerConfig, TransformerTranslator
 
         assert isinstance(config, TransformerConfig)

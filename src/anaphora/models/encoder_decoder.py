@@ -20,9 +20,14 @@ from torch import Tensor, nn
 from anaphora.layers.contracts import Encoder
 from anaphora.layers.embedding import Embedding
 from anaphora.layers.head import logits_of_few
+from anaphora.layers.masks import padding_mask
+from anaphora.layers.mixture_of_experts import mixtures, telling
 from anaphora.models.contracts import DecoderState, Translator
+from anaphora.text.tokenizer import PAD
 
-EncoderName = Literal["transformer", "lstm", "gru", "rnn", "conv", "window", "dan", "deep-att", "gnmt"]
+EncoderName = Literal[
+    "transformer", "lstm", "gru", "rnn", "conv", "window", "dan", "deep-att", "gnmt", "moe", "convs2s", "bytenet"
+]
 """What may read the source: see models/reading.py."""
 
 
@@ -152,12 +157,20 @@ class EncoderDecoder(Translator):
                     "model.tie=target"
                 )
             source_embedding.table.weight = target_embedding.table.weight
+        self.routed = bool(mixtures(self))
 
     def encode(self, source: Tensor, source_lengths: Tensor) -> Tensor:
         """(B, S) -> memory (B, S, M)"""
         return self.encoder(self.source_embedding(source), source_lengths)
 
     def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+        if not self.routed:
+            return self._read_and_say(source, source_lengths, target)
+        real = padding_mask(source_lengths, source.shape[1])[:, 0, 0], target != PAD  # (B, S), (B, T)
+        with telling(self.encoder, real[0]), telling(self.decoder, real[1]):
+            return self._read_and_say(source, source_lengths, target)
+
+    def _read_and_say(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
         memory = self.encode(source, source_lengths)
         return self.projection(self.decoder(self.target_embedding(target), memory, source_lengths))
 

@@ -7,6 +7,9 @@ window           a network over the nearest words                            lay
 dan              the mean of all words; order is lost                        layers/encoders.py
 deep-att         LSTM layers in turning directions, with fast lanes          models/recurrent/deep_att.py
 gnmt             one layer both ways, then one way with residuals            models/recurrent/gnmt.py
+moe              LSTM layers with a mixture of experts between them          models/recurrent/moe.py
+convs2s          gated convolutions without norms, their size kept           models/convolutional/convs2s.py
+bytenet          dilated convolutions, each layer seeing twice as far        models/convolutional/bytenet.py
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ CONVOLUTION_WIDTH, WINDOW = 3, 4
 
 def source_positions(name: EncoderName) -> Positions:
     """How words know where they stand, for readers that would not know by themselves."""
-    return "sinusoidal" if name in ("transformer", "conv", "window") else "none"
+    return "sinusoidal" if name in ("transformer", "conv", "window", "convs2s") else "none"
 
 
 def build_reader(
@@ -42,7 +45,7 @@ def build_reader(
 ) -> Encoder:
     """The encoder of that name: vectors of `width` (dim unless given) become vectors of `dim`. `hidden`: width of
     deep-att's cells, dim unless given; `transformer`: what else there is to say of a Transformer."""
-    if width not in (None, dim) and name not in (*RECURRENT, "deep-att", "gnmt"):
+    if width not in (None, dim) and name not in (*RECURRENT, "deep-att", "gnmt", "moe"):
         raise ValueError(f"encoder={name} reads vectors as wide as its own, {dim}, not {width}")
     if name == "transformer":
         return TransformerEncoder(dim, layers=layers, dropout=dropout, **(transformer or {}))
@@ -68,6 +71,19 @@ def build_reader(
         from anaphora.models.recurrent.deep_att import InterleavedEncoder
 
         return InterleavedEncoder(dim, width=width, hidden=hidden, layers=layers, dropout=dropout)
+    if name == "convs2s":
+        from anaphora.models.convolutional.convs2s import ConvS2SEncoder
+
+        return ConvS2SEncoder(dim, [(dim, CONVOLUTION_WIDTH)] * layers, dropout=dropout)
+    if name == "bytenet":
+        from anaphora.models.convolutional.bytenet import ByteNetEncoder
+
+        return ByteNetEncoder(dim, layers=layers, dropout=dropout)
+    if name == "moe":  # with as many experts as its own settings would have
+        from anaphora.models.recurrent.moe import MoeEncoder
+        from anaphora.models.recurrent.settings import MoeConfig
+
+        return MoeEncoder(MoeConfig(dim=dim, layers=layers, dropout=dropout), dim, width=width)
     from anaphora.models.recurrent.gnmt import GnmtEncoder
 
     return GnmtEncoder(dim, width=width, layers=layers, dropout=dropout)

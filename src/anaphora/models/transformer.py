@@ -2,9 +2,9 @@
 
 Departures from the paper, all of them settings: pre-norm instead of post-norm where the recipe says so, other positions
 (layers/positions.py), a sliding window and shared key heads in self-attention, GELU, dropout on attention weights and
-inside the feed-forward network; and another encoder in front of its decoder. `recipes/base.yaml` and `recipes/big.yaml`
-are the published ones. The blocks and the encoder are in layers/transformer.py, what all translators have in common in
-encoder_decoder.py; this file is the rest of the model.
+inside the feed-forward network, experts in its place (layers/mixture_of_experts.py); and another encoder in front of
+its decoder. `recipes/base.yaml` and `recipes/big.yaml` are the published ones. The blocks and the encoder are in
+layers/transformer.py, what all translators have in common in encoder_decoder.py; this file is the rest of the model.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from anaphora.layers.attention import MultiHeadAttention, padding_mask
 from anaphora.layers.backends import CHUNK, Choices, Normaliser, cannot, pairs_are_less
 from anaphora.layers.embedding import Embedding
 from anaphora.layers.masks import Window
+from anaphora.layers.mixture_of_experts import Experts, mixtures
 from anaphora.layers.positions import NOWHERE, Positions, RelativePositions
 from anaphora.layers.scores import Score
-from anaphora.layers.transformer import Activation, DecoderBlock, FeedForward, Norm, check_positions
+from anaphora.layers.transformer import Activation, DecoderBlock, Norm, check_positions, feed_forward_of
 from anaphora.models.contracts import DecoderState
 from anaphora.models.encoder_decoder import Decoder, EncoderDecoder, EncoderName, TranslatorConfig
+from anaphora.models.expert_settings import chosen_experts
 from anaphora.models.reading import build_reader, source_positions
 
 
@@ -45,7 +47,15 @@ class TransformerConfig(TranslatorConfig):
     normaliser: Normaliser = "softmax"
     """What makes weights of scores, in every attention: softmax, or none (linear attention: the scores weigh)."""
     feed_forward: int = 1024
-    """Hidden width of the feed-forward network."""
+    """Hidden width of the feed-forward network; of experts, of each."""
+    experts: int | None = None
+    """Experts in the place of a feed-forward network, of which every token asks a few; none unless given."""
+    experts_per_token: int | None = None
+    """Of experts: how many a token asks; 2 unless given."""
+    experts_every: int | None = None
+    """Of experts: which layers have them: all (1, unless given), each second one (2), …"""
+    expert_balance: float | None = None
+    """Of experts: weight of what keeps them all in use; 0.1 unless given."""
     norm: Norm = "pre"
     """Normalise before each sub-layer (pre) or after the residual sum (post, as published)."""
     activation: Activation = "relu"
@@ -86,6 +96,13 @@ class TransformerConfig(TranslatorConfig):
         for name in ("attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1")
+        chosen_experts(self, layers=self.upper_layers if self.encoder else min(self.layers, self.upper_layers))
+
+    @property
+    def routed(self) -> Experts | None:
+        """The experts, if there are any."""
+        found = chosen_experts(self)
+        return None if found is None else Experts(**found)
 
     @property
     def shared_heads(self) -> int:
@@ -101,7 +118,8 @@ class TransformerConfig(TranslatorConfig):
         return self.normaliser == "softmax"  # scores of any sign are no shares of what was looked at
 
     def shape(self) -> str:
-        return f"{super().shape()}, {self.heads} heads, feed-forward {self.feed_forward}, {self.norm}-norm"
+        experts = "" if self.routed is None else f", {self.routed}"
+        return f"{super().shape()}, {self.heads} heads, feed-forward {self.feed_forward}{experts}, {self.norm}-norm"
 
 
 class TransformerDecoder(Decoder):
@@ -128,12 +146,14 @@ class TransformerDecoder(Decoder):
             DecoderBlock(
                 attention(key_value_heads=c.key_value_heads),
                 attention(memory_dim=c.dim),
-                FeedForward(c.dim, c.feed_forward, activation=c.activation, dropout=c.activation_dropout),
+                feed_forward_of(
+                    layer, c.dim, c.feed_forward, c.routed, activation=c.activation, dropout=c.activation_dropout
+                ),
                 dim=c.dim,
                 norm=c.norm,
                 dropout=c.dropout,
             )
-            for _ in range(c.upper_layers)
+            for layer in range(c.upper_layers)
         )
         self.norm = nn.LayerNorm(c.dim) if c.norm == "pre" else nn.Identity()
         self.positions = RelativePositions(c.positions, c.heads, self.head_dim, both_ways=False)
@@ -225,8 +245,8 @@ class TransformerDecoder(Decoder):
         if self.sums_first(target_length, source_length):
             over_source = 4 * c.dim**2 + bend + 2 * c.dim * (c.dim // c.heads)
             remember += 2 * c.dim * (c.dim // c.heads)
-        each = self.attention_flops() + over_source + 4 * c.dim * c.feed_forward + 4 * c.dim * behind
-        return len(self.blocks) * remember, len(self.blocks) * each
+        each = self.attention_flops() + over_source + 4 * c.dim * behind
+        return len(self.blocks) * remember, len(self.blocks) * each + feed_forward_flops(self, len(self.blocks), c)
 
     def sums_first(self, queries: float, keys: float) -> bool:
         """Whether attention between so many is taken as Q (Kᵀ V): linear, and long enough (layers/backends.py)."""
@@ -259,6 +279,7 @@ class TransformerTranslator(EncoderDecoder):
             "attention_dropout": c.attention_dropout,
             "activation_dropout": c.activation_dropout,
             "backend": c.attention,
+            "experts": c.routed,
         }
         embedding = partial(Embedding, dim=c.dim, max_length=c.max_length, dropout=c.dropout)
         super().__init__(
@@ -282,5 +303,13 @@ class TransformerTranslator(EncoderDecoder):
             ahead = min(ahead, 2 * c.window - 1)
         elif self.decoder.sums_first(source_length, source_length):
             ahead = c.dim // c.heads
-        encoder = c.layers * (self.decoder.attention_flops() + 4 * c.dim * c.feed_forward + 4 * c.dim * ahead)
+        encoder = c.layers * (self.decoder.attention_flops() + 4 * c.dim * ahead)
+        encoder += feed_forward_flops(self.encoder, c.layers, c)
         return every + source_tokens * (encoder - self.encoder.flops(source_length))
+
+
+def feed_forward_flops(stack: nn.Module, layers: int, config: TransformerConfig) -> float:
+    """For each token, of all layers' feed-forward networks or experts."""
+    routed = mixtures(stack)
+    plain = 4.0 * config.dim * config.feed_forward * (layers - len(routed))
+    return plain + sum(layer.flops() for layer in routed)

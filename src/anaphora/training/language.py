@@ -20,6 +20,7 @@ from anaphora.device import choose_device, describe_device, peak_flops, peak_mem
 from anaphora.errors import UserError
 from anaphora.evaluation.language import note_on_unknown
 from anaphora.folder import read_metrics, weights_file
+from anaphora.layers.mixture_of_experts import counting, load
 from anaphora.models import build_language_model
 from anaphora.models.weights import read_weights
 from anaphora.text.batches import EpochBatches
@@ -27,6 +28,7 @@ from anaphora.text.formats import describe_notes
 from anaphora.text.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches, open_ids
 from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text
 from anaphora.text.tokenizer import Tokenizer
+from anaphora.training.balancing import balanced
 from anaphora.training.checkpoint import Progress
 from anaphora.training.graphs import MULTIPLE, graphs_pay
 from anaphora.training.language_card import write_language_card
@@ -36,7 +38,7 @@ from anaphora.training.language_validation import TextValidator
 from anaphora.training.learning import LearningRun
 from anaphora.training.objective import Objective
 from anaphora.training.recipes import WINDOWED, RunConfig, load_recipe
-from anaphora.training.reporting import RunReporter, describe, short
+from anaphora.training.reporting import RunReporter, describe, describe_experts, short
 from anaphora.training.request import Outcome, Request
 from anaphora.training.session import check_folder, working_in
 
@@ -106,6 +108,9 @@ class LanguageRun(LearningRun):
         super().begin_from(folder)
 
     def objective(self) -> Objective:
+        return balanced(self._objective(), self.model)
+
+    def _objective(self) -> Objective:
         config = self.config.training
         if self.classifies:
             return ClassificationObjective(config.label_smoothing)
@@ -147,11 +152,15 @@ class LanguageRun(LearningRun):
 
     def measure(self, autocast: AbstractContextManager[None]) -> dict[str, Any]:
         assert self.validator is not None
-        scores = self.validator(self.model, thorough=True).scores  # in float32, as `anaphora evaluate` measures
+        with counting(self.model) as experts:
+            scores = self.validator(self.model, thorough=True).scores  # in float32, as `anaphora evaluate` measures
         say = self.reporter.message
         stride = f", windows of {scores['context']} moved by {scores['stride']}" if "stride" in scores else ""
         over = f" over {scores['tokens']:,} tokens" if "tokens" in scores else ""
         say(f"final model: {describe(scores)}{over}{stride}")
+        if experts:
+            scores["experts"] = load(experts)
+            say(f"experts: {describe_experts(scores['experts'])}")
         if note := note_on_unknown(scores.get("unknown_tokens", 0), scores.get("tokens", 0)):
             say(f"note: {note}")
         return scores

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from anaphora.device import keeping_freed_memory
 from anaphora.errors import UserError
+from anaphora.layers.mixture_of_experts import mixtures
 from anaphora.layers.recurrence import RecurrentEncoder
 from anaphora.text.batches import EpochBatches
 from anaphora.training.averaging import DescentAverage, MovingAverage, WeightAverage
@@ -48,7 +49,7 @@ class Update:
     gradient_norm: Tensor
     learning_rate: float
     tokens: int
-    told: dict[str, float] = field(default_factory=dict)
+    told: dict[str, Any] = field(default_factory=dict)
     """What the objective has to add."""
 
 
@@ -303,7 +304,8 @@ class Trainer:
             return False
         for stack in (part for part in self.model.modules() if isinstance(part, nn.ModuleList)):
             for block in stack:
-                if not isinstance(block, nn.RNNBase | RecurrentEncoder | nn.ModuleList):  # those are kernels already
+                kernels = isinstance(block, nn.RNNBase | RecurrentEncoder | nn.ModuleList)  # compiled already
+                if not kernels and not mixtures(block):  # experts leave something behind for the objective
                     block.compile(dynamic=True)
         return True
 

@@ -71,7 +71,7 @@ class Objective(Protocol):
         """Go on from there; from nothing, as at the beginning."""
         ...
 
-    def told(self) -> dict[str, float]:
+    def told(self) -> dict[str, Any]:
         """What else the log should know of the batches since this was last asked."""
         ...
 
@@ -85,7 +85,7 @@ class Independent:
     def restore(self, carried: dict[str, Tensor]) -> None:
         pass
 
-    def told(self) -> dict[str, float]:
+    def told(self) -> dict[str, Any]:
         return {}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from anaphora.device import choose_device
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, DATA, read_config
-from anaphora.models import COUNTED_MODELS, NEURAL_MODELS, VECTOR_MODELS
+from anaphora.models import COUNTED_MODELS, ENSEMBLES, NEURAL_MODELS, VECTOR_MODELS
 from anaphora.training.learning import LearningRun
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import RunReporter
@@ -19,6 +19,8 @@ def open_run(folder: Path, device: str = "auto") -> LearningRun:
     kind = config.model.kind
     if kind in COUNTED_MODELS:
         raise UserError(f"is a model of kind {kind}, which has no checkpoints", file=folder, cure="there is no need")
+    if kind in ENSEMBLES:
+        raise UserError("is an ensemble, which has no checkpoints", file=folder, cure="average its members' runs")
     if kind in VECTOR_MODELS:
         raise UserError("is word vectors, of which the last ones count", file=folder, cure="there is no need")
     if kind in NEURAL_MODELS:

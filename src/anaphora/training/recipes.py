@@ -16,7 +16,9 @@ from anaphora.config import build, convert, merge, read_yaml, shown, to_mapping
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError, nearest
 from anaphora.models import (
+    CONVOLUTIONAL_TRANSLATORS,
     COUNTED_MODELS,
+    ENSEMBLES,
     LANGUAGE_MODELS,
     NEURAL_MODELS,
     RECURRENT_TRANSLATORS,
@@ -28,7 +30,7 @@ from anaphora.models import settings as model_settings
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.training.settings import LIMITS, RISK, SEQUENCE, TrainingConfig
-from anaphora.training.translator_sizes import recurrent_sizes
+from anaphora.training.translator_sizes import BYTES_A_PAIR, convolutional_sizes, recurrent_sizes
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
     from anaphora.embeddings.settings import VectorsConfig, VectorsTraining
@@ -74,6 +76,8 @@ class RunConfig:
                 f"{self.model.kind} is a language model, and this needs a translator",
                 cure="score, evaluate and generate take language models",
             )
+        if self.model.kind in ENSEMBLES:
+            raise UserError("an ensemble has no model of its own", cure="give one of its members, a folder inside it")
         return cast("TranslatorConfig", self.model)
 
     @property
@@ -180,7 +184,10 @@ PAIRED = {
         *("consistency", "guided_alignment", "guided_layer", "guided_head", "validation_beam", "max_memory"),
         *("objective", *SEQUENCE),
     ),
-    "decoding": ("replace_unknown", "dictionary", "dictionary_threshold"),
+    "decoding": (
+        *("replace_unknown", "dictionary", "dictionary_threshold"),
+        *("mbr", "mbr_samples", "mbr_candidates"),
+    ),
 }
 """Settings that mean nothing for a language model that learns."""
 
@@ -271,6 +278,8 @@ def sized_to(pairs: int, recipe: Document, kind: str = "transformer") -> Documen
     training: dict[str, Any]
     if kind in RECURRENT_TRANSLATORS:
         model, training = recurrent_sizes(kind, pairs)
+    elif kind in CONVOLUTIONAL_TRANSLATORS:
+        model, training = convolutional_sizes(kind, pairs)
     elif pairs < 15_000:
         model = {"dim": 128, "layers": 4, "heads": 4, "feed_forward": 256, "dropout": 0.3}
         training = {"learning_rate": 2e-3, "warmup_steps": 500, "batch_tokens": 2048}
@@ -285,7 +294,8 @@ def sized_to(pairs: int, recipe: Document, kind: str = "transformer") -> Documen
         model = {"dim": 512, "layers": 6, "heads": 8, "feed_forward": 2048, "dropout": 0.1}
         training = {"learning_rate": 7e-4, "warmup_steps": 4000, "batch_tokens": 12_500, "accumulate": 2}
     # about 20 tokens a pair: 60 epochs of a small corpus, few of a large one, between 2,000 and 100,000 updates
-    updates = 60 * 20 * pairs / (training["batch_tokens"] * training.get("accumulate", 1))
+    tokens = (BYTES_A_PAIR if kind == "bytenet" else 20) * pairs
+    updates = 60 * tokens / (training["batch_tokens"] * training.get("accumulate", 1))
     training["max_steps"] = int(min(100_000, max(2_000, round(updates, -3))))
     training["checkpoint_every"] = max(100, min(2_000, training["max_steps"] // 20))
     training["patience"] = 8
@@ -315,7 +325,7 @@ FREE = {
     "model": (
         *("dropout", "attention_dropout", "activation_dropout", "attention", "max_length"),
         *("input_dropout", "output_dropout", "embedding_dropout", "weight_dropout", "locked"),
-        *("labels", "pool", "unroll"),
+        *("labels", "pool", "unroll", "expert_balance"),
     ),
     "tokenizer": ("dropout",),
 }
@@ -336,7 +346,8 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
     """A user who asks for another shape or tokeniser than the start has is told so, before any work is done."""
     for section, free in FREE.items():
         for key, value in own.get(section, {}).items():
-            bound = key not in free or (key == "max_length" and start[section].get("positions") == "learned")
+            placed = start[section].get("positions") == "learned" or start[section].get("kind") == "convs2s"
+            bound = key not in free or (key == "max_length" and placed)
             if key in start[section] and bound and str(value) != str(start[section][key]):
                 raise UserError(
                     f"has {section}.{key}={start[section][key]}, which cannot become {value}",
@@ -373,6 +384,19 @@ def check_objective(said: Mapping[str, Any], *, started: bool) -> None:
             "training.consistency is a part of the likelihood, and training.likelihood_weight=0 leaves that out",
             cure="leave one of them out",
         )
+
+
+def check_spelling(config: RunConfig) -> None:
+    """ByteNet reads letters: what it knows of a word it knows by how the word is spelt."""
+    if config.model.kind == "bytenet" and config.tokenizer.kind not in SPELT:
+        raise UserError(
+            f"bytenet translates letter by letter, and tokenizer.kind={config.tokenizer.kind} makes words or subwords",
+            cure="set tokenizer.kind=byte (or character), or take --recipe convs2s, which reads subwords",
+        )
+
+
+SPELT = ("byte", "character")
+"""Kinds of tokenisers that spell."""
 
 
 def has_dropout(config: RunConfig) -> bool:
@@ -434,6 +458,7 @@ def complete(
     if not shared and tied and "tie" not in own.get("model", {}) and start is None:
         document["model"]["tie"] = "target"  # two vocabularies cannot share one table
     config = RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **document})
+    check_spelling(config)
     if config.training.consistency and not has_dropout(config):
         raise UserError(
             "training.consistency compares two draws of dropout, but there is no dropout",

@@ -46,6 +46,16 @@ def describe(scores: dict[str, Any]) -> str:
     return "  ".join(form.format(scores[name]) for name, form in names.items() if name in scores)
 
 
+def describe_experts(load: dict[str, Any]) -> str:
+    """How evenly experts are asked (layers/mixture_of_experts.py: load), in a line."""
+    shares = [share for layer in load["shares"] for share in layer]
+    even = len(load["shares"]) / max(len(shares), 1)
+    return (
+        f"{load['idle']} of {load['experts']} idle; each has {min(shares):.1%} to {max(shares):.1%} of its layer's "
+        f"choices (even: {even:.1%}); CV {load['cv']:.2f}, entropy {load['entropy']:.1%} of even"
+    )
+
+
 def visible(text: str) -> str:
     """On one line, whatever a model made of its bytes: control characters would play with the terminal."""
     return "".join(" " if character.isspace() else character if character.isprintable() else "�" for character in text)
@@ -171,7 +181,8 @@ class RunReporter:
         speed = f"{short(record['tokens_per_second'])} tok/s{mfu}"
         of = f"/{self.total}" if self.total else ""
         reward = f"  reward {record['reward']:.3f}" if "reward" in record else ""
-        say = f"{record['step']}{of}  loss {record['loss']:.3f}{reward}  {speed}{left}"
+        idle = f"  idle experts {record['expert_idle']}/{record['experts']}" if "expert_idle" in record else ""
+        say = f"{record['step']}{of}  loss {record['loss']:.3f}{reward}{idle}  {speed}{left}"
         if self.bar is not None:
             self.bar.update(self.task, completed=record["step"], say=say)
         elif now - self.said >= 10 and self.console is not None:  # a log file wants no line every second

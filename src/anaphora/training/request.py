@@ -10,8 +10,15 @@ from typing import Any
 from anaphora.config import merge
 from anaphora.errors import UserError
 from anaphora.folder import read_config
-from anaphora.models import LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS, VECTOR_MODELS
-from anaphora.training.recipes import Document, RunConfig, check_objective, load_recipe, refuse_meaningless
+from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS, VECTOR_MODELS
+from anaphora.training.recipes import (
+    Document,
+    RunConfig,
+    check_objective,
+    check_spelling,
+    load_recipe,
+    refuse_meaningless,
+)
 
 
 @dataclass
@@ -93,6 +100,8 @@ def check_files(request: Request) -> str:
     kind = config.model.kind
     if kind == "mixture":
         raise UserError("a mixture is not trained", cure="train its parts, then put them together: anaphora mix")
+    if kind in ENSEMBLES:
+        raise UserError("an ensemble is not trained", cure="train its members, then put them together: anaphora mix")
     if kind in LANGUAGE_MODELS and pairs:
         raise UserError(
             f"{kind} is a language model and learns from plain text, not from pairs",
@@ -116,6 +125,8 @@ def check_files(request: Request) -> str:
     refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
     if kind not in LANGUAGE_MODELS + VECTOR_MODELS:
         check_objective(settings.get("training", {}), started=request.start_from is not None)
+        if request.start_from is None:  # else model and tokeniser are those of the start
+            check_spelling(config)
     if (vectors := request.own.get("model", {}).get("embedding_from")) is not None:
         if request.start_from is not None:
             raise UserError(

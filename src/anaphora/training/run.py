@@ -18,6 +18,7 @@ from anaphora.config import merge
 from anaphora.decoding.alignment_method import choose_on, read_choice, write_choice
 from anaphora.decoding.unknown_words import UnknownWords, replacing
 from anaphora.device import choose_device, describe_device, peak_flops
+from anaphora.layers.mixture_of_experts import counting, load
 from anaphora.models import build
 from anaphora.models.contracts import Translator
 from anaphora.text.batches import Batches
@@ -25,13 +26,14 @@ from anaphora.text.dictionary import learn_for, of_folder
 from anaphora.text.formats import describe_notes
 from anaphora.text.preparation import Prepared
 from anaphora.text.tokenizer import Tokenizer
+from anaphora.training.balancing import balanced
 from anaphora.training.card import write_card
 from anaphora.training.checkpoint import Progress
 from anaphora.training.graphs import MULTIPLE, graphs_pay
 from anaphora.training.learning import LearningRun
 from anaphora.training.objective import Objective, TranslationObjective
 from anaphora.training.recipes import RunConfig, load_recipe
-from anaphora.training.reporting import RunReporter, describe, short
+from anaphora.training.reporting import RunReporter, describe, describe_experts, short
 from anaphora.training.request import Outcome, Request
 from anaphora.training.session import check_folder, working_in
 from anaphora.training.settling import settle
@@ -94,13 +96,14 @@ class Run(LearningRun):
             from anaphora.training.sequence_objective import SequenceObjective
 
             train, target = self.prepared.train, self.tokenizers[1]
-            return SequenceObjective(objective, self.model, train, target, config, self.config.decoding)
+            whole = SequenceObjective(objective, self.model, train, target, config, self.config.decoding)
+            return balanced(whole, self.model)
         if not config.guided_alignment:
-            return objective
+            return balanced(objective, self.model)
         from anaphora.training.guided import Guide, GuidedObjective
 
         self.guide = Guide(self.prepared.train, self.tokenizers, self.reporter.message)
-        return GuidedObjective(
+        guided = GuidedObjective(
             objective,
             self.model,
             self.guide,
@@ -108,6 +111,7 @@ class Run(LearningRun):
             layer=config.guided_layer,
             head=config.guided_head,
         )
+        return balanced(guided, self.model)
 
     def batches(self) -> Batches:
         config, samplers = self.config, {}
@@ -128,8 +132,12 @@ class Run(LearningRun):
     def measure(self, autocast: AbstractContextManager[None]) -> dict[str, Any]:
         assert isinstance(self.validator, Validator)
         beam = self.config.decoding.beam
-        scores = self.validator(self.model, beam=beam, thorough=True, autocast=autocast).scores
+        with counting(self.model) as experts:
+            scores = self.validator(self.model, beam=beam, thorough=True, autocast=autocast).scores
         self.reporter.message(f"final model, beam {beam}: {describe(scores)}")
+        if experts:
+            scores["experts"] = load(experts)
+            self.reporter.message(f"experts: {describe_experts(scores['experts'])}")
         return scores
 
     def look_back(self) -> None:

@@ -17,6 +17,7 @@ from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, we
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
+from anaphora.parts import HOLDERS
 from anaphora.text.batches import GROWTH
 from anaphora.text.dictionary import Dictionary, copy_into
 from anaphora.text.preparation import Prepared, check_request, prepare
@@ -53,18 +54,9 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
         warn(asked, reporter)
     # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
     keeper = folder if saved is not None else request.start_from
-    prepared = prepare(
-        folder / DATA,
-        asked.data.sides(),
-        valid_sides=asked.data.valid_sides() or None,
-        tokenizer=asked.tokenizer if keeper is None else load_tokenizers(keeper),
-        hold_out=asked.data.hold_out,
-        max_length=longest(asked),
-        tokenizer_lines=asked.data.tokenizer_lines,
-        seed=asked.data.seed,
-        on_change="raise" if saved is not None and not request.force else "rebuild",
-        progress=reporter.stage,
-    )
+    keep = None if keeper is None else load_tokenizers(keeper)
+    rebuild = saved is None or request.force
+    prepared = prepare_pairs(folder / DATA, asked, keep=keep, rebuild=rebuild, reporter=reporter)
     start = None if request.start_from is None else str(request.start_from)
     if saved is not None and request.force:
         run = {"recipe": request.recipe, "start_from": start}
@@ -90,6 +82,24 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     return config, prepared
 
 
+def prepare_pairs(
+    folder: Path, asked: RunConfig, *, keep: dict[str, Tokenizer] | None, rebuild: bool, reporter: RunReporter
+) -> Prepared:
+    """The corpus of a run with these settings, made or found there. keep: tokenisers that it is to have, by side."""
+    return prepare(
+        folder,
+        asked.data.sides(),
+        valid_sides=asked.data.valid_sides() or None,
+        tokenizer=asked.tokenizer if keep is None else keep,
+        hold_out=asked.data.hold_out,
+        max_length=longest(asked),
+        tokenizer_lines=asked.data.tokenizer_lines,
+        seed=asked.data.seed,
+        on_change="rebuild" if rebuild else "raise",
+        progress=reporter.stage,
+    )
+
+
 def check_replacing(config: RunConfig) -> None:
     """Unknown words can be replaced where there are some; the dictionary is read before any work is done."""
     mode, tokenizer = config.decoding.replace_unknown, config.tokenizer
@@ -108,6 +118,8 @@ def saved_settings(folder: Path, kinds: Collection[str]) -> dict[str, Any] | Non
     a checkpoint cannot go on: one of these kinds can be started from, any other one is in the wrong place."""
     if Checkpoints(folder, keep=1, every=1).newest() is not None:
         return RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
+    if (folder / CONFIG).exists() and (kind := (read_config(folder).get("model") or {}).get("kind")) in HOLDERS:
+        raise UserError(f"holds a model of kind {kind}", file=folder, cure="choose another folder")
     if not (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
         return None
     if (folder / CONFIG).exists():
@@ -199,7 +211,8 @@ def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
 
 def load_start(folder: Path, config: RunConfig) -> Translator:
     """The model of a folder that a run is to start from."""
+    settings = config.translator
     tokenizers, file = load_tokenizers(folder), weights_file(folder)
-    model = build(config.translator, *(tokenizers[side].vocabulary_size for side in ("source", "target")))
+    model = build(settings, *(tokenizers[side].vocabulary_size for side in ("source", "target")))
     load_weights(model, read_weights(file), file=file)
     return model

@@ -25,6 +25,7 @@ from anaphora.models.language import settings as kinds
 from anaphora.models.language.settings import CONFIGS
 from anaphora.models.weights import model_weights, write_weights
 from anaphora.text.tokenizer import BOS
+from grouped_flops import COUNTED
 from neural_rungs import CAUSAL, CLASSIFIERS, LONGEST, MASKED, rung
 
 VOCABULARY = 12
@@ -186,7 +187,8 @@ def test_flops_are_those_that_torch_counts(name: str) -> None:
         config.attention = "reference"  # its products are plain ones, which torch can count on any machine
     model = build_language_model(config, 100).eval()
     batch, length = 4, 30
-    with FlopCounterMode(display=False) as counter, torch.backends.mkldnn.flags(enabled=False):
+    counting = FlopCounterMode(display=False, custom_mapping=COUNTED)
+    with counting as counter, torch.backends.mkldnn.flags(enabled=False):
         model(some(batch, length))
     counted = float(counter.get_total_flops())
     if isinstance(config, kinds.TransformerLanguageConfig):

@@ -8,13 +8,15 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from anaphora.layers.mixture_of_experts import active_parameters, mixtures
 from anaphora.models import build, settings
 from anaphora.training.recipes import load_recipe
+from grouped_flops import COUNTED
 
 
-def paper(name: str, source: int, target: int) -> Any:
+def paper(name: str, source: int, target: int, **changes: Any) -> Any:
     with torch.device("meta"):
-        return build(settings(load_recipe(name)["model"]), source, target)  # type: ignore[arg-type]
+        return build(settings({**load_recipe(name)["model"], **changes}), source, target)  # type: ignore[arg-type]
 
 
 def test_sutskevers_384_million_of_which_64_are_recurrent() -> None:
@@ -26,6 +28,16 @@ def test_sutskevers_384_million_of_which_64_are_recurrent() -> None:
 
 def test_gnmt_as_shazeer_counts_it() -> None:
     assert paper("gnmt-paper", 32_000, 32_000).parameter_count() == pytest.approx(278e6, rel=0.015)
+
+
+def test_shazeers_8_billion_of_which_a_word_meets_a_few() -> None:
+    model = paper("moe-paper", 32_000, 32_000)
+    assert model.parameter_count() == pytest.approx(8.7e9, rel=0.01)
+    of_experts = sum(w.numel() for part in mixtures(model) for w in (part.inner, part.outer))
+    assert of_experts == 2 * 2048 * 2 * 512 * 2048  # "each expert contains 2M parameters"
+    assert active_parameters(model) == pytest.approx(0.187e9, rel=0.01)
+    few = paper("moe-paper", 32_000, 32_000, experts=32)
+    assert model.flops(1, 1, 25, 25) == pytest.approx(few.flops(1, 1, 25, 25), rel=0.03)  # the gate alone is larger
 
 
 @pytest.mark.parametrize(
@@ -47,6 +59,8 @@ CASES: list[dict[str, Any]] = [
     {"kind": "luong", "layers": 2},
     {"kind": "luong", "score": "additive", "input_feeding": False, "attention_dim": 10},
     {"kind": "gnmt", "layers": 3},
+    {"kind": "moe", "layers": 2},
+    {"kind": "moe", "experts": 5, "experts_per_token": 3, "hidden": 20, "expert_hidden": 12, "embedding": 12},
     {"kind": "deep-att", "layers": 3, "decoder_layers": 2},
 ]
 
@@ -59,7 +73,8 @@ def test_flops_are_those_of_a_counter(case: dict[str, Any]) -> None:
     model = build(settings(shape), 50, 40).eval()  # type: ignore[arg-type]
     batch, source, target = 3, 20, 12
     ids = torch.ones(batch, source, dtype=torch.long), torch.full((batch,), source)
-    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+    counting = FlopCounterMode(display=False, custom_mapping=COUNTED)
+    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), counting as counter:
         model(*ids, torch.ones(batch, target, dtype=torch.long))
     stated = model.flops(batch * source, batch * target, source, target)
     assert stated == pytest.approx(counter.get_total_flops(), rel=1e-9)

@@ -324,7 +324,7 @@ def test_coverage_without_attention_is_refused_before_anything_is_learned(recipe
     assert complete(recipe, {"model": model, "decoding": {"coverage_penalty": 0}}, pairs=30_000)
 
 
-@pytest.mark.parametrize("kind", ["seq2seq", "bahdanau", "luong", "deep-att", "gnmt"])
+@pytest.mark.parametrize("kind", ["seq2seq", "bahdanau", "luong", "deep-att", "gnmt", "moe"])
 def test_a_bare_name_is_sized_to_the_corpus(kind: str) -> None:
     sizes = []
     for pairs in (5_000, 30_000, 150_000, 5_000_000):

@@ -114,6 +114,8 @@ def published_names(model: NeuralLanguageModel | MaskedLanguageModel) -> list[Na
     assert isinstance(config, TransformerLanguageConfig)
     if config.shared_heads != config.heads:
         raise UserError(f"{system} has no shared key heads", cure="leave model.key_value_heads out")
+    if config.experts is not None:
+        raise UserError(f"{system} has no experts", cure="leave model.experts out")
     if config.window is not None:
         raise UserError(f"{system} attends to all places, not to a window of them", cure="leave model.window out")
     if isinstance(model, MaskedLanguageModel):

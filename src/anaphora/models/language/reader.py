@@ -17,7 +17,10 @@ from anaphora.errors import UserError
 from anaphora.layers.contracts import Encoder, Past, document_places, locked_dropout
 from anaphora.layers.embedding import Embedding
 from anaphora.layers.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
+from anaphora.layers.masks import padding_mask
+from anaphora.layers.mixture_of_experts import Experts, mixtures, telling
 from anaphora.layers.transformer import TransformerEncoder
+from anaphora.models.expert_settings import chosen_experts
 from anaphora.models.language.settings import (
     AveragingConfig,
     ConvolutionConfig,
@@ -28,6 +31,7 @@ from anaphora.models.language.settings import (
     TransformerLanguageConfig,
     WindowConfig,
 )
+from anaphora.text.tokenizer import PAD
 
 DEVIATION = 0.02
 """Of the weights of a Transformer that begins as GPT-2 does."""
@@ -62,6 +66,7 @@ class Reader(nn.Module):
         if masked and masked.embedding_norm:
             self.embedding_norm = nn.LayerNorm(c.dim, eps=masked.epsilon)
         self.encoder = build_encoder(c, causal=not (masked or c.both_ways))
+        self.routed = bool(mixtures(self.encoder))
         if transformer and transformer.initial == "normal":
             begin_as_gpt2(self.embedding, self.encoder)
             if self.token_types is not None:
@@ -102,6 +107,17 @@ class Reader(nn.Module):
     ) -> Tensor:
         """What the encoder makes of ids (B, T): (B, T, dim). documents (B, T): the number of each token's document,
         below 0 at padding; they see nothing of each other, and each begins at place 0."""
+        if not self.routed:
+            return self._contextual(ids, lengths, documents, every)
+        real = documents >= 0 if documents is not None else ids != PAD
+        if lengths is not None:
+            real = padding_mask(lengths, ids.shape[1])[:, 0, 0]
+        with telling(self.encoder, real):
+            return self._contextual(ids, lengths, documents, every)
+
+    def _contextual(
+        self, ids: Tensor, lengths: Tensor | None, documents: Tensor | None, every: list[Tensor] | None
+    ) -> Tensor:
         if documents is None:
             return self.encoder(self.embedded(ids), lengths, every=every)
         places = document_places(documents)
@@ -190,6 +206,7 @@ def build_encoder(config: LanguageConfig, *, causal: bool) -> Encoder:
             locked=c.locked,
         )
     if isinstance(c, TransformerLanguageConfig):
+        routed = chosen_experts(c)
         return TransformerEncoder(
             c.dim,
             layers=c.layers,
@@ -206,6 +223,7 @@ def build_encoder(config: LanguageConfig, *, causal: bool) -> Encoder:
             activation_dropout=c.activation_dropout,
             epsilon=c.epsilon,
             backend=c.attention,
+            experts=None if routed is None else Experts(**routed),
         )
     raise ValueError(f"no encoder is known for {c.kind!r}")
 
@@ -218,6 +236,7 @@ def begin_as_gpt2(embedding: Embedding, encoder: Encoder) -> None:
         if isinstance(weight, nn.Parameter):
             nn.init.normal_(weight, std=DEVIATION)
     for name, weight in encoder.named_parameters():
-        if weight.dim() == 2:
-            ends = name.endswith(("attention.out.weight", "feed_forward.outer.weight"))
+        # the gate of experts begins at zero
+        if weight.dim() == 3 or (weight.dim() == 2 and not name.endswith((".gate", ".noise"))):
+            ends = name.endswith(("attention.out.weight", "feed_forward.outer.weight", "feed_forward.outer"))
             nn.init.normal_(weight, std=DEVIATION / math.sqrt(2 * len(encoder.blocks)) if ends else DEVIATION)

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from anaphora.models.expert_settings import chosen_experts
+
 Norm = Literal["pre", "post"]
 Activation = Literal["relu", "gelu", "gelu-tanh"]
 Positions = Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "alibi", "relative", "none"]
@@ -192,7 +194,15 @@ class TransformerLanguageConfig(LanguageConfig):
     key_value_heads: int | None = None
     """Key and value heads, each shared by a group of heads (1: multi-query); as many as heads unless given."""
     feed_forward: int | None = None
-    """Hidden width of the feed-forward network; four times dim unless given."""
+    """Hidden width of the feed-forward network, of experts of each; four times dim unless given."""
+    experts: int | None = None
+    """Experts in the place of a feed-forward network, of which every token asks a few; none unless given."""
+    experts_per_token: int | None = None
+    """Of experts: how many a token asks; 2 unless given."""
+    experts_every: int | None = None
+    """Of experts: which layers have them: all (1, unless given), each second one (2), …"""
+    expert_balance: float | None = None
+    """Of experts: weight of what keeps them all in use; 0.1 unless given."""
     norm: Norm = "pre"
     """Normalise before each sub-layer (pre) or after the residual sum (post, as first published)."""
     epsilon: float = 1e-5
@@ -239,6 +249,7 @@ class TransformerLanguageConfig(LanguageConfig):
             raise ValueError("attention=flex has no dropout on weights; leave attention at auto")
         for name in ("attention_dropout", "activation_dropout"):
             share(name, getattr(self, name))
+        chosen_experts(self, layers=self.layers)
 
     @property
     def shared_heads(self) -> int:

@@ -5,6 +5,7 @@
     luong      it looks at the source after each step                          luong.py
     deep-att   sixteen layers, joined by lanes without a recurrence            deep_att.py
     gnmt       sixteen layers, the lowest of the decoder's looks for all       gnmt.py
+    moe        five of these layers, and many experts between them             moe.py
 
 decoder.py has what they share, settings.py what can be chosen.
 """
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
         DeepAttConfig,
         GnmtConfig,
         LuongConfig,
+        MoeConfig,
         Seq2seqConfig,
     )
 
 
-def settings_of(kind: str) -> type[Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig]:
+def settings_of(
+    kind: str,
+) -> type[Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig | MoeConfig]:
     """The settings of one kind."""
     from anaphora.models.recurrent.settings import CONFIGS
 
@@ -33,7 +37,7 @@ def settings_of(kind: str) -> type[Seq2seqConfig | BahdanauConfig | LuongConfig 
 
 def build_recurrent(config: TranslatorConfig, source_vocabulary: int, target_vocabulary: int) -> EncoderDecoder:
     """The translator that the settings describe."""
-    from anaphora.models.recurrent import bahdanau, deep_att, gnmt, luong, seq2seq, settings
+    from anaphora.models.recurrent import bahdanau, deep_att, gnmt, luong, moe, seq2seq, settings
 
     sizes = source_vocabulary, target_vocabulary
     if isinstance(config, settings.Seq2seqConfig):
@@ -44,5 +48,7 @@ def build_recurrent(config: TranslatorConfig, source_vocabulary: int, target_voc
         return luong.LuongTranslator(config, *sizes)
     if isinstance(config, settings.DeepAttConfig):
         return deep_att.DeepAttTranslator(config, *sizes)
+    if isinstance(config, settings.MoeConfig):
+        return moe.MoeTranslator(config, *sizes)
     assert isinstance(config, settings.GnmtConfig)
     return gnmt.GnmtTranslator(config, *sizes)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from anaphora.layers.mixture_of_experts import Experts
 from anaphora.layers.scores import Score
 from anaphora.models.encoder_decoder import EncoderName, TranslatorConfig
+from anaphora.models.expert_settings import chosen_experts
 from anaphora.models.reading import RECURRENT
 
 Gated = Literal["gru", "lstm"]
@@ -35,8 +37,8 @@ class RecurrentConfig(TranslatorConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("embedding", "encoder_dim", "heads", "feed_forward", "attention_dim", "readout"):
-            size = getattr(self, name, None)  # the last two are not everybody's
+        for name in ("embedding", "encoder_dim", "heads", "feed_forward", "attention_dim", "readout", "hidden"):
+            size = getattr(self, name, None)  # the last three are not everybody's
             if size is not None and size < 1:
                 raise ValueError(f"{name} must be at least 1")
         for name in ("heads", "feed_forward"):
@@ -48,7 +50,7 @@ class RecurrentConfig(TranslatorConfig):
             raise ValueError(f"two directions share {self.memory_dim} dimensions: make dim, or encoder_dim, even")
         if self.reads_with == "transformer" and self.memory_dim % (self.heads or 4):
             raise ValueError(f"the encoder's width ({self.memory_dim}) must be a multiple of heads ({self.heads or 4})")
-        if self.reads_with not in (*RECURRENT, "deep-att", "gnmt") and self.word_dim != self.memory_dim:
+        if self.reads_with not in (*RECURRENT, "deep-att", "gnmt", "moe") and self.word_dim != self.memory_dim:
             raise ValueError(
                 f"encoder={self.reads_with} reads vectors as wide as its own: embedding ({self.word_dim}) and "
                 f"encoder_dim ({self.memory_dim}) must be one"
@@ -191,12 +193,62 @@ class GnmtConfig(RecurrentConfig):
         return self.encoder or "gnmt"
 
 
-CONFIGS: dict[str, type[Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig]] = {
+@dataclass(kw_only=True)
+class MoeConfig(RecurrentConfig):
+    """Section `model`, for `kind: moe` (Shazeer et al. 2017): LSTMs with a mixture of experts between them."""
+
+    kind: Literal["moe"] = "moe"
+    """Which system this is."""
+    layers: int = 3
+    """Encoder layers, the first of which reads both ways; experts stand before the last."""
+    decoder_layers: int | None = 2
+    """Decoder layers; experts stand before the last."""
+    hidden: int | None = None
+    """Width of the LSTMs' cells; what they say is brought down to dim. As wide as dim unless given."""
+    experts: int = 8
+    """Experts on each side, of which every token asks a few."""
+    experts_per_token: int = 2
+    """How many a token asks."""
+    expert_hidden: int | None = None
+    """Hidden width of each expert; four times dim unless given."""
+    expert_balance: float = 0.1
+    """Weight of what keeps all experts in use."""
+    attention_dim: int | None = None
+    """Width in which source words and states are compared; that of the cells unless given."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_whole(self.unroll, "the lowest layer's state is made of what was looked at before it")
+        chosen_experts(self)
+        if self.expert_hidden is not None and self.expert_hidden < 1:
+            raise ValueError("expert_hidden must be at least 1")
+        if self.reads_with == "moe" and (self.hidden or self.memory_dim) % 2:
+            raise ValueError(f"two directions share cells {self.hidden or self.memory_dim} wide: make hidden even")
+
+    @property
+    def reads_with(self) -> EncoderName:
+        return self.encoder or "moe"
+
+    @property
+    def upper_layers(self) -> int:
+        return self.decoder_layers or 2
+
+    @property
+    def routed(self) -> Experts:
+        """Its experts."""
+        return Experts(**chosen_experts(self) or {})
+
+    def shape(self) -> str:
+        return f"{super().shape()}, {self.routed}, {self.expert_hidden or 4 * self.dim} wide inside"
+
+
+CONFIGS: dict[str, type[Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig | MoeConfig]] = {
     "seq2seq": Seq2seqConfig,
     "bahdanau": BahdanauConfig,
     "luong": LuongConfig,
     "deep-att": DeepAttConfig,
     "gnmt": GnmtConfig,
+    "moe": MoeConfig,
 }
 """By kind."""
 

@@ -1,0 +1,52 @@
+"""Weight normalisation (Salimans & Kingma 2016): the length of a weight vector is learned apart from its direction.
+
+    y = W x + b        W's rows: w = g · v / |v|
+
+A step along v turns w without making it longer, so the size of what a layer says hangs on g alone. Networks whose
+scale is kept by design, not by norms of activations, learn well this way (ConvS2S, WaveNet). A convolution is such a
+product too, of windows (layers/convolution.py: `windows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class NormalisedLinear(nn.Module):
+    """x (…, inputs) -> (…, outputs); v is drawn with that deviation, g begins as |v|, so that W begins as v."""
+
+    def __init__(self, inputs: int, outputs: int, *, deviation: float) -> None:
+        super().__init__()
+        self.in_features, self.out_features = inputs, outputs
+        self.direction = nn.Parameter(torch.empty(outputs, inputs))
+        nn.init.normal_(self.direction, std=deviation)
+        self.length = nn.Parameter(self.direction.detach().norm(dim=1))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        self._made: tuple[tuple[Any, ...], Tensor] | None = None
+
+    @property
+    def weight(self) -> Tensor:
+        """W (outputs, inputs). Where nothing is learned it is made once, not at every step of a search, and made anew
+        as soon as g or v have changed."""
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return torch._weight_norm(self.direction, self.length[:, None], 0)
+        state = (self.direction.data_ptr(), self.direction._version, self.length._version)
+        if self._made is None or self._made[0] != state:
+            self._made = state, torch._weight_norm(self.direction, self.length[:, None], 0)
+        return self._made[1]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> NormalisedLinear:
+        self._made = None  # another device or type
+        return super()._apply(fn, recurse)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+    def flops(self) -> float:
+        """For each vector; W itself is made once for all of them."""
+        return 2.0 * self.direction.numel()

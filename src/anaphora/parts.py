@@ -1,0 +1,126 @@
+"""A model folder that holds others: their names, their weights, and copies that need nothing else.
+
+What mixtures of language models (mixing.py) and ensembles of translators (ensembling.py) have in common.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from anaphora.errors import UserError
+from anaphora.folder import CARD, CONFIG, METRICS, WEIGHTS, publish, read_config, weights_file
+from anaphora.models import ENSEMBLES, TRANSLATORS
+
+Path_ = str | PathLike[str]
+Files = Path_ | Sequence[Path_]
+RESERVED = {CONFIG, METRICS, CARD, WEIGHTS, "tokenizer.json"}
+BESIDE = ("alignment.json", "dictionary.tsv")
+"""What else a translator's folder may hold that it speaks by."""
+HOLDERS = ("mixture", "ensemble")
+"""Kinds of models whose folders hold others, named by `model.parts`."""
+
+
+@dataclass(frozen=True)
+class MixedPart:
+    """One part, and how it does alone."""
+
+    name: str
+    """Of its folder inside that of the whole."""
+    model: str
+    """Where it came from."""
+    weight: float
+    perplexity: float | None
+    """On the text that weights were tuned on; nothing where they were given."""
+    valid_perplexity: float | None
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A mixture or an ensemble that was made."""
+
+    folder: str
+    parts: list[MixedPart]
+    tokens: int
+    perplexity: float | None
+    valid_tokens: int
+    valid_perplexity: float | None
+    rounds: int
+    """Of EM; none where the weights were given."""
+    impossible_tokens: int
+    """Tokens of the tuning text that no part can say: they had no say in the weights."""
+    note: str
+    """What was odd about the text or the parts; mostly nothing."""
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def is_translator(path: Path_) -> bool:
+    """Whether a folder holds a translator, an ensemble of them included; a file never does."""
+    if not Path(path).is_dir():
+        return False
+    kind = (read_config(Path(path)).get("model") or {}).get("kind", "transformer")
+    return kind in TRANSLATORS + ENSEMBLES
+
+
+def part_names(models: Sequence[Path_]) -> list[str]:
+    """A name for the folder of each part: its own, made different from the others'."""
+    names: list[str] = []
+    for path in models:
+        own = Path(path).resolve().name
+        for ending in (".gz", ".arpa"):
+            own = own[: -len(ending)] if own.lower().endswith(ending) else own
+        own = own or "model"
+        name, number = own, 2
+        while name in names or name in RESERVED or name.startswith("."):
+            name, number = f"{own.lstrip('.')}-{number}", number + 1
+        names.append(name)
+    return names
+
+
+def check_weights(weights: Sequence[float], models: int, tuned_on: Sequence[str]) -> None:
+    """Weights of one's own: shares of one, and no text to find others on."""
+    if tuned_on:
+        raise UserError(
+            "the weights are given, and a text to tune them on",
+            cure="leave one of them out; --valid-text measures, and tunes nothing",
+        )
+    if len(weights) != models:
+        raise UserError(f"{models} models have {len(weights)} weights", cure="give one for each, in their order")
+    if not all(0 <= weight <= 1 for weight in weights) or not math.isclose(math.fsum(weights), 1, abs_tol=1e-6):
+        raise UserError(
+            f"the weights {', '.join(f'{weight:g}' for weight in weights)} are not shares of one",
+            cure="give numbers between 0 and 1 that sum to 1",
+        )
+
+
+def refuse_holding(out: Path, models: Sequence[Path_]) -> None:
+    """A folder cannot become a copy of itself: neither may it be one of the parts, nor hold one."""
+    for path in models:
+        if (
+            out.exists()
+            and Path(path).exists()
+            and (out.samefile(path) or out.resolve() in Path(path).resolve().parents)
+        ):
+            raise UserError("is one of the parts itself, or holds it", file=out, cure="choose another folder")
+
+
+def copy_model(source: Path, target: Path) -> None:
+    """A model folder without what else a run keeps. Weights are shared with the original where the disk allows: neither
+    is ever written into, so neither can change the other."""
+    for name in (CONFIG, METRICS, CARD, *BESIDE, *(path.name for path in source.glob("tokenizer*.json"))):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
+    model = read_config(source).get("model") or {}
+    if model.get("kind") in HOLDERS:
+        for name in model["parts"]:
+            (target / name).mkdir()
+            copy_model(source / name, target / name)
+    else:
+        publish(weights_file(source), target / WEIGHTS)
