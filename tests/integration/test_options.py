@@ -327,6 +327,7 @@ def test_every_setting_is_exercised() -> None:
         "model": {
             *("dim", "layers", "feed_forward", "max_length"),  # MICRO
             "embedding_from",  # training/test_initial_vectors.py: a translator begins with vectors, and trains
+            "encoder",  # test_recurrent_options.py
         },
         "training": {"learning_rate", "batch_tokens", "checkpoint_every", "log_every"},  # MICRO
         "decoding": {"dictionary"},  # test_unknown_words.py

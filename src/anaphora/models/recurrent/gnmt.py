@@ -81,7 +81,7 @@ class GnmtDecoder(RecurrentDecoder):
         x, contexts = self.layer(x, memory, lengths, begun)
         contexts = contexts.to(x.dtype)
         for number, layer in enumerate(self.above, start=1):
-            y = layer(torch.cat([dropped(x, self.dropout, self.training), contexts], dim=-1))
+            y = layer(dropped(torch.cat([x, contexts], dim=-1), self.dropout, self.training))
             x = x + y if number >= RESIDUAL_FROM else y
         return dropped(x, self.dropout, self.training)
 
