@@ -356,7 +356,7 @@ def test_the_reward_rises(tmp_path: Path) -> None:
     anaphora.train(tmp_path / "start", **files, settings={**MICRO, **words, **likelihood}, device="cpu")
     start = tmp_path / "start"
     settings: dict[str, Any] = {"max_steps": 80, "checkpoint_every": 40, "learning_rate": 3e-3, "samples": 0}
-    settings |= {"optimizer": "adamw", "schedule": "constant", "likelihood_weight": 0, "average": 1}
+    settings |= {"optimizer": "adamw", "schedule": "constant", "likelihood_weight": 0, "candidates": 8, "average": 1}
     reinforce(tmp_path / "run", files, start, **settings)
     history = json.loads((tmp_path / "run/metrics.json").read_text())["history"]
     assert history[0]["gleu"] < 80  # there is something to learn
