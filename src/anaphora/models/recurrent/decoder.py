@@ -165,7 +165,7 @@ class AttentiveLayer(nn.Module):
             return self.steps(x, key, value, mask, begun)
         (weights,) = self.cell.matrices()
         return attentive_recurrence(
-            x, key[:, 0], value[:, 0], mask[:, 0, 0], begun, weights, **looks_of(self.attention)
+            x, key.squeeze(1), value.squeeze(1), mask[:, 0, 0], begun, weights, **looks_of(self.attention)
         )
 
     def steps(
