@@ -195,6 +195,22 @@ class AttentiveLayer(nn.Module):
         return self.attention.remembering_flops(), self.attention.flops(source_length) + self.cell.flops(1)
 
 
+class StackedDecoder(RecurrentDecoder):
+    """The lowest layer looks at the source, the layers above read what it says; all begin from zeros."""
+
+    layer: AttentiveLayer
+    above: nn.ModuleList
+
+    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        return kept_of(self.layer.attention, memory, lengths)
+
+    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        begun = self.layer.cell.named(self.layer.cell.begin(len(memory), memory))
+        for number, layer in enumerate(self.above, start=1):
+            begun |= layer.named(layer.begin(len(memory), memory), prefix=f"{number}.")  # type: ignore[operator]
+        return begun
+
+
 def looks_of(attention: SourceAttention) -> dict[str, Any]:
     """What of an attention the hand-written loops need: the matrix that makes a query of a state, and v of additive
     scores."""
