@@ -83,7 +83,7 @@ def draw(run: dict[str, Any], picture: Path) -> None:
     below.plot(*zip(*run["rewards"]), color=blue, linewidth=1.6)
     below.set_ylabel(f"mean {run['reward'].upper()} of\nwhat was drawn", color=ink, fontsize=11)
     below.set_xlabel("updates", color=ink, fontsize=11, labelpad=6)
-    below.set_xlim(0, max(1, steps[-1]) * 1.22)  # room for the names of the lines
+    below.set_xlim(0, max(1, steps[-1]) * 1.26)  # room for the names of the lines
     above.set_title(f"Learning from its own translations: {run['objective']}", loc="left", color=ink, fontsize=13.5)
     for axes in (above, below):
         axes.grid(axis="y", color="#e6e6e6", linewidth=0.8, zorder=0)

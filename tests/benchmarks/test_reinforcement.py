@@ -34,7 +34,7 @@ def test_from_run_to_picture(
     history = json.loads((tmp_path / "run/metrics.json").read_text())["history"]
     assert told["gleu_start"] == history[0]["gleu"]
     assert told["gleu_best"] == max(entry["gleu"] for entry in history)
-    assert told["risk_sharpness"] == 0.005
+    assert told["risk_sharpness"] == 1.0
     assert picture.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(SystemExit, match="no rewards here"):
         reinforcement.read(micro)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,27 @@ def test_pictures(say: Any, micro: Path, files: dict[str, Path], tmp_path: Path,
     assert picture.read_bytes() != content
 
 
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_two_models_side_by_side(say: Any, micro: Path, files: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    one, two = tmp_path / f"one.{kind}", tmp_path / f"two.{kind}"
+    other = shutil.copytree(micro, tmp_path / "other one")
+    assert say("align", micro, *sides(files), "--picture", one).code == 0
+    answer = say("align", micro, "--beside", other, *sides(files), "--picture", two, "--json")
+    assert answer.code == 0, answer.err
+    (beside,) = json.loads(answer.last)["beside"]
+    assert Alignment.from_document(beside).target_text == "der alte Hund"
+    wide = [_width(file.read_bytes(), kind) for file in (one, two)]
+    assert wide[1] >= 1.9 * wide[0]
+    assert kind == "png" or "other one" in two.read_text(encoding="utf-8")
+    terminal = say("align", micro, "--beside", other, *sides(files), "--line", 1)
+    assert terminal.out.count("●") == 2 * say("align", micro, *sides(files), "--line", 1).out.count("●")
+
+
+def _width(content: bytes, kind: str) -> int:
+    found = int.from_bytes(content[16:20], "big") if kind == "png" else re.search(rb'width="(\d+)"', content)
+    return found if isinstance(found, int) else int(found[1])  # type: ignore[index]
+
+
 def test_a_heat_map_in_the_terminal(
     say: Any, micro: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +115,8 @@ def test_a_heat_map_in_the_terminal(
         (["--line", 3], "there is no line 3; choose one of 1 to 2"),
         (["--line", 0], "there is no line 0"),
         (["--picture", "x.gif"], "x.gif: is no kind of picture; name it .svg or .png"),
+        (["--beside", "x"], "--beside draws two models' alignments of a pair; add --line N or --picture FILE"),
+        (["--line", 1, "--beside", "nowhere"], "nowhere"),
         (["--ibm1"], "--ibm1 compares error rates; add --gold FILE"),
         (["--gold", "none.align"], "none.align: cannot be read"),
     ],

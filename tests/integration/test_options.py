@@ -174,10 +174,12 @@ REINFORCED: list[dict[str, Any]] = [
     {"training.objective": "reinforce"},
     {"training.objective": "reinforce", "training.reward": "bleu", "training.sample_temperature": 0.8},
     {"training.objective": "reinforce", "training.likelihood_weight": 0, "decoding.unknown": True},
+    {"training.objective": "reinforce", "training.candidate_dropout": True, "training.optimizer": "adamw"},
     {"training.objective": "reinforce", "training.candidates": 2, "training.accumulate": 2, "tokenizer.dropout": 0.1},
     {"training.objective": "reinforce", "training.likelihood_weight": 0.1, "training.consistency": 1.0},
     {"training.objective": "reinforce", "training.precision": "bf16", "training.ema": 0.9, "training.metric": "loss"},
     {"training.objective": "minimum-risk", "training.reward": "chrf", "training.risk_sharpness": 0.5},
+    {"training.objective": "minimum-risk", "training.risk_reference": True},
     {"training.objective": "minimum-risk", "data.hold_out": 0, "decoding.max_length": 4},
     {"training.objective": "reinforce", "training.candidate_dropout": True},
     {"training.objective": "minimum-risk", "training.risk_reference": True},
@@ -331,8 +333,8 @@ def test_every_setting_is_exercised() -> None:
         "tokenizer": {"words"},  # test_a_vocabulary_of_ones_own
         "model": {
             *("dim", "layers", "feed_forward", "max_length"),  # MICRO
-            "encoder",  # test_recurrent_options.py: any encoder with any decoder
             "embedding_from",  # training/test_initial_vectors.py: a translator begins with vectors, and trains
+            "encoder",  # test_recurrent_options.py
         },
         "training": {"learning_rate", "batch_tokens", "checkpoint_every", "log_every"},  # MICRO
         "decoding": {"dictionary"},  # test_unknown_words.py

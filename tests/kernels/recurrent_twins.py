@@ -29,13 +29,15 @@ def name(case: dict[str, Any]) -> str:
     return " ".join(str(value) for value in case.values())
 
 
-def twins(case: dict[str, Any], dtype: torch.dtype, device: str = "cpu", **changes: Any) -> tuple[Any, Any]:
+def twins(
+    case: dict[str, Any], dtype: torch.dtype, device: str = "cpu", *, spread: float = 0.4, **changes: Any
+) -> tuple[Any, Any]:
     """(plain loop, hand-written way back), with the same weights."""
     torch.manual_seed(3)
     shape = {"dim": 8, "max_length": 20, "dropout": 0.0, "tie": "none", **case, **changes}
     plain, fast = (build(settings({**shape, "unroll": way}), WORDS, WORDS) for way in ("steps", "auto"))
     for parameter in plain.parameters():
-        torch.nn.init.normal_(parameter, std=0.4)
+        torch.nn.init.normal_(parameter, std=spread)
     fast.load_state_dict(plain.state_dict())
     return plain.to(device, dtype), fast.to(device, dtype)
 

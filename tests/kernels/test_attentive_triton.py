@@ -77,7 +77,8 @@ def test_read_at_once_and_word_by_word_on_a_gpu(case: dict[str, Any]) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("case", [CASES[0], CASES[4]], ids=name)
 def test_in_bfloat16_on_a_gpu(case: dict[str, Any]) -> None:
-    plain, fast = twins(case, torch.float32, "cuda", dim=64, embedding=64, encoder_dim=64)
+    wide = {"dim": 64, "embedding": 64, "encoder_dim": 64}
+    plain, fast = twins(case, torch.float32, "cuda", spread=0.15, **wide)  # at 0.4 a rounding grows from step to step
     exact = learned(plain)
     with torch.autocast("cuda", dtype=torch.bfloat16):
         compare(exact, learned(fast), 0.1)

@@ -24,10 +24,11 @@ from anaphora.models.contracts import DecoderState, Translator
 from anaphora.text.batches import Batch
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
 from anaphora.training.objective import TranslationObjective
-from anaphora.training.recipes import WHOLE_TRANSLATIONS, complete
+from anaphora.training.recipes import complete
 from anaphora.training.request import Outcome
 from anaphora.training.sequence_objective import SequenceObjective, expected_reward_loss, expected_risk, gather
 from anaphora.training.settings import TrainingConfig
+from anaphora.training.translator_sizes import whole_translations
 from deadly import in_a_child
 from micro_runs import MICRO, write_pairs
 
@@ -354,8 +355,9 @@ def test_the_reward_rises(tmp_path: Path) -> None:
     likelihood = {"training.max_steps": 100, "training.learning_rate": 5e-3, "training.checkpoint_every": 100}
     anaphora.train(tmp_path / "start", **files, settings={**MICRO, **words, **likelihood}, device="cpu")
     start = tmp_path / "start"
-    settings = {"max_steps": 80, "checkpoint_every": 40, "learning_rate": 3e-3, "candidates": 8, "samples": 0}
-    reinforce(tmp_path / "run", files, start, **settings, schedule="constant", likelihood_weight=0, average=1)
+    settings: dict[str, Any] = {"max_steps": 80, "checkpoint_every": 40, "learning_rate": 3e-3, "samples": 0}
+    settings |= {"optimizer": "adamw", "schedule": "constant", "likelihood_weight": 0, "candidates": 8, "average": 1}
+    reinforce(tmp_path / "run", files, start, **settings)
     history = json.loads((tmp_path / "run/metrics.json").read_text())["history"]
     assert history[0]["gleu"] < 80  # there is something to learn
     assert history[-1]["gleu"] > history[0]["gleu"] + 10
@@ -378,13 +380,18 @@ def test_a_recurrent_translator_learns_so_too_and_keeps_its_kind(tmp_path: Path,
 
 def test_a_recipes_rates_are_not_those_of_a_model_that_can_translate(tmp_path: Path) -> None:
     recipe = tmp_path / "mine.yaml"
-    recipe.write_text("training: {learning_rate: 0.5, max_steps: 7, clip_norm: 2}")
+    recipe.write_text("training: {learning_rate: 0.5, max_steps: 7, clip_norm: 2, optimizer: adamw}")
     start = complete("transformer", {}, pairs=30_000).document()
     asked = {"training": {"objective": "reinforce", "reward": "bleu"}}
     training = complete(str(recipe), asked, pairs=30_000, start_from="x", start=start).training
-    assert training.learning_rate == WHOLE_TRANSLATIONS["learning_rate"]
-    assert (training.max_steps, training.clip_norm) == (WHOLE_TRANSLATIONS["max_steps"], 2)
+    gentle = whole_translations(30_000, "sgd")
+    assert (training.optimizer, training.learning_rate) == ("sgd", gentle["learning_rate"])
+    assert (training.max_steps, training.clip_norm) == (gentle["max_steps"], 2)
     assert (training.metric, training.consistency) == ("bleu", 0)
+    asked["training"]["optimizer"] = "adamw"
+    other = complete(str(recipe), asked, pairs=30_000, start_from="x", start=start).training
+    assert (other.optimizer, other.momentum) == ("adamw", 0)
+    assert other.learning_rate < training.learning_rate / 1_000  # Adam's steps are as long as its rate
     recipe.write_text("training: {objective: minimum-risk, learning_rate: 0.5}")  # unless it is made for that
     assert complete(str(recipe), {}, pairs=30_000, start_from="x", start=start).training.learning_rate == 0.5
 

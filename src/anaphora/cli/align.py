@@ -13,9 +13,10 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
     from anaphora.api import TranslationModel
-    from anaphora.decoding.alignment import Alignment
+    from anaphora.decoding.alignment import Alignment, Method
     from anaphora.decoding.alignment_method import Rival
     from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment
+    from anaphora.text.words import Split
 
 
 def align(
@@ -37,6 +38,9 @@ def align(
     ] = "auto",
     line: Annotated[int | None, typer.Option(help="Draw the pair of this line, from 1, here in the terminal.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw that pair (line 1 unless said) as .svg or .png.")] = None,
+    beside: Annotated[
+        list[Path] | None, typer.Option(help="Another model, drawn beside the first; may be given more than once.")
+    ] = None,
     ibm1: Annotated[bool, typer.Option("--ibm1", help="With --gold: IBM-1's AER beside it.")] = False,
     force: Force = False,
     device: Device = "auto",
@@ -53,6 +57,8 @@ def align(
 
     anaphora align demo/model --source a.en --target a.de --picture a.svg
 
+    anaphora align runs/rnn --beside runs/transformer --source a.en --target a.de --picture both.png
+
     anaphora align demo/model --source a.en --target a.de --gold a.align --ibm1
     """
     from anaphora import api
@@ -67,9 +73,12 @@ def align(
         raise UserError(f"--split {split} is unknown", cure="use punctuation or whitespace")
     if ibm1 and gold is None:
         raise UserError("--ibm1 compares error rates", cure="add --gold FILE")
+    others = beside or []
+    if others and line is None and picture is None:
+        raise UserError("--beside draws two models' alignments of a pair", cure="add --line N or --picture FILE")
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
         raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
-    named = None if method == "auto" else Method.parse(method)
+    named = asked = None if method == "auto" else Method.parse(method)
     check_new_file(picture, force=force, inputs=[*(source or ()), *(target or ())])
     notes: Counter[str] = Counter()
     sources, targets = read_pairs(source, target, notes)
@@ -93,7 +102,9 @@ def align(
     document: dict[str, Any] = {"model": str(model), "base": base, "reason": reason}
     if drawn is not None:
         one = aligned[drawn if len(aligned) == len(sources) else 0]
-        _show(out, one, picture, base)
+        more = [_beside(api.load_translator(f, device), sources[drawn], targets[drawn], asked, split) for f in others]
+        _show(out, [one, *more], [folder.name for folder in (model, *others)], picture, base)
+        document["beside"] = [{"model": str(f), **a.document(base=base)} for f, a in zip(others, more)]
         document["picture"] = None if picture is None else str(picture)
     if references is not None:
         document |= _compare(out, loaded, aligned, references, ibm1=ibm1, base=base)
@@ -102,6 +113,14 @@ def align(
             out.result(one.pharaoh(base=base))
     out.say(f"{'; '.join(named.explain())}; words count from {base} ({split}); chosen because {reason}")
     out.finish({**document, "alignments": [one.document(base=base) for one in aligned] if json else []})
+
+
+def _beside(other: TranslationModel, source: str, target: str, method: Method | None, split: Split) -> Alignment:
+    """The same pair by another model: in its own way, unless one way is asked for."""
+    if method is not None:
+        method.check(other.model)
+    (alignment,) = other.align([source], [target], method=method, split=split)
+    return alignment
 
 
 def _first(aligned: list[Alignment]) -> str:
@@ -119,8 +138,9 @@ def _read_gold(file: Path, sources: list[str], targets: list[str], base: int, sp
     return gold
 
 
-def _show(out: Output, alignment: Alignment, picture: Path | None, base: int) -> None:
-    """The heat map on stdout, or the picture in its file."""
+def _show(out: Output, drawn: list[Alignment], names: list[str], picture: Path | None, base: int) -> None:
+    """The heat maps of one pair by one model or by several on stdout, or the picture in its file."""
+    names = names if len(drawn) > 1 else []
     if picture is None:
         if not out.as_json:
             from rich.console import Console
@@ -129,8 +149,11 @@ def _show(out: Output, alignment: Alignment, picture: Path | None, base: int) ->
 
             console = Console(highlight=False)
             colours = console.color_system is not None and not console.no_color
-            console.print(heat_map(alignment, width=console.width, colours=colours), end="")
-            out.result(alignment.pharaoh(base=base))
+            for place, alignment in enumerate(drawn):
+                if names:
+                    console.print(f"{names[place]}: {'; '.join(alignment.method.explain())}", markup=False)
+                console.print(heat_map(alignment, width=console.width, colours=colours), end="")
+                out.result(alignment.pharaoh(base=base))
         return
     from anaphora.folder import write_bytes
     from anaphora.inspect.terminal import shown
@@ -138,15 +161,15 @@ def _show(out: Output, alignment: Alignment, picture: Path | None, base: int) ->
     if picture.suffix.lower() == ".svg":
         from anaphora.inspect.svg import svg
 
-        write_bytes(picture, svg(alignment).encode("utf-8"))
+        write_bytes(picture, svg(*drawn, names=names).encode("utf-8"))
     else:
         from anaphora.inspect.png import png
 
-        content, notes = png(alignment)
+        content, notes = png(*drawn, names=names)
         write_bytes(picture, content)
         for note in notes:
             out.say(f"warning: {note}")
-    out.result(f"{picture} shows {shown(alignment.source_text)} / {shown(alignment.target_text)}")
+    out.result(f"{picture} shows {shown(drawn[0].source_text)} / {shown(drawn[0].target_text)}")
 
 
 def _compare(

@@ -32,12 +32,12 @@ class Layout:
     numbers: bool
 
 
-def lay_out(alignment: Alignment, measure: Callable[[str, float], float]) -> Layout:
-    """Sizes from the number of words; `measure(text, font)` says how wide a text is."""
+def lay_out(alignment: Alignment, measure: Callable[[str, float], float], name: str = "") -> Layout:
+    """Sizes from the number of words; `measure(text, font)` says how wide a text is; `name` stands above all."""
     longest = max(len(alignment.source), len(alignment.target), 1)
     cell = 34.0 if longest <= NUMBERS_UP_TO else 26.0 if longest <= 24 else 20.0
     font = 14.0 if longest <= 24 else 12.0
-    heading = tuple(alignment.method.explain())
+    heading = (*([shown(name)] if name else []), *alignment.method.explain())
     left = 24 + max([measure(shown(word.text), font) for word in alignment.target], default=0)
     left = max(left, 60)
     names = max([measure(shown(word.text), font) for word in alignment.source], default=0)

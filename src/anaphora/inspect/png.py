@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,15 @@ INK, PALE, LINE = (34, 34, 34), (102, 102, 102), (153, 153, 153)
 MOST_PIXELS = 80_000_000
 
 
-def png(alignment: Alignment) -> tuple[bytes, list[str]]:
-    """The file's content, and what a person should know about its fonts."""
+def png(*alignments: Alignment, names: Sequence[str] = ()) -> tuple[bytes, list[str]]:
+    """The file's content, and what a person should know about its fonts; several alignments stand side by side, each
+    under its name."""
     pen = Pen()
-    layout = lay_out(alignment, pen.width)
-    page = pen.begin(layout.width, layout.height)
-    _draw(pen, alignment, layout)
+    layouts = [lay_out(one, pen.width, name) for one, name in zip(alignments, names or [""], strict=True)]
+    page = pen.begin(sum(one.width for one in layouts), max(one.height for one in layouts))
+    for alignment, layout in zip(alignments, layouts):
+        _draw(pen, alignment, layout)
+        pen.left += layout.width
     file = io.BytesIO()
     page.save(file, format="PNG", optimize=True)
     return file.getvalue(), pen.notes()
@@ -43,6 +47,8 @@ class Pen:
 
     def __init__(self) -> None:
         self.scale: float = SCALE
+        self.left = 0.0
+        """Where x = 0 stands on the page."""
         self.page: Image | None = None
         self.missing = fonts.Missing()
         self.unshaped = False
@@ -66,6 +72,7 @@ class Pen:
         from PIL import ImageDraw
 
         assert self.page is not None
+        x += self.left
         corners = [round(v * self.scale) for v in (x, y, x + w, y + h)]
         corners[2:] = corners[2] - 1, corners[3] - 1
         if corners[2] < corners[0] or corners[3] < corners[1]:
@@ -81,6 +88,7 @@ class Pen:
         from PIL import Image, ImageDraw
 
         assert self.page is not None
+        x += self.left
         left, top, right, below = (round(v * self.scale) for v in (x, y, x + w, y + h))
         if right <= left or below <= top:
             return
@@ -97,7 +105,7 @@ class Pen:
         assert self.page is not None
         word = self.word(text, size * self.scale, ink)
         shift = {"left": MARGIN, "middle": word.width / 2, "right": word.width - MARGIN}[anchor]
-        place = round(x * self.scale - shift), round(y * self.scale - word.height / 2)
+        place = round((x + self.left) * self.scale - shift), round(y * self.scale - word.height / 2)
         self.page.paste(word, place, word)
 
     def leaning(self, x: float, y: float, text: str, size: float) -> None:
@@ -113,7 +121,7 @@ class Pen:
         # where the middle of the word's left edge comes to lie within the turned picture
         begin = word.width / 2 - MARGIN
         bx, by = turned.width / 2 - begin * cos(angle), turned.height / 2 + begin * sin(angle)
-        self.page.paste(turned, (round(x * self.scale - bx), round(y * self.scale - by)), turned)
+        self.page.paste(turned, (round((x + self.left) * self.scale - bx), round(y * self.scale - by)), turned)
 
     def word(self, text: str, size: float, ink: RGB) -> Image:
         """A text as a transparent picture, exactly as high for every font of that size."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from anaphora.decoding.alignment import Alignment
@@ -22,10 +23,15 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 INK, PALE = "#222", "#666"
 
 
-def svg(alignment: Alignment) -> str:
-    """The whole document."""
-    layout = lay_out(alignment, estimated_width)
-    return "\n".join([*_head(alignment, layout), *_grid(alignment, layout), *_legend(alignment, layout), "</svg>", ""])
+def svg(*alignments: Alignment, names: Sequence[str] = ()) -> str:
+    """The whole document: one alignment, or several side by side, each under its name."""
+    layouts = [lay_out(one, estimated_width, name) for one, name in zip(alignments, names or [""], strict=True)]
+    lines, left = _head(alignments[0], sum(one.width for one in layouts), max(one.height for one in layouts)), 0.0
+    for alignment, layout in zip(alignments, layouts):
+        parts = [*_heading(layout), *_grid(alignment, layout), *_legend(alignment, layout)]
+        lines += [f'<g transform="translate({left:.1f} 0)">', *parts, "</g>"] if left else parts
+        left += layout.width
+    return "\n".join([*lines, "</svg>", ""])
 
 
 def estimated_width(text: str, font: float) -> float:
@@ -44,15 +50,18 @@ def markup(text: str) -> str:
     return escape(FORBIDDEN.sub("\ufffd", text))
 
 
-def _head(alignment: Alignment, layout: Layout) -> list[str]:
-    size = f'width="{layout.width:.0f}" height="{layout.height:.0f}"'
+def _head(alignment: Alignment, width: float, height: float) -> list[str]:
     title = f"Word alignment: {alignment.source_text} / {alignment.target_text}"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {layout.width:.0f} {layout.height:.0f}" '
-        f'role="img" font-family={quoteattr(FONTS)} font-size="{layout.font:g}" fill="{INK}">',
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" font-family={quoteattr(FONTS)} fill="{INK}">',
         f"<title>{markup(title)}</title>",
         '<rect width="100%" height="100%" fill="#fff"/>',
     ]
+
+
+def _heading(layout: Layout) -> list[str]:
+    lines = []
     for number, line in enumerate(layout.heading):
         weight = ' font-weight="600"' if number == 0 else f' fill="{PALE}"'
         lines.append(f'<text x="12" y="{24 + 18 * number}" font-size="12.5"{weight}>{markup(line)}</text>')
@@ -61,7 +70,7 @@ def _head(alignment: Alignment, layout: Layout) -> list[str]:
 
 def _grid(alignment: Alignment, layout: Layout) -> list[str]:
     cell, left, top = layout.cell, layout.left, layout.top
-    lines = ["<g>"]
+    lines = [f'<g font-size="{layout.font:g}">']
     for s, word in enumerate(alignment.source):
         x, y = left + (s + 0.62) * cell, top - 8
         lines.append(

@@ -52,11 +52,9 @@ def additive_attention(
     (..., n, e); `mask`, broadcastable to (..., n, m), is True where a query may look, and one that may look at nothing
     gets zeros. In memory of O(n m) instead of O(n m d). Differentiable once, in query, key, value and v."""
     _check(query, key, value, v, mask)
-    chosen, why = additive_backend(query, key, value, v)
-    if backend != "auto" and backend != chosen:
-        if backend == "triton":
-            raise ValueError(f"additive attention cannot run on Triton here: {why}")
-        chosen = backend
+    chosen: str = additive_backend(query, key, value, v)[0] if backend == "auto" else backend
+    if chosen == "triton" and (why := _hindrance(query, key, value, v)):
+        raise ValueError(f"additive attention cannot run on Triton here: {why}")
     lead, n, m = query.shape[:-2], query.shape[-2], key.shape[-2]
     rows = lead.numel()
     if mask is not None:
@@ -68,16 +66,26 @@ def additive_attention(
 
 def additive_backend(query: Tensor, key: Tensor, value: Tensor, v: Tensor) -> tuple[Literal["triton", "eager"], str]:
     """Which form `auto` takes for these tensors, and why."""
+    if why := _hindrance(query, key, value, v):
+        return "eager", why
+    if INTERPRETING:
+        return "triton", "Triton's interpreter is asked for"
+    if not torch.is_grad_enabled() and query.numel() * key.shape[-2] <= BLOCK_ON_GPU:
+        # a step of decoding: else kernels are compiled and tried out for every length that sentences may have
+        return "eager", "one block of memory is enough, and nothing is kept for a gradient"
+    return "triton", "the tensors are on a GPU"
+
+
+def _hindrance(query: Tensor, key: Tensor, value: Tensor, v: Tensor) -> str:
+    """Why the Triton kernels cannot take these tensors; empty where they can."""
     if not TRITON:
-        return "eager", "Triton is not installed"
+        return "Triton is not installed"
     if not (INTERPRETING or all(x.is_cuda for x in (query, key, value, v))):
-        return "eager", f"the tensors are on {query.device.type}, not on a GPU"
+        return f"the tensors are on {query.device.type}, not on a GPU"
     odd = next((x.dtype for x in (query, key, value, v) if x.dtype not in DTYPES), None)
     if odd is not None:
-        return "eager", f"the Triton kernels do not compute in {odd}"
-    if 0 in (*query.shape, *key.shape, *value.shape):
-        return "eager", "a dimension is 0"
-    return "triton", "Triton's interpreter is asked for" if INTERPRETING else "the tensors are on a GPU"
+        return f"the Triton kernels do not compute in {odd}"
+    return "a dimension is 0" if 0 in (*query.shape, *key.shape, *value.shape) else ""
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, v: Tensor, mask: Tensor | None) -> None:

@@ -1,6 +1,6 @@
 """Recurrences, among them those that look at a source at every step, with their way back written by hand.
 
-    recurrence             h_t = cell(x_t + U h_{t-1})
+    both_ways              h_t = cell(x_t + U h_{t-1}) from left to right, and another cell from right to left
     attentive_recurrence   c_t = look(h_{t-1})                      h_t = cell(x_t + C c_t + U h_{t-1})     Bahdanau
     input_feeding          h_t = cells(x_t + F a_{t-1}, h_{t-1})    a_t = tanh(W [look(h_t) ; h_t])         Luong
 
@@ -30,15 +30,13 @@ MOST_KEYS = 256
 """Source tokens up to which a step is Triton's kernels."""
 
 
-def recurrence(x: Tensor, begun: tuple[Tensor, ...], weights: list[Tensor]) -> Tensor:
-    """One layer from left to right: x (B, T, E), begun h (B, H) and of an LSTM c, weights as PyTorch has them -> h
-    (B, T, H). On a CPU, and with gradients, it takes less time than PyTorch's own, whose way back adds to the gradient
-    of U at every step."""
-    wide, recurrent, bias, state_bias = weights
-    lstm = len(begun) == 2
-    both, own = _biases(bias, state_bias, lstm)
-    states: Tensor = _Plain.apply(F.linear(x, wide, both).transpose(0, 1), recurrent, own, *begun)
-    return states.transpose(0, 1)
+def both_ways(x: Tensor, lengths: Tensor, weights: list[list[Tensor]]) -> Tensor:
+    """One layer of two cells, of which the second begins at each row's last token and reads backwards, both from zeros:
+    x (B, T, E), lengths (B,), of each cell its four weights as PyTorch has them, GRU or LSTM -> (B, T, 2H), the two
+    side by side; nothing of use at padding. For a CPU: with gradients it takes less time there than PyTorch's own,
+    whose way back adds to the gradient of U at every step."""
+    both: Tensor = _BothWays.apply(x, lengths, *weights[0], *weights[1])
+    return both
 
 
 def attentive_recurrence(
@@ -58,17 +56,15 @@ def attentive_recurrence(
     states, v (A,) is additive scores' (without it, the score is scale · q · k). -> h (B, T, H), c (B, T, M)"""
     dtype = _type(x)
     wide, recurrent, bias, state_bias = weights
-    lstm = len(begun) == 2
-    words = x.shape[-1]
-    both, own = _biases(bias, state_bias, lstm)
-    shares = F.linear(x.to(dtype), wide[:, :words].to(dtype), both.to(dtype))
-    given = (shares.transpose(0, 1), key, value, wide[:, words:], recurrent, query_weight, v)
+    both, own = _biases(bias, state_bias, len(begun) == 2)
+    # time first, as all that follows: the gradient of the gates then needs no turning round
+    given = (x.transpose(0, 1).contiguous(), wide, both, key, value, recurrent, query_weight, v, own)
     with torch.autocast(x.device.type, enabled=False):
         states, contexts = _Attentive.apply(
             *(None if one is None else one.to(dtype) for one in given),
-            None if own is None else own.to(dtype),
             mask,
             scale,
+            torch.is_grad_enabled(),
             *(one.to(dtype) for one in begun),
         )
     return states.transpose(0, 1), contexts.transpose(0, 1)
@@ -95,7 +91,7 @@ def input_feeding(
     lstm = len(begun[0]) == 2
     first = weights[0]
     biases = [_biases(bias, state_bias, lstm) for _, _, bias, state_bias in weights]
-    shares = F.linear(x.to(dtype), first[0][:, :words].to(dtype), biases[0][0].to(dtype))
+    shares = F.linear(x.transpose(0, 1).to(dtype), first[0][:, :words].to(dtype), biases[0][0].to(dtype))
     batch, length, hidden = len(x), x.shape[1], first[1].shape[1]
     masks = None
     if dropout and len(weights) > 1:
@@ -105,7 +101,7 @@ def input_feeding(
     for number, ((wide, recurrent, _, _), (bias, own)) in enumerate(zip(weights, biases)):
         flat += [wide[:, words:] if not number else wide, recurrent, None if not number else bias, own]
     flat += [one for state in begun for one in state]
-    given = (shares.transpose(0, 1), key, value, combine[:, :memory], combine[:, memory:], query_weight, v)
+    given = (shares, key, value, combine[:, :memory], combine[:, memory:], query_weight, v)
     with torch.autocast(x.device.type, enabled=False):
         vectors: Tensor = _Feeding.apply(
             *(None if one is None else one.to(dtype) for one in given),
@@ -160,34 +156,74 @@ def _product(grads: Tensor, given: Tensor) -> Tensor:
 # Nothing to look at -------------------------------------------------------------------------------------------------
 
 
-class _Plain(torch.autograd.Function):
+class _BothWays(torch.autograd.Function):
+    """Two cells, one step of each at a time. The second is given the row from behind, padding first, and its state is
+    kept at zero until its row begins."""
+
     @staticmethod
-    def forward(ctx: Any, shares: Tensor, recurrent: Tensor, state_bias: Tensor | None, *begun: Tensor) -> Tensor:
-        """shares (T, B, gates), W x + b; recurrent (gates, H); state_bias of a GRU -> h (T, B, H)."""
-        steps = len(shares)
-        cell = (attentive_steps.Lstm if len(begun) == 2 else attentive_steps.Gru)(steps, begun)
-        for t in range(steps):
-            cell.there(t, shares[t], cell.h[t] @ recurrent.t(), state_bias)
-        ctx.kept = cell, recurrent, state_bias is not None
-        return cell.h[1:]
+    def forward(ctx: Any, x: Tensor, lengths: Tensor, *weights: Tensor) -> Tensor:
+        (rows, steps, _), (wide, recurrent) = x.shape, (_pair(weights, place) for place in (0, 1))  # (2, gates, …)
+        size = recurrent.shape[2]
+        lstm = recurrent.shape[1] == 4 * size
+        biases, owns = zip(*(_biases(weights[place + 2], weights[place + 3], lstm) for place in (0, 4)))
+        bias, own = torch.stack(biases)[:, None], None if lstm else torch.stack(owns)[:, None]  # (2, 1, …)
+        turned = _both_orders(x, x)  # (2, T, B, E)
+        shares = torch.baddbmm(bias, turned.flatten(1, 2), wide.transpose(1, 2)).view(2, steps, rows, -1)
+        begun = (x.new_zeros(2, rows, size),) * (2 if lstm else 1)
+        cell = (attentive_steps.Lstm if lstm else attentive_steps.Gru)(steps, begun)
+        late = steps - int(lengths.min())  # steps at which some rows have not begun
+        real = (torch.arange(late)[:, None] >= steps - lengths)[..., None].to(x.dtype)  # (late, B, 1)
+        for t, share in enumerate(shares.unbind(1)):
+            cell.there(t, share, torch.bmm(cell.h[t], recurrent.transpose(1, 2)), own)
+            if t < late:
+                for memory in cell.memories:
+                    memory[t + 1, 1] *= real[t]
+        ctx.kept = cell, turned, wide, recurrent, real, lstm
+        there, back = cell.h[1:].unbind(1)  # (T, B, H)
+        return torch.cat([there.transpose(0, 1), back.flip(0).transpose(0, 1)], dim=-1)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.kept is None:
             raise RuntimeError("this recurrence can be differentiated once: what the way back needs is not kept")
-        cell, recurrent, biased = ctx.kept
+        cell, turned, wide, recurrent, real, lstm = ctx.kept
         ctx.kept = None
-        gates = cell.h.new_empty(*grad_states.shape[:2], len(recurrent))  # of W x + b
-        pasts = torch.empty_like(gates) if biased else gates  # of U h, which in an LSTM are the same
+        steps, rows = turned.shape[1:3]
+        grads = _both_orders(*grad.split(cell.size, dim=-1))  # (2, T, B, H)
+        late = len(real)
+        grads[1, :late] *= real
+        gates = grad.new_empty(2, steps, rows, wide.shape[1])  # of W x + b
+        pasts = gates if lstm else torch.empty_like(gates)  # of U h
         carried: Tensor | None = None
-        for t in reversed(range(len(gates))):
-            below = gates[t]
-            cell.back(t, grad_states[t], carried, below, pasts[t] if biased else below)
-            carried = pasts[t] @ recurrent
-        assert carried is not None
-        bias = _of_bias(pasts, cell) if biased else None
-        return gates, _product(pasts, cell.h[:-1]), bias, *cell.begun(carried)
+        for t in reversed(range(steps)):
+            if t < late:
+                for owed in (carried, cell.owed):
+                    if owed is not None:
+                        owed[1] *= real[t]
+            below = gates[:, t]
+            cell.back(t, grads[:, t], carried, below, below if lstm else pasts[:, t])
+            if t:
+                carried = torch.bmm(pasts[:, t], recurrent)
+        flat, past = gates.flatten(1, 2), pasts.flatten(1, 2)  # (2, T B, gates)
+        of_wide = torch.bmm(flat.transpose(1, 2), turned.flatten(1, 2))
+        of_recurrent = torch.bmm(past.transpose(1, 2), cell.h[:-1].transpose(0, 1).flatten(1, 2))
+        of_bias = flat.sum(dim=1)
+        of_state_bias = of_bias.clone() if lstm else past.sum(dim=1)  # not the same memory: it is clipped in place
+        there, back = torch.bmm(flat, wide).view_as(turned)
+        of_x = (there + back.flip(0)).transpose(0, 1)
+        ways = (one[way] for way in (0, 1) for one in (of_wide, of_recurrent, of_bias, of_state_bias))
+        return of_x, None, *ways
+
+
+def _pair(weights: Any, place: int) -> Tensor:
+    """The same matrix of both cells, which have half of the weights each."""
+    return torch.stack([weights[place], weights[place + len(weights) // 2]])
+
+
+def _both_orders(there: Tensor, back: Tensor) -> Tensor:
+    """(B, T, E) as it stands, and (B, T, E) from behind: (2, T, B, E)."""
+    return torch.stack([there.transpose(0, 1), back.flip(1).transpose(0, 1)])
 
 
 # Bahdanau -----------------------------------------------------------------------------------------------------------
@@ -197,21 +233,25 @@ class _Attentive(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        shares: Tensor,  # (T, B, gates), W x + b
+        x: Tensor,  # (T, B, E)
+        wide: Tensor,  # (gates, E + M)
+        bias: Tensor,  # (gates,)
         key: Tensor,
         value: Tensor,
-        feed: Tensor,  # (gates, M)
         recurrent: Tensor,  # (gates, H)
         query_weight: Tensor | None,  # (A, H)
         v: Tensor | None,
         state_bias: Tensor | None,  # (H,) of a GRU's n
         mask: Tensor,
         scale: float,
+        learns: bool,
         *begun: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        steps, made = len(shares), _steps(shares, key)
+        steps, made = len(x), _steps(x, key)
+        words, feed = wide[:, : x.shape[2]], wide[:, x.shape[2] :].contiguous()  # (gates, E), (gates, M)
+        shares = F.linear(x, words, bias)  # (T, B, gates)
         cell = (made.Lstm if len(begun) == 2 else made.Gru)(steps, begun)
-        look = made.Look(steps, key, value, mask, v, scale, ctx.needs_input_grad[0])
+        look = made.Look(steps, key, value, mask, v, scale, learns)
         # queries and gates are made of the same state: one product
         joined = recurrent if query_weight is None else torch.cat([query_weight, recurrent])
         size = 0 if query_weight is None else len(query_weight)
@@ -219,7 +259,7 @@ class _Attentive(torch.autograd.Function):
             both = cell.h[t] @ joined.t()  # (B, A + gates)
             context = look.there(t, cell.h[t] if query_weight is None else both[:, :size])
             cell.there(t, torch.addmm(shares[t], context, feed.t()), both[:, size:], state_bias)
-        ctx.kept = cell, look, joined, feed, size, state_bias is not None
+        ctx.kept = cell, look, joined, x, words, feed, size, state_bias is not None
         return cell.h[1:], look.context[:]  # views: an output that its own graph held would outlive its last reader
 
     @staticmethod
@@ -227,13 +267,14 @@ class _Attentive(torch.autograd.Function):
     def backward(ctx: Any, grad_states: Tensor, grad_contexts: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.kept is None:
             raise RuntimeError("this recurrence can be differentiated once: what the way back needs is not kept")
-        cell, look, joined, feed, size, biased = ctx.kept
+        cell, look, joined, x, words, feed, size, biased = ctx.kept
         ctx.kept = None
         steps, rows = grad_states.shape[:2]
         gates = cell.h.new_empty(steps, rows, cell.gates * cell.size)  # of W x + b and C c
         pasts = cell.h.new_empty(steps, rows, len(joined))  # of queries and U h
         look.begin_back()
-        grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
+        if x.is_cuda or INTERPRETING:  # Triton's kernels know no strides of these
+            grad_states, grad_contexts = grad_states.contiguous(), grad_contexts.contiguous()
         carried: Tensor | None = None
         for t in reversed(range(steps)):
             cell.back(t, grad_states[t], carried, gates[t], pasts[t, :, size:])
@@ -244,9 +285,11 @@ class _Attentive(torch.autograd.Function):
         assert carried is not None
         of_joined = _product(pasts, cell.h[:-1])
         key, value, v = look.end_back()
-        of_query, bias = of_joined[:size] if size else None, _of_bias(pasts, cell) if biased else None
-        shares = gates, key, value, _product(gates, look.context), of_joined[size:], of_query, v, bias
-        return *shares, None, None, *cell.begun(carried)
+        of_query, of_own = of_joined[:size] if size else None, _of_bias(pasts, cell) if biased else None
+        of_wide = torch.cat([_product(gates, x), _product(gates, look.context)], dim=1)
+        of_x, of_bias = gates @ words, gates.sum(dim=(0, 1))
+        found = of_x, of_wide, of_bias, key, value, of_joined[size:], of_query, v, of_own
+        return *found, None, None, None, *cell.begun(carried)
 
 
 # Luong --------------------------------------------------------------------------------------------------------------

@@ -9,11 +9,14 @@ kernels/attentive_triton.py has the same in one kernel each, for a GPU.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+ops: Any = torch.ops.aten
+"""σ and tanh on the way back, from what they gave, are one walk each: grad · y (1 - y), grad · (1 - y²)."""
 KEPT = 1 << 26
 """Numbers of σ(2 (q + k)), over all steps, that are kept for the way back (256 MB in float32); beyond, they are
 computed a second time."""
@@ -29,44 +32,64 @@ def tanh_(x: Tensor) -> Tensor:
     return x.tanh_() if x.is_cuda else x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
+def room(steps: int, like: Tensor, width: int, dtype: torch.dtype | None = None) -> Tensor:
+    """For numbers of every step: like (R, H) -> (steps, R, width); like (ways, R, H), ways that are gone side by side,
+    -> (steps, ways, R, width), each way in one piece."""
+    *ways, rows, _ = like.shape
+    return like.new_empty(*ways, steps, rows, width, dtype=dtype).movedim(-3, 0)
+
+
+def each(kept: Tensor, size: int, *, joined: int = 1) -> list[tuple[Tensor, ...]]:
+    """Of each step its views: the first `joined` blocks of `size` numbers as one, then the blocks one by one. Cut once
+    and for all: a step has so little to do that cutting would be a good part of it."""
+    blocks = [kept[..., : joined * size], *kept.split(size, dim=-1)]
+    return list(zip(*(block.unbind(0) for block in blocks)))
+
+
 class Lstm:
-    """i, f, o = σ, g = tanh of the gates; c = f c' + i g; h = o tanh(c). Gates stand as i, f, g, o."""
+    """i, f, o = σ, g = tanh of the gates; c = f c' + i g; h = o tanh(c). Gates stand as i, f, g, o.
+
+    Rows (R, …) may also be (ways, R, …).
+    """
 
     gates = 4
 
     def __init__(self, steps: int, begun: tuple[Tensor, ...]) -> None:
         h, c = begun
-        (rows, self.size), full = h.shape, wide(h.dtype)
-        self.h = h.new_empty(steps + 1, rows, self.size)
-        self.c = h.new_empty(steps + 1, rows, self.size, dtype=full)
+        self.size, full = h.shape[-1], wide(h.dtype)
+        self.h, self.c = room(steps + 1, h, self.size), room(steps + 1, h, self.size, full)
         self.h[0], self.c[0] = h, c
-        self.opened = h.new_empty(steps, rows, 4 * self.size, dtype=full)
+        self.memories = self.h, self.c
+        self.opened = room(steps, h, 4 * self.size, full)
         self.owed: Tensor | None = None  # to c, by the step after
+
+    @cached_property
+    def views(self) -> list[tuple[Tensor, ...]]:
+        return each(self.opened, self.size, joined=2)
 
     def there(self, t: int, below: Tensor, state: Tensor, bias: Tensor | None = None) -> None:
         """below (R, 4H) and state = U h' (R, 4H), where the gates come from; h goes into its place."""
-        gates, size = self.opened[t], self.size
-        torch.add(below, state, out=gates)
-        gates[:, : 2 * size].sigmoid_()
-        tanh_(gates[:, 2 * size : 3 * size])
-        gates[:, 3 * size :].sigmoid_()
-        i, f, g, o = gates.split(size, dim=1)
+        first_two, i, f, g, o = self.views[t]
+        torch.add(below, state, out=self.opened[t])
+        first_two.sigmoid_()
+        tanh_(g)
+        o.sigmoid_()
         torch.mul(f, self.c[t], out=self.c[t + 1]).addcmul_(i, g)
         torch.mul(self.c[t + 1].tanh(), o, out=self.h[t + 1])
 
     def back(self, t: int, grad: Tensor, carried: Tensor | None, below: Tensor, past: Tensor) -> None:
         """grad (R, H) of h, and what later steps owe to it: written are those of below and of U h', (R, 4H) each."""
-        i, f, g, o = self.opened[t].split(self.size, dim=1)
+        _, i, f, g, o = self.views[t]
         grad = grad.to(o.dtype) if carried is None else grad + carried
         bent = self.c[t + 1].tanh()
-        memory = (grad * o).mul_(torch.addcmul(torch.ones_like(bent), bent, bent, value=-1))
+        memory = ops.tanh_backward(grad * o, bent)
         if self.owed is not None:
             memory += self.owed
-        at_i, at_f, at_g, at_o = below.split(self.size, dim=1)
-        torch.mul((memory * g).mul_(i), 1 - i, out=at_i)
-        torch.mul((memory * self.c[t]).mul_(f), 1 - f, out=at_f)
-        torch.mul(memory * i, torch.addcmul(torch.ones_like(g), g, g, value=-1), out=at_g)
-        torch.mul((grad * bent).mul_(o), 1 - o, out=at_o)
+        at_i, at_f, at_g, at_o = (below.narrow(-1, place * self.size, self.size) for place in range(4))
+        ops.sigmoid_backward(memory * g, i, grad_input=at_i)
+        ops.sigmoid_backward(memory * self.c[t], f, grad_input=at_f)
+        ops.tanh_backward(memory * i, g, grad_input=at_g)
+        ops.sigmoid_backward(grad * bent, o, grad_input=at_o)
         if past is not below:
             past.copy_(below)
         self.owed = memory.mul_(f)
@@ -85,38 +108,43 @@ class Gru:
 
     def __init__(self, steps: int, begun: tuple[Tensor, ...]) -> None:
         (h,) = begun
-        (rows, self.size), full = h.shape, wide(h.dtype)
-        self.h = h.new_empty(steps + 1, rows, self.size)
+        self.size = h.shape[-1]
+        self.h = room(steps + 1, h, self.size)
         self.h[0] = h
+        self.memories = (self.h,)
         # r, z, n and, beside them, what of n comes from the state before r closes it
-        self.opened = h.new_empty(steps, rows, 4 * self.size, dtype=full)
+        self.opened = room(steps, h, 4 * self.size, wide(h.dtype))
         self.owed: Tensor | None = None  # to h, by the step after, past U
 
+    @cached_property
+    def views(self) -> list[tuple[Tensor, ...]]:
+        return each(self.opened, self.size, joined=2)
+
     def there(self, t: int, below: Tensor, state: Tensor, bias: Tensor | None = None) -> None:
-        size, opened = self.size, self.opened[t]
-        r, z, n, own = opened.split(size, dim=1)
         assert bias is not None
-        torch.add(below[:, : 2 * size], state[:, : 2 * size], out=opened[:, : 2 * size]).sigmoid_()
-        torch.add(state[:, 2 * size :], bias, out=own)
-        tanh_(torch.addcmul(below[:, 2 * size :].to(own.dtype), r, own, out=n))
-        torch.lerp(n, self.h[t].to(n.dtype), z, out=self.h[t + 1]) if n.dtype == self.h.dtype else self.h[t + 1].copy_(
-            torch.lerp(n, self.h[t].to(n.dtype), z)
-        )
+        first_two, r, z, n, own = self.views[t]
+        size = self.size
+        torch.add(below.narrow(-1, 0, 2 * size), state.narrow(-1, 0, 2 * size), out=first_two).sigmoid_()
+        torch.add(state.narrow(-1, 2 * size, size), bias, out=own)
+        tanh_(torch.addcmul(below.narrow(-1, 2 * size, size).to(own.dtype), r, own, out=n))
+        if n.dtype == self.h.dtype:
+            torch.lerp(n, self.h[t], z, out=self.h[t + 1])
+        else:
+            self.h[t + 1] = torch.lerp(n, self.h[t].to(n.dtype), z)
 
     def back(self, t: int, grad: Tensor, carried: Tensor | None, below: Tensor, past: Tensor) -> None:
-        size = self.size
-        r, z, n, own = self.opened[t].split(size, dim=1)
+        _, r, z, n, own = self.views[t]
         grad = grad.to(z.dtype) if carried is None else grad + carried
         if self.owed is not None:
-            grad = grad + self.owed
-        at_r, at_z, at_n = below.split(size, dim=1)
-        bent = (grad - grad * z).mul_(torch.addcmul(torch.ones_like(n), n, n, value=-1))
-        at_n.copy_(bent)
-        torch.mul((bent * own).mul_(r), 1 - r, out=at_r)
-        torch.mul((self.h[t] - n).mul_(grad).mul_(z), 1 - z, out=at_z)
-        past[:, : 2 * size] = below[:, : 2 * size]
-        torch.mul(bent, r, out=past[:, 2 * size :])
-        self.owed = grad.mul_(z) if carried is not None or self.owed is not None else grad * z
+            grad = grad.add_(self.owed) if carried is not None else grad + self.owed
+        size = self.size
+        bent = ops.tanh_backward(torch.addcmul(grad, grad, z, value=-1), n)
+        ops.sigmoid_backward(bent * own, r, grad_input=below.narrow(-1, 0, size))
+        ops.sigmoid_backward((self.h[t] - n).mul_(grad), z, grad_input=below.narrow(-1, size, size))
+        below.narrow(-1, 2 * size, size).copy_(bent)
+        past.narrow(-1, 0, 2 * size).copy_(below.narrow(-1, 0, 2 * size))
+        torch.mul(bent, r, out=past.narrow(-1, 2 * size, size))
+        self.owed = grad * z
 
     def begun(self, carried: Tensor) -> tuple[Tensor, ...]:
         assert self.owed is not None
@@ -173,8 +201,9 @@ class Look:
     def begin_back(self) -> None:
         """Room for what is added up on the way back."""
         self.back_context = torch.empty_like(self.context)
-        self.back_scores = torch.empty_like(self.weights)
-        if self.v is not None:
+        if self.v is None:
+            self.back_scores = torch.empty_like(self.weights)
+        else:
             self.back_key = self.key.new_zeros(self.key.shape, dtype=wide(self.key.dtype))
             self.back_v = self.v.new_zeros(self.v.shape, dtype=wide(self.v.dtype))
             self.steep = 4 * self.v
@@ -183,15 +212,14 @@ class Look:
         """Of the context, in its place in `back_context` (R, M); written is that of the query (R, A)."""
         moved = (self.value * self.back_context[t][:, None]).sum(dim=-1).to(self.weights.dtype)
         moved = torch._softmax_backward_data(moved, self.weights[t], -1, self.weights.dtype)  # (R, S)
-        torch.mul(moved, self.scale, out=self.back_scores[t])
         if self.v is None:
+            torch.mul(moved, self.scale, out=self.back_scores[t])
             query.copy_(torch.bmm(self.back_scores[t][:, None].to(self.key.dtype), self.key)[:, 0])
             return
         pull = moved.to(self.key.dtype)
         bent = self._bend(t) if self.bent is None else self.bent[t]
-        if self.bent is None:
-            self.back_v += pull.flatten() @ bent.flatten(0, 1)
-        slope = torch.addcmul(bent, bent, bent, value=-1)  # b (1 - b)
+        self.back_v += pull.flatten() @ bent.flatten(0, 1)  # here, while b is at hand
+        slope = bent.addcmul_(bent, bent, value=-1)  # b (1 - b)
         torch.mul(torch.bmm(pull[:, None], slope)[:, 0], self.steep, out=query)
         self.back_key.addcmul_(slope, pull[:, :, None])
 
@@ -202,7 +230,5 @@ class Look:
         if self.v is None:
             key = torch.bmm(self.back_scores.permute(1, 2, 0).to(self.key.dtype), torch.stack(self.query, dim=1))
             return key, value, None
-        if self.bent is not None:
-            self.back_v = self.back_scores.flatten().to(self.bent.dtype) @ self.bent.flatten(0, 2)
         # Σ ∂s tanh = 2 Σ ∂s b, since the ∂s of a softmax sum to 0
         return (self.back_key * self.steep).to(self.key.dtype), value, (2 * self.back_v).to(self.v.dtype)

@@ -68,14 +68,20 @@ class _CrossEntropy(torch.autograd.Function):
             here = slice(start, start + rows)
             chunks = [half[here].float() for half in readings]
             padding = (labels[here] == ignore).unsqueeze(1)  # (n, 1)
-            losses, gradients = _walk(chunks, labels[here, None], smoothing, consistency, with_gradient=wanted)
+            places = [part[here] for part in parts]
+            if wanted and not consistency and logits.device.type == "cpu":  # where every walk over (n, V) counts
+                losses, gradients = _step(chunks[0], labels[here, None], smoothing, places[0])
+            else:
+                losses, gradients = _walk(chunks, labels[here, None], smoothing, consistency, with_gradient=wanted)
             losses = losses.masked_fill(padding, 0.0)  # not times zero: what stands there may be infinite
             if each:
                 total[here] = losses[:, 0]
             else:
                 total += losses.sum()
-            for part, values in zip(parts, gradients):
-                part[here] = values.masked_fill_(padding, 0.0)
+            for place, values in zip(places, gradients):
+                _clear(values, padding)
+                if place is not values:
+                    place.copy_(values)
         ctx.gradient = gradient
         return total.view(shape) if each else total
 
@@ -85,6 +91,27 @@ class _CrossEntropy(torch.autograd.Function):
         if gradient is None:
             raise RuntimeError("this loss can be differentiated once: its gradient is not kept")
         return gradient.mul_(scale.unsqueeze(-1) if scale.dim() else scale), None, None, None, None, None
+
+
+def _clear(values: Tensor, padding: Tensor) -> None:
+    """Zeros where padding (n, 1) is True: values (n, V)."""
+    if values.device.type == "cpu":  # the few rows that are meant, and not a look at every number
+        values.index_fill_(0, padding[:, 0].nonzero()[:, 0], 0.0)
+    else:
+        values.masked_fill_(padding, 0.0)
+
+
+def _step(chunk: Tensor, labels: Tensor, smoothing: float, place: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """`_walk` of one reading with its gradient, which is written into its place where the types agree: P alone, without
+    the logarithm of every one. Of the sum Z of exp z, log Z = max z - log max P, and max P never vanishes."""
+    p = torch.softmax(chunk, dim=-1, out=place) if place.dtype == chunk.dtype else torch.softmax(chunk, dim=-1)
+    total = chunk.amax(dim=-1, keepdim=True) - p.amax(dim=-1, keepdim=True).log_()  # log Z, (n, 1)
+    losses = total - (1 - smoothing) * chunk.gather(1, labels)
+    if smoothing:
+        losses -= smoothing * chunk.mean(dim=-1, keepdim=True)
+        p -= smoothing / p.shape[-1]
+    p.scatter_add_(1, labels, torch.full_like(labels, smoothing - 1, dtype=p.dtype))
+    return losses, [p]
 
 
 def _walk(

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from anaphora.errors import nearest
-from anaphora.kernels.attentive import recurrence
+from anaphora.kernels.attentive import both_ways
 from anaphora.layers.contracts import Encoder, Past, after, beginning, locked_dropout
 
 Cell = Literal["rnn", "rnn-relu", "gru", "lstm"]
@@ -137,25 +137,24 @@ class RecurrentEncoder(Encoder):
         for number, cell in enumerate(self.cells):
             if number:
                 x = locked_dropout(x, self.dropout, self.training, self.locked)
-            x = torch.cat(
-                [
-                    self._run_one_way(cell, x, 0),  # type: ignore[arg-type]
-                    turned(self._run_one_way(cell, turned(x, lengths), 1), lengths),  # type: ignore[arg-type]
-                ],
-                dim=-1,
-            )
+            x = self._both_ways(cell, x, lengths)  # type: ignore[arg-type]
             if every is not None:
                 every.append(x)
         return x
+
+    def _both_ways(self, cell: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
+        """One layer: x (B, T, width) -> (B, T, 2 · half)"""
+        if self._learns_by_hand(x):
+            weights = [self._dropped_weights(cell, way)[1] for way in (0, 1)]
+            with torch.autocast(x.device.type, enabled=False):
+                return both_ways(x.to(weights[0][0].dtype), lengths, weights)
+        back = turned(self._run_one_way(cell, turned(x, lengths), 1), lengths)
+        return torch.cat([self._run_one_way(cell, x, 0), back], dim=-1)
 
     def _run_one_way(self, cell: nn.RNNBase, x: Tensor, way: int) -> Tensor:
         """One of the two cells of a layer, over x (B, T, width) from left to right -> (B, T, half)."""
         dtype = _kernel_type(cell.weight_ih_l0)  # type: ignore[arg-type]
         weights = self._weights(cell, dtype, way)
-        if self._learns_by_hand(x):
-            begun = tuple(x.new_zeros(len(x), cell.hidden_size, dtype=dtype) for _ in self._names(0))
-            with torch.autocast(x.device.type, enabled=False):
-                return recurrence(x.to(dtype), begun, weights)
         zeros = x.new_zeros(1, len(x), cell.hidden_size, dtype=dtype)
         with torch.autocast(x.device.type, enabled=False):
             given = (zeros, zeros) if self.kind == "lstm" else zeros
@@ -218,19 +217,23 @@ class RecurrentEncoder(Encoder):
         The copies lie in one piece of memory, matrices first and biases after them, which is how cuDNN wants them: else
         it would copy them once more at every call, and say so.
         """
-        weights = cast(list[Tensor], cell._flat_weights)
-        names: list[str] = cell._flat_weights_names
-        share = self.weight_dropout if self.training else 0.0
-        if not share and dtype == weights[0].dtype and way is None:
+        names, weights = self._dropped_weights(cell, way)
+        if not (self.training and self.weight_dropout) and dtype == weights[0].dtype and way is None:
             return weights
-        if way is not None:
-            weights, names = weights[4 * way : 4 * way + 4], names[4 * way : 4 * way + 4]
-        dropped = [F.dropout(w, share) if share and "weight_hh" in n else w for n, w in zip(names, weights)]
         order = sorted(range(len(names)), key=lambda place: "bias" in names[place])  # a stable sort
-        flat = torch.cat([dropped[place].flatten() for place in order]).to(dtype)
+        flat = torch.cat([weights[place].flatten() for place in order]).to(dtype)
         pieces = flat.split([weights[place].numel() for place in order])
         found = {place: piece.view_as(weights[place]) for place, piece in zip(order, pieces)}
         return [found[place] for place in range(len(names))]
+
+    def _dropped_weights(self, cell: nn.RNNBase, way: int | None = None) -> tuple[list[str], list[Tensor]]:
+        """Names and weights where they stand; in training, numbers of U dropped."""
+        names, weights = cell._flat_weights_names, cast(list[Tensor], cell._flat_weights)
+        if way is not None:
+            weights, names = weights[4 * way : 4 * way + 4], names[4 * way : 4 * way + 4]
+        if self.training and self.weight_dropout:
+            weights = [F.dropout(w, self.weight_dropout) if "weight_hh" in n else w for n, w in zip(names, weights)]
+        return names, weights
 
     # -- stop and go on ------------------------------------------------------------------------------------------------
 

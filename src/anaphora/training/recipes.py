@@ -30,7 +30,12 @@ from anaphora.models import settings as model_settings
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.training.settings import LIMITS, RISK, SEQUENCE, TrainingConfig
-from anaphora.training.translator_sizes import BYTES_A_PAIR, convolutional_sizes, recurrent_sizes
+from anaphora.training.translator_sizes import (
+    BYTES_A_PAIR,
+    convolutional_sizes,
+    recurrent_sizes,
+    whole_translations,
+)
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
     from anaphora.embeddings.settings import VectorsConfig, VectorsTraining
@@ -308,19 +313,6 @@ SYSTEM = {"kind", "encoder", "decoder"}
 """Settings of a model that say which one it is, not how large."""
 
 
-WHOLE_TRANSLATIONS: dict[str, Any] = {
-    "learning_rate": 2e-4,
-    "schedule": "cosine",
-    "warmup_steps": 50,
-    "batch_tokens": 4096,
-    "consistency": 0.0,
-    "max_steps": 2_000,
-    "checkpoint_every": 100,
-}
-"""Starting points for learning from a model's own translations, whatever the size of the corpus (docs/lab-notes.md,
-"reinforcement"): each pair costs as much as `candidates` of them, and a little goes a long way. Nearly all of such a
-gradient is noise, so batches are not small, and the rate falls to zero, as that of the model it starts from did."""
-
 FREE = {
     "model": (
         *("dropout", "attention_dropout", "activation_dropout", "attention", "max_length"),
@@ -441,10 +433,15 @@ def complete(
     said = {**chosen.get("training", {}), **own.get("training", {})}
     check_objective(said, started=start is not None)
     if said.get("objective", "likelihood") != "likelihood":
-        sized["training"] |= {**WHOLE_TRANSLATIONS, "metric": said.get("reward", "gleu")}
-        if "objective" in own.get("training", {}):  # the recipe's own rates and limits are for learning from nothing
+        mine = own.get("training", {})
+        asked = (
+            mine if "objective" in mine else said
+        )  # else the recipe's rates and limits are for learning from nothing
+        sized["training"] |= whole_translations(pairs, asked.get("optimizer", "sgd"))
+        sized["training"]["metric"] = said.get("reward", "gleu")
+        if "objective" in mine:
             kept = {key: value for key, value in chosen.get("training", {}).items() if key not in sized["training"]}
-            chosen, said = {**chosen, "training": kept}, {**kept, **own["training"]}
+            chosen, said = {**chosen, "training": kept}, {**kept, **mine}
     if any(limit in said for limit in LIMITS[:-1]):
         sized["training"].pop("max_steps")  # whoever says how far to go is not stopped before
     document = merge(sized, chosen, own)

@@ -1,4 +1,5 @@
-"""Starting points for recurrent and convolutional translators, by kind and by how many pairs there are.
+"""Starting points for recurrent and convolutional translators, by kind and by how many pairs there are, and for
+learning from whole translations.
 
 What carries a state from word to word learns at half the rate of a Transformer, wants no deep stacks where there is
 little text, and is held back by dropout as much as any. Deep-Att and GNMT are deep by their nature: of a small corpus
@@ -23,7 +24,7 @@ def recurrent_sizes(kind: str, pairs: int) -> tuple[dict[str, Any], dict[str, An
         model = {"dim": 128 if deep else 192, "dropout": 0.3}
         training |= {"learning_rate": 2e-3, "warmup_steps": 300, "batch_tokens": 2048}
     elif pairs < MEDIUM:
-        model = {"dim": 256 if deep else 384, "dropout": 0.4}
+        model = {"dim": 256 if kind in ("deep-att", "moe") else 384, "dropout": 0.4}
         training |= {"learning_rate": 2e-3, "warmup_steps": 500, "batch_tokens": 4096}
     elif pairs < LARGE:
         model = {"dim": 384 if deep else 512, "dropout": 0.3}
@@ -71,3 +72,20 @@ def _depth(kind: str, size: int) -> dict[str, Any]:
     if kind == "bahdanau":
         return {"layers": (1, 1, 2, 2)[size]}
     return {"layers": (1, 1, 2, 4)[size]}
+
+
+def whole_translations(pairs: int, optimizer: str) -> dict[str, Any]:
+    """Settings of training for a model that learns from its own translations (docs/lab-notes.md, "reinforcement").
+
+    Nearly all of such a gradient is noise. So batches are large, and plain descent with momentum goes where their mean
+    points; Adam, which divides each number by the size of its noise, mostly wanders. The rate falls to zero, as that of
+    the model it starts from did, and a few hundred updates are enough.
+    """
+    settings: dict[str, Any] = {"schedule": "cosine", "consistency": 0.0, "max_steps": 240, "checkpoint_every": 20}
+    if pairs < SMALL:
+        settings |= {"learning_rate": 0.2, "warmup_steps": 10, "batch_tokens": 2048}
+    else:
+        settings |= {"learning_rate": 0.6, "warmup_steps": 10, "batch_tokens": 8192, "accumulate": 2}
+    if optimizer == "sgd":
+        return {**settings, "optimizer": "sgd", "momentum": 0.9}
+    return {**settings, "learning_rate": 3e-5}

@@ -14,6 +14,7 @@ from anaphora.errors import UserError
 from anaphora.layers.capture import capture
 from anaphora.layers.recurrence import RecurrentEncoder, turned
 from anaphora.models import build, settings
+from anaphora.models.recurrent.bahdanau import Maxout
 from anaphora.training.recipes import complete
 
 WORDS = 19
@@ -338,7 +339,7 @@ def test_a_bare_name_is_sized_to_the_corpus(kind: str) -> None:
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_a_layer_that_reads_both_ways_learns_what_pytorchs_does(cell: str) -> None:
-    """On a CPU its way back is written by hand, and rows are turned round instead of packed."""
+    """On a CPU its way back is written by hand, both cells go side by side, and nothing is packed."""
     torch.manual_seed(4)
     x, lengths = torch.randn(3, 6, 8, dtype=torch.float64, requires_grad=True), torch.tensor([6, 2, 4])
     encoder = RecurrentEncoder(8, cell=cell, layers=2, causal=False).double()  # type: ignore[arg-type]
@@ -352,5 +353,39 @@ def test_a_layer_that_reads_both_ways_learns_what_pytorchs_does(cell: str) -> No
         y = encoder(x, lengths) * real
         (y * pull).sum().backward()
         found.append([y.detach(), x.grad, *(weight.grad.clone() for weight in encoder.parameters())])
+        places = [weight.grad.data_ptr() for weight in encoder.parameters()]
+        assert len(set(places)) == len(places)  # clipping is in place: it must not meet a gradient twice
     for ours, theirs in zip(*found):
         close(ours, theirs)
+
+
+def test_maxout_learns_what_pytorchs_maximum_does() -> None:
+    """All to the larger of a pair; of equals, half each."""
+    torch.manual_seed(4)
+    maxout = Maxout(5, 4).double()
+    with torch.no_grad():
+        maxout.linear.weight[4:6] = maxout.linear.weight[:2]  # the first two pairs are of equals
+    x = torch.randn(3, 2, 5, dtype=torch.float64, requires_grad=True)
+    pull = torch.randn(3, 2, 4, dtype=torch.float64)
+    found = []
+    for way in (maxout, lambda x: torch.maximum(*maxout.linear(x).chunk(2, dim=-1))):
+        maxout.zero_grad()
+        x.grad = None
+        y = way(x)
+        (y * pull).sum().backward()
+        found.append([y.detach(), x.grad, maxout.linear.weight.grad.clone(), maxout.linear.bias.grad.clone()])
+    for ours, theirs in zip(*found):
+        close(ours, theirs)
+
+
+def test_a_row_without_a_word_is_read_both_ways_beside_others() -> None:
+    """Its gradients are zeros, and it changes nothing for the others."""
+    torch.manual_seed(4)
+    encoder = RecurrentEncoder(8, cell="lstm", causal=False).double()
+    x = torch.randn(3, 4, 8, dtype=torch.float64, requires_grad=True)
+    y = encoder(x, torch.tensor([4, 0, 2]))
+    (y[0].sum() + y[2, :2].sum()).backward()
+    assert not x.grad[1].any()
+    assert not x.grad[2, 2:].any()
+    for row, length in ((0, 4), (2, 2)):
+        close(y[row, :length], encoder(x[row : row + 1, :length], torch.tensor([length]))[0])

@@ -165,7 +165,7 @@ class AttentiveLayer(nn.Module):
             return self.steps(x, key, value, mask, begun)
         (weights,) = self.cell.matrices()
         return attentive_recurrence(
-            x, key[:, 0], value[:, 0], mask[:, 0, 0], begun, weights, **looks_of(self.attention)
+            x, key.squeeze(1), value.squeeze(1), mask[:, 0, 0], begun, weights, **looks_of(self.attention)
         )
 
     def steps(
@@ -193,6 +193,22 @@ class AttentiveLayer(nn.Module):
     def flops(self, source_length: float) -> tuple[float, float]:
         """For each source token, for each target token."""
         return self.attention.remembering_flops(), self.attention.flops(source_length) + self.cell.flops(1)
+
+
+class StackedDecoder(RecurrentDecoder):
+    """The lowest layer looks at the source, the layers above read what it says; all begin from zeros."""
+
+    layer: AttentiveLayer
+    above: nn.ModuleList
+
+    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        return kept_of(self.layer.attention, memory, lengths)
+
+    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        begun = self.layer.cell.named(self.layer.cell.begin(len(memory), memory))
+        for number, layer in enumerate(self.above, start=1):
+            begun |= layer.named(layer.begin(len(memory), memory), prefix=f"{number}.")  # type: ignore[operator]
+        return begun
 
 
 def looks_of(attention: SourceAttention) -> dict[str, Any]:

@@ -24,10 +24,9 @@ from anaphora.layers.recurrence import RecurrentEncoder, turned
 from anaphora.models.encoder_decoder import EncoderDecoder
 from anaphora.models.recurrent.decoder import (
     AttentiveLayer,
-    RecurrentDecoder,
+    StackedDecoder,
     dropped,
     embeddings,
-    kept_of,
     reader,
     recurrent,
 )
@@ -93,7 +92,7 @@ class InterleavedEncoder(Encoder):
         return total
 
 
-class DeepAttDecoder(RecurrentDecoder):
+class DeepAttDecoder(StackedDecoder):
     """A layer that looks, and layers above it on the lane."""
 
     def __init__(self, config: DeepAttConfig) -> None:
@@ -115,15 +114,6 @@ class DeepAttDecoder(RecurrentDecoder):
             h = layer(given)
         top = torch.cat([lane(given, below, self.lane).to(h.dtype), h], dim=-1)
         return dropped(self.readout(top), self.dropout, self.training)
-
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        return kept_of(self.layer.attention, memory, lengths)
-
-    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        begun = self.layer.cell.named(self.layer.cell.begin(len(memory), memory))
-        for number, layer in enumerate(self.above, start=1):
-            begun |= layer.named(layer.begin(len(memory), memory), prefix=f"{number}.")  # type: ignore[operator]
-        return begun
 
     def say(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool

@@ -22,10 +22,9 @@ from anaphora.layers.recurrence import RecurrentEncoder
 from anaphora.models.encoder_decoder import EncoderDecoder
 from anaphora.models.recurrent.decoder import (
     AttentiveLayer,
-    RecurrentDecoder,
+    StackedDecoder,
     dropped,
     embeddings,
-    kept_of,
     reader,
     recurrent,
 )
@@ -66,7 +65,7 @@ class GnmtEncoder(Encoder):
         return self.both_ways.flops(length) + sum(layer.flops(length) for layer in self.one_way)  # type: ignore[operator]
 
 
-class GnmtDecoder(RecurrentDecoder):
+class GnmtDecoder(StackedDecoder):
     """A layer that looks, and layers above it that are told what it found."""
 
     def __init__(self, config: GnmtConfig) -> None:
@@ -81,18 +80,9 @@ class GnmtDecoder(RecurrentDecoder):
         x, contexts = self.layer(x, memory, lengths, begun)
         contexts = contexts.to(x.dtype)
         for number, layer in enumerate(self.above, start=1):
-            y = layer(torch.cat([dropped(x, self.dropout, self.training), contexts], dim=-1))
+            y = layer(dropped(torch.cat([x, contexts], dim=-1), self.dropout, self.training))
             x = x + y if number >= RESIDUAL_FROM else y
         return dropped(x, self.dropout, self.training)
-
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        return kept_of(self.layer.attention, memory, lengths)
-
-    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        begun = self.layer.cell.named(self.layer.cell.begin(len(memory), memory))
-        for number, layer in enumerate(self.above, start=1):
-            begun |= layer.named(layer.begin(len(memory), memory), prefix=f"{number}.")  # type: ignore[operator]
-        return begun
 
     def say(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool

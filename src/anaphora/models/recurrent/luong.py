@@ -70,8 +70,8 @@ class LuongDecoder(RecurrentDecoder):
         elif self.feeds:
             y = input_feeding(
                 x,
-                key[:, 0],
-                value[:, 0],
+                key.squeeze(1),
+                value.squeeze(1),
                 mask[:, 0, 0],
                 begun,
                 self.cells.matrices(),

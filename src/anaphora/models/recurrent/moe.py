@@ -28,10 +28,9 @@ from anaphora.layers.recurrence import RecurrentEncoder
 from anaphora.models.encoder_decoder import EncoderDecoder
 from anaphora.models.recurrent.decoder import (
     AttentiveLayer,
-    RecurrentDecoder,
+    StackedDecoder,
     dropped,
     embeddings,
-    kept_of,
     reader,
     recurrent,
 )
@@ -94,7 +93,7 @@ class MoeEncoder(Encoder):
         return _flops(self.cells, self.narrow) + self.experts.flops()
 
 
-class MoeDecoder(RecurrentDecoder):
+class MoeDecoder(StackedDecoder):
     """A layer that looks, and layers above it that are told what it found; experts before the last."""
 
     def __init__(self, config: MoeConfig) -> None:
@@ -118,15 +117,6 @@ class MoeDecoder(RecurrentDecoder):
         """What the layer of that number, from 1, makes of x: (…, dim), its states being (…, hidden)."""
         x = added(x, self.narrow[number - 1](states), self.dropout, self.training)
         return asked(self.experts, x, self.dropout, self.training) if number == self.after else x
-
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        return kept_of(self.layer.attention, memory, lengths)
-
-    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        begun = self.layer.cell.named(self.layer.cell.begin(len(memory), memory))
-        for number, layer in enumerate(self._above(), start=1):
-            begun |= layer.named(layer.begin(len(memory), memory), prefix=f"{number}.")
-        return begun
 
     def say(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
