@@ -32,7 +32,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "deep-att": {"model.layers": 2, "model.decoder_layers": 2},
     "gnmt": {"model.layers": 3},
 }
-UPDATES = {"copy": 1_000, "reverse": 3_000, "sort": 3_000}
+UPDATES = {"copy": 1_500, "reverse": 3_000, "sort": 3_000}
 LONG = 11
 
 

@@ -11,7 +11,14 @@ from anaphora.config import merge
 from anaphora.errors import UserError
 from anaphora.folder import read_config
 from anaphora.models import LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS, VECTOR_MODELS
-from anaphora.training.recipes import Document, RunConfig, check_objective, load_recipe, refuse_meaningless
+from anaphora.training.recipes import (
+    Document,
+    RunConfig,
+    check_objective,
+    load_recipe,
+    refuse_meaningless,
+    with_optimizer,
+)
 
 
 @dataclass
@@ -89,6 +96,10 @@ def check_files(request: Request) -> str:
             "labels tell the lines of one text apart, and a translator learns from pairs",
             cure="leave out --labels, or give --text FILE instead of --source and --target",
         )
+    own = request.own.get("training", {})
+    if "objective" in own:  # what the recipe says of the optimiser is for learning from nothing
+        said = {key: value for key, value in settings.get("training", {}).items() if key != "optimizer" or key in own}
+        settings = {**settings, "training": with_optimizer(said)}
     config = RunConfig.read(settings)
     kind = config.model.kind
     if kind == "mixture":
