@@ -77,7 +77,7 @@ def test_pictures(say: Any, micro: Path, files: dict[str, Path], tmp_path: Path,
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_two_models_side_by_side(say: Any, micro: Path, files: dict[str, Path], tmp_path: Path, kind: str) -> None:
     one, two = tmp_path / f"one.{kind}", tmp_path / f"two.{kind}"
-    other = shutil.copytree(micro, tmp_path / "other one")
+    other = shutil.copytree(micro, tmp_path / "other one" / micro.name)  # of one name
     assert say("align", micro, *sides(files), "--picture", one).code == 0
     answer = say("align", micro, "--beside", other, *sides(files), "--picture", two, "--json")
     assert answer.code == 0, answer.err
@@ -85,9 +85,19 @@ def test_two_models_side_by_side(say: Any, micro: Path, files: dict[str, Path], 
     assert Alignment.from_document(beside).target_text == "der alte Hund"
     wide = [_width(file.read_bytes(), kind) for file in (one, two)]
     assert wide[1] >= 1.9 * wide[0]
-    assert kind == "png" or "other one" in two.read_text(encoding="utf-8")
+    assert kind == "png" or f"other one/{micro.name}" in two.read_text(encoding="utf-8")
     terminal = say("align", micro, "--beside", other, *sides(files), "--line", 1)
     assert terminal.out.count("●") == 2 * say("align", micro, *sides(files), "--line", 1).out.count("●")
+
+
+def test_a_pair_that_the_other_model_cannot_read(say: Any, micro: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    other = shutil.copytree(micro, tmp_path / "short")
+    settings = (other / "config.yaml").read_text(encoding="utf-8")
+    assert "max_length: 64\n" in settings
+    (other / "config.yaml").write_text(settings.replace("max_length: 64\n", "max_length: 3\n"), encoding="utf-8")
+    answer = say("align", micro, "--beside", other, *sides(files), "--line", 2)
+    assert answer.code == 0, answer.err
+    assert "short: the pair is not aligned: the " in answer.err
 
 
 def _width(content: bytes, kind: str) -> int:
@@ -116,7 +126,7 @@ def test_a_heat_map_in_the_terminal(
         (["--line", 0], "there is no line 0"),
         (["--picture", "x.gif"], "x.gif: is no kind of picture; name it .svg or .png"),
         (["--beside", "x"], "--beside draws two models' alignments of a pair; add --line N or --picture FILE"),
-        (["--line", 1, "--beside", "nowhere"], "nowhere"),
+        (["--line", 1, "--beside", "nowhere"], "nowhere: there is no such folder"),
         (["--ibm1"], "--ibm1 compares error rates; add --gold FILE"),
         (["--gold", "none.align"], "none.align: cannot be read"),
     ],

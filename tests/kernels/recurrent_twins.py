@@ -53,7 +53,7 @@ def learned(model: Any, rows: int = 5, steps: int = 6) -> dict[str, Tensor]:
     model.train()
     logits = model(source.to(weight.device), lengths.to(weight.device), target.to(weight.device))
     (logits * pull.to(logits)).sum().backward()
-    found = {path: parameter.grad for path, parameter in model.named_parameters() if parameter.grad is not None}
+    found = {path: parameter.grad.clone() for path, parameter in model.named_parameters() if parameter.grad is not None}
     return {"logits": logits.detach(), **found}
 
 

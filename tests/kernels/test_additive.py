@@ -254,3 +254,15 @@ def test_the_triton_kernels_under_their_interpreter() -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
     assert "skipped" not in done.stdout
+
+
+def test_a_step_of_decoding_needs_no_kernel_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Triton could be had: it is left out if nothing is learned and the plain way is small."""
+    monkeypatch.setattr(module, "_hindrance", lambda *_: "")
+    monkeypatch.setattr(module, "INTERPRETING", False)
+    query, key, value, v = (torch.randn(*shape) for shape in ((2, 3, 4), (2, 5, 4), (2, 5, 6), (4,)))
+    assert additive_backend(query, key, value, v)[0] == "triton"
+    with torch.no_grad():
+        assert additive_backend(query, key, value, v)[0] == "eager"
+        monkeypatch.setattr(module, "BLOCK_ON_GPU", query.numel() * 5 - 1)
+        assert additive_backend(query, key, value, v)[0] == "triton"

@@ -105,3 +105,14 @@ def test_log_probabilities_of_tokens_one_by_one(vocabulary: int, rows: int, seed
     (weights * wanted).sum().backward()
     (weights * found).sum().backward()
     torch.testing.assert_close(fused.grad, plain.grad)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_what_all_logits_have_in_common_changes_nothing(smoothing: float) -> None:
+    """Not the last digits either: differences are formed before anything is added up."""
+    logits, labels = torch.randint(-8, 9, (6, 16)).float(), torch.randint(0, 16, (6,))  # exact, with the offset too
+    losses = [
+        cross_entropy((logits + offset).requires_grad_(), labels, smoothing=smoothing, ignore=-1).item()
+        for offset in (0.0, 2.0**16)
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)

@@ -25,7 +25,7 @@ from anaphora.text.batches import Batch
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
 from anaphora.training.objective import TranslationObjective
 from anaphora.training.recipes import complete
-from anaphora.training.request import Outcome
+from anaphora.training.request import Outcome, Request, check_files
 from anaphora.training.sequence_objective import SequenceObjective, expected_reward_loss, expected_risk, gather
 from anaphora.training.settings import TrainingConfig
 from anaphora.training.translator_sizes import whole_translations
@@ -392,6 +392,13 @@ def test_a_recipes_rates_are_not_those_of_a_model_that_can_translate(tmp_path: P
     other = complete(str(recipe), asked, pairs=30_000, start_from="x", start=start).training
     assert (other.optimizer, other.momentum) == ("adamw", 0)
     assert other.learning_rate < training.learning_rate / 1_000  # Adam's steps are as long as its rate
+    asked["training"] |= {"optimizer": "asgd"}
+    averaged = complete(str(recipe), asked, pairs=30_000, start_from="x", start=start).training
+    assert (averaged.learning_rate, averaged.momentum) == (training.learning_rate, training.momentum)
+    asked = {"training": {"objective": "reinforce", "momentum": 0.5}}  # of the optimiser that it has unless told
+    slower = complete(str(recipe), asked, pairs=30_000, start_from="x", start=start).training
+    assert (slower.optimizer, slower.momentum) == ("sgd", 0.5)
+    check_files(Request(tmp_path / "run", asked, str(recipe), start_from=tmp_path))
     recipe.write_text("training: {objective: minimum-risk, learning_rate: 0.5}")  # unless it is made for that
     assert complete(str(recipe), {}, pairs=30_000, start_from="x", start=start).training.learning_rate == 0.5
 

@@ -13,10 +13,9 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
     from anaphora.api import TranslationModel
-    from anaphora.decoding.alignment import Alignment, Method
+    from anaphora.decoding.alignment import Alignment
     from anaphora.decoding.alignment_method import Rival
     from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment
-    from anaphora.text.words import Split
 
 
 def align(
@@ -87,6 +86,10 @@ def align(
         raise UserError(f"there is no line {drawn + 1}", cure=f"choose one of 1 to {len(sources):,}")
     references = None if gold is None else _read_gold(gold, sources, targets, base, split)
     loaded = api.load_translator([model, *with_] if with_ else model, device)
+    rivals = [api.load_translator(folder, device) for folder in others]
+    if asked is not None:
+        for rival in rivals:
+            asked.check(rival.model)
     if named is None:
         choice = loaded.alignment_choice
         named, reason = choice.method, choice.reason
@@ -98,12 +101,18 @@ def align(
     warn_of_notes(out, notes)
     long = sum(one.problem is not None for one in aligned)
     if long:
-        out.say(f"warning: {count(long, 'pair is', 'pairs are')} not aligned: {_first(aligned)}")
+        out.say(
+            f"warning: {count(long, 'pair is', 'pairs are')} not aligned: {_first(aligned, 1 + (wanted.start or 0))}"
+        )
     document: dict[str, Any] = {"model": str(model), "base": base, "reason": reason}
     if drawn is not None:
         one = aligned[drawn if len(aligned) == len(sources) else 0]
-        more = [_beside(api.load_translator(f, device), sources[drawn], targets[drawn], asked, split) for f in others]
-        _show(out, [one, *more], [folder.name for folder in (model, *others)], picture, base)
+        pair = [sources[drawn]], [targets[drawn]]
+        more = [next(iter(rival.align(*pair, method=asked, split=split))) for rival in rivals]  # each in its own way
+        for folder, other in zip(others, more):
+            if other.problem is not None:
+                out.say(f"warning: {folder}: the pair is not aligned: {other.problem}")
+        _show(out, [one, *more], _names([model, *others]), picture, base)
         document["beside"] = [{"model": str(f), **a.document(base=base)} for f, a in zip(others, more)]
         document["picture"] = None if picture is None else str(picture)
     if references is not None:
@@ -115,17 +124,19 @@ def align(
     out.finish({**document, "alignments": [one.document(base=base) for one in aligned] if json else []})
 
 
-def _beside(other: TranslationModel, source: str, target: str, method: Method | None, split: Split) -> Alignment:
-    """The same pair by another model: in its own way, unless one way is asked for."""
-    if method is not None:
-        method.check(other.model)
-    (alignment,) = other.align([source], [target], method=method, split=split)
-    return alignment
+def _names(folders: list[Path]) -> list[str]:
+    """What the maps are called: as much of the ends of their folders' names as tells them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(set(parts)):
+            break
+    return names
 
 
-def _first(aligned: list[Alignment]) -> str:
-    """The first reason, with its line."""
-    return next(f"line {n}: {one.problem}" for n, one in enumerate(aligned, start=1) if one.problem is not None)
+def _first(aligned: list[Alignment], start: int) -> str:
+    """The first reason, with its line; `start` is that of the first pair."""
+    return next(f"line {n}: {one.problem}" for n, one in enumerate(aligned, start=start) if one.problem is not None)
 
 
 def _read_gold(file: Path, sources: list[str], targets: list[str], base: int, split: str) -> list[GoldAlignment]:
@@ -151,7 +162,7 @@ def _show(out: Output, drawn: list[Alignment], names: list[str], picture: Path |
             colours = console.color_system is not None and not console.no_color
             for place, alignment in enumerate(drawn):
                 if names:
-                    console.print(f"{names[place]}: {'; '.join(alignment.method.explain())}", markup=False)
+                    console.print(names[place], markup=False)
                 console.print(heat_map(alignment, width=console.width, colours=colours), end="")
                 out.result(alignment.pharaoh(base=base))
         return

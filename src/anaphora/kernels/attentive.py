@@ -168,7 +168,7 @@ class _BothWays(torch.autograd.Function):
         biases, owns = zip(*(_biases(weights[place + 2], weights[place + 3], lstm) for place in (0, 4)))
         bias, own = torch.stack(biases)[:, None], None if lstm else torch.stack(owns)[:, None]  # (2, 1, …)
         turned = _both_orders(x, x)  # (2, T, B, E)
-        shares = torch.baddbmm(bias, turned.flatten(1, 2), wide.transpose(1, 2)).view(2, steps, rows, -1)
+        shares = torch.baddbmm(bias, turned.flatten(1, 2), wide.transpose(1, 2)).view(2, steps, rows, wide.shape[1])
         begun = (x.new_zeros(2, rows, size),) * (2 if lstm else 1)
         cell = (attentive_steps.Lstm if lstm else attentive_steps.Gru)(steps, begun)
         late = steps - int(lengths.min())  # steps at which some rows have not begun

@@ -46,6 +46,15 @@ def each(kept: Tensor, size: int, *, joined: int = 1) -> list[tuple[Tensor, ...]
     return list(zip(*(block.unbind(0) for block in blocks)))
 
 
+def _into(place: Tensor, slope: Any, grad: Tensor, y: Tensor) -> None:
+    """slope(grad, y), written where it belongs. A GPU rounds y to the type of the place before it forms 1 - y, and of
+    an open gate nothing would be left: so only where the types agree is it written at once."""
+    if place.dtype == y.dtype:
+        slope(grad, y, grad_input=place)
+    else:
+        place.copy_(slope(grad, y))
+
+
 class Lstm:
     """i, f, o = σ, g = tanh of the gates; c = f c' + i g; h = o tanh(c). Gates stand as i, f, g, o.
 
@@ -86,10 +95,10 @@ class Lstm:
         if self.owed is not None:
             memory += self.owed
         at_i, at_f, at_g, at_o = (below.narrow(-1, place * self.size, self.size) for place in range(4))
-        ops.sigmoid_backward(memory * g, i, grad_input=at_i)
-        ops.sigmoid_backward(memory * self.c[t], f, grad_input=at_f)
-        ops.tanh_backward(memory * i, g, grad_input=at_g)
-        ops.sigmoid_backward(grad * bent, o, grad_input=at_o)
+        _into(at_i, ops.sigmoid_backward, memory * g, i)
+        _into(at_f, ops.sigmoid_backward, memory * self.c[t], f)
+        _into(at_g, ops.tanh_backward, memory * i, g)
+        _into(at_o, ops.sigmoid_backward, grad * bent, o)
         if past is not below:
             past.copy_(below)
         self.owed = memory.mul_(f)
@@ -139,8 +148,8 @@ class Gru:
             grad = grad.add_(self.owed) if carried is not None else grad + self.owed
         size = self.size
         bent = ops.tanh_backward(torch.addcmul(grad, grad, z, value=-1), n)
-        ops.sigmoid_backward(bent * own, r, grad_input=below.narrow(-1, 0, size))
-        ops.sigmoid_backward((self.h[t] - n).mul_(grad), z, grad_input=below.narrow(-1, size, size))
+        _into(below.narrow(-1, 0, size), ops.sigmoid_backward, bent * own, r)
+        _into(below.narrow(-1, size, size), ops.sigmoid_backward, (self.h[t] - n).mul_(grad), z)
         below.narrow(-1, 2 * size, size).copy_(bent)
         past.narrow(-1, 0, 2 * size).copy_(below.narrow(-1, 0, 2 * size))
         torch.mul(bent, r, out=past.narrow(-1, 2 * size, size))

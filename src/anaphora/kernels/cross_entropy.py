@@ -103,12 +103,12 @@ def _clear(values: Tensor, padding: Tensor) -> None:
 
 def _step(chunk: Tensor, labels: Tensor, smoothing: float, place: Tensor) -> tuple[Tensor, list[Tensor]]:
     """`_walk` of one reading with its gradient, which is written into its place where the types agree: P alone, without
-    the logarithm of every one. Of the sum Z of exp z, log Z = max z - log max P, and max P never vanishes."""
+    the logarithm of every one. -log P(y) = (max z - z_y) - log max P, and max P never vanishes."""
     p = torch.softmax(chunk, dim=-1, out=place) if place.dtype == chunk.dtype else torch.softmax(chunk, dim=-1)
-    total = chunk.amax(dim=-1, keepdim=True) - p.amax(dim=-1, keepdim=True).log_()  # log Z, (n, 1)
-    losses = total - (1 - smoothing) * chunk.gather(1, labels)
+    top = chunk.amax(dim=-1, keepdim=True)  # (n, 1)
+    losses = (1 - smoothing) * (top - chunk.gather(1, labels)) - p.amax(dim=-1, keepdim=True).log_()
     if smoothing:
-        losses -= smoothing * chunk.mean(dim=-1, keepdim=True)
+        losses += smoothing * (top - chunk.mean(dim=-1, keepdim=True))
         p -= smoothing / p.shape[-1]
     p.scatter_add_(1, labels, torch.full_like(labels, smoothing - 1, dtype=p.dtype))
     return losses, [p]

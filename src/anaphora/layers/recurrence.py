@@ -104,7 +104,7 @@ class RecurrentEncoder(Encoder):
         if self.causal or lengths is None:  # padding stands at the end: a state that has read it reaches no real token
             return self._through(x, None, every)[0]
         # packing asks the host for the lengths, and what asks the host cannot be recorded in a graph; and on a CPU the
-        # way back through rows that are turned round takes less time
+        # hand-written way back takes less time
         if x.is_cuda or self._learns_by_hand(x):
             return self._through_turned(x, lengths, every)
         packed = _packed(x, lengths)
@@ -133,7 +133,8 @@ class RecurrentEncoder(Encoder):
         return x, ends
 
     def _through_turned(self, x: Tensor, lengths: Tensor, every: list[Tensor] | None = None) -> Tensor:
-        """Both ways without packing: the second cell reads every row turned round, its padding at the end as before."""
+        """Both ways without packing. On a GPU the second cell reads every row turned round, its padding at the end as
+        before; the hand-written loop of a CPU holds its state until a row begins."""
         for number, cell in enumerate(self.cells):
             if number:
                 x = locked_dropout(x, self.dropout, self.training, self.locked)

@@ -348,10 +348,16 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
                 )
 
 
+def with_optimizer(training: Mapping[str, Any]) -> dict[str, Any]:
+    """Section `training` as it was said, with the optimiser that learning from whole translations has unless told."""
+    whole = training.get("objective", "likelihood") != "likelihood"
+    return {"optimizer": "sgd", **training} if whole else dict(training)
+
+
 def check_objective(said: Mapping[str, Any], *, started: bool) -> None:
     """Whole translations are learned from by a model that can make some; `said` is section `training` as it was said,
     by the recipe or by the user."""
-    training = build(TrainingConfig, said, section="training")
+    training = build(TrainingConfig, with_optimizer(said), section="training")
     objective, sequence = training.objective, training.objective != "likelihood"
     for key in SEQUENCE:
         needed = "minimum-risk" if key in RISK else "reinforce"
@@ -431,12 +437,12 @@ def complete(
         chosen, sized["model"] = inherit(chosen, start), {}
         sized["training"] |= {"learning_rate": sized["training"]["learning_rate"] / 4, "warmup_steps": 100}
     said = {**chosen.get("training", {}), **own.get("training", {})}
+    if "objective" in own.get("training", {}) and "optimizer" not in own["training"]:
+        said.pop("optimizer", None)  # the recipe's is for learning from nothing
     check_objective(said, started=start is not None)
     if said.get("objective", "likelihood") != "likelihood":
         mine = own.get("training", {})
-        asked = (
-            mine if "objective" in mine else said
-        )  # else the recipe's rates and limits are for learning from nothing
+        asked = mine if "objective" in mine else said  # a recipe's own rates and limits are for learning from nothing
         sized["training"] |= whole_translations(pairs, asked.get("optimizer", "sgd"))
         sized["training"]["metric"] = said.get("reward", "gleu")
         if "objective" in mine:

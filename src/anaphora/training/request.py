@@ -18,6 +18,7 @@ from anaphora.training.recipes import (
     check_spelling,
     load_recipe,
     refuse_meaningless,
+    with_optimizer,
 )
 
 
@@ -96,6 +97,10 @@ def check_files(request: Request) -> str:
             "labels tell the lines of one text apart, and a translator learns from pairs",
             cure="leave out --labels, or give --text FILE instead of --source and --target",
         )
+    own = request.own.get("training", {})
+    if "objective" in own:  # what the recipe says of the optimiser is for learning from nothing
+        said = {key: value for key, value in settings.get("training", {}).items() if key != "optimizer" or key in own}
+        settings = {**settings, "training": with_optimizer(said)}
     config = RunConfig.read(settings)
     kind = config.model.kind
     if kind == "mixture":

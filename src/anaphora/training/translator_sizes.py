@@ -86,6 +86,6 @@ def whole_translations(pairs: int, optimizer: str) -> dict[str, Any]:
         settings |= {"learning_rate": 0.2, "warmup_steps": 10, "batch_tokens": 2048}
     else:
         settings |= {"learning_rate": 0.6, "warmup_steps": 10, "batch_tokens": 8192, "accumulate": 2}
-    if optimizer == "sgd":
-        return {**settings, "optimizer": "sgd", "momentum": 0.9}
+    if optimizer in ("sgd", "asgd"):
+        return {**settings, "optimizer": optimizer, "momentum": 0.9}
     return {**settings, "learning_rate": 3e-5}
