@@ -348,16 +348,22 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
                 )
 
 
-def with_optimizer(training: Mapping[str, Any]) -> dict[str, Any]:
-    """Section `training` as it was said, with the optimiser that learning from whole translations has unless told."""
-    whole = training.get("objective", "likelihood") != "likelihood"
-    return {"optimizer": "sgd", **training} if whole else dict(training)
+def training_said(recipe: Document, own: Document) -> dict[str, Any]:
+    """Section `training` as recipe and user say it. Learning from whole translations is plain descent unless told
+    otherwise; a recipe's optimiser is for learning from nothing, and stays behind where the user asks for the other."""
+    mine = own.get("training", {})
+    said = {**recipe.get("training", {}), **mine}
+    if said.get("objective", "likelihood") != "likelihood":
+        if "objective" in mine and "optimizer" not in mine:
+            said.pop("optimizer", None)
+        said.setdefault("optimizer", "sgd")
+    return said
 
 
 def check_objective(said: Mapping[str, Any], *, started: bool) -> None:
     """Whole translations are learned from by a model that can make some; `said` is section `training` as it was said,
     by the recipe or by the user."""
-    training = build(TrainingConfig, with_optimizer(said), section="training")
+    training = build(TrainingConfig, said, section="training")
     objective, sequence = training.objective, training.objective != "likelihood"
     for key in SEQUENCE:
         needed = "minimum-risk" if key in RISK else "reinforce"
@@ -436,16 +442,13 @@ def complete(
     if start is not None:  # fine-tuning: the model is what it is, and learns on gently
         chosen, sized["model"] = inherit(chosen, start), {}
         sized["training"] |= {"learning_rate": sized["training"]["learning_rate"] / 4, "warmup_steps": 100}
-    said = {**chosen.get("training", {}), **own.get("training", {})}
-    if "objective" in own.get("training", {}) and "optimizer" not in own["training"]:
-        said.pop("optimizer", None)  # the recipe's is for learning from nothing
+    said = training_said(chosen, own)
     check_objective(said, started=start is not None)
     if said.get("objective", "likelihood") != "likelihood":
         mine = own.get("training", {})
-        asked = mine if "objective" in mine else said  # a recipe's own rates and limits are for learning from nothing
-        sized["training"] |= whole_translations(pairs, asked.get("optimizer", "sgd"))
+        sized["training"] |= whole_translations(pairs, said["optimizer"])
         sized["training"]["metric"] = said.get("reward", "gleu")
-        if "objective" in mine:
+        if "objective" in mine:  # the recipe's own rates and limits are for learning from nothing
             kept = {key: value for key, value in chosen.get("training", {}).items() if key not in sized["training"]}
             chosen, said = {**chosen, "training": kept}, {**kept, **mine}
     if any(limit in said for limit in LIMITS[:-1]):

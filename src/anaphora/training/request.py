@@ -18,7 +18,7 @@ from anaphora.training.recipes import (
     check_spelling,
     load_recipe,
     refuse_meaningless,
-    with_optimizer,
+    training_said,
 )
 
 
@@ -84,7 +84,8 @@ def choose_recipe(data: Mapping[str, Any], start_from: Path | None = None) -> st
 def check_files(request: Request) -> str:
     """The kind of model that is asked for; a misspelt setting, or text of the wrong sort for it, is said before any
     work."""
-    settings = merge(load_recipe(request.recipe), request.own)
+    recipe = load_recipe(request.recipe)
+    settings = merge(recipe, request.own)
     data = settings.get("data", {})
     text, pairs = data.get("text") or data.get("valid_text"), any(data.get(name) for name in PAIRS)
     if text and pairs:
@@ -97,10 +98,7 @@ def check_files(request: Request) -> str:
             "labels tell the lines of one text apart, and a translator learns from pairs",
             cure="leave out --labels, or give --text FILE instead of --source and --target",
         )
-    own = request.own.get("training", {})
-    if "objective" in own:  # what the recipe says of the optimiser is for learning from nothing
-        said = {key: value for key, value in settings.get("training", {}).items() if key != "optimizer" or key in own}
-        settings = {**settings, "training": with_optimizer(said)}
+    settings = {**settings, "training": training_said(recipe, request.own)}
     config = RunConfig.read(settings)
     kind = config.model.kind
     if kind == "mixture":
