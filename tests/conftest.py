@@ -12,6 +12,7 @@ from hypothesis import settings
 from micro_runs import MICRO, write_pairs
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the commands that are tested; idle threads spin, and both cores work
 torch.set_num_threads(1)  # models of 16 dimensions lose more by waiting for a second thread than they win
 
 settings.register_profile("anaphora", deadline=None, max_examples=25, derandomize=True, print_blob=True)

@@ -47,6 +47,8 @@ MICRO: dict[str, Any] = {
     "training.learning_rate": 1e-3,
     "training.samples": 1,
     "training.log_every": 1,
+    "decoding.max_length_ratio": 1.0,  # after two updates it does not know when to end
+    "decoding.max_length_extra": 4,
 }
 """The smallest run that does everything: two updates, two checkpoints, validation."""
 

@@ -9,6 +9,7 @@ and `X | None`.
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
 import inspect
 import math
@@ -17,7 +18,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
@@ -32,7 +33,7 @@ BIGGEST = 2**63
 
 def build(cls: type[T], mapping: Mapping[str, Any], *, section: str, file: str | None = None) -> T:
     """Make a settings object of `cls` out of a mapping; unknown keys and wrong types are errors that name the cure."""
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     values = {}
     for key, value in mapping.items():
@@ -45,6 +46,11 @@ def build(cls: type[T], mapping: Mapping[str, Any], *, section: str, file: str |
     except ValueError as error:  # a settings class checks its own values in __post_init__
         cure = None if ";" in str(error) else "change that setting"
         raise UserError(f"{section}: {error}", file=file, cure=cure) from None
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any:
@@ -136,12 +142,20 @@ def _loader() -> Any:
     return Loader
 
 
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> Any:
+    """Kept: who loads a model reads its config several times, and PyYAML takes 5 ms for a hundred lines."""
+    import yaml
+
+    return yaml.load(text, _loader())
+
+
 def parse_yaml(text: str, *, file: Path | None = None) -> Any:
     """What a YAML text says, whatever the text: all that the library may stumble over is a mistake in it."""
     import yaml
 
     try:
-        return yaml.load(text, _loader())
+        return copy.deepcopy(_parsed(text))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1

@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 
 import anaphora
 from anaphora.decoding import alignment_method
-from anaphora.decoding.alignment import (
-    Alignment,
-    Method,
-    Pairs,
-    align_pairs,
-    cross_attentions,
-    normalise,
-    to_words,
-)
+from anaphora.decoding.aligned_pairs import Pairs, to_words
+from anaphora.decoding.alignment import Alignment, Method, align_pairs, cross_attentions, normalise
 from anaphora.decoding.alignment_method import Choice, choose_for_folder, choose_method, read_choice, write_choice
 from anaphora.decoding.links import RULES, links_of
 from anaphora.errors import UserError

@@ -22,7 +22,8 @@ from toy_translator import ToyTranslator
 import anaphora
 from anaphora.cli.main import main
 from anaphora.decoding import unknown_words
-from anaphora.decoding.alignment import Method, Pair
+from anaphora.decoding.aligned_pairs import Pair
+from anaphora.decoding.alignment import Method
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.splitting import split_line
 from anaphora.decoding.translate import Candidate, Translation

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_tasks import SETTINGS, SYMBOLS, TASKS, sequences
+from test_tasks import SETTINGS, TASKS, sequences
 
 import anaphora
 
@@ -35,6 +35,25 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     },
 }
 UPDATES = {"copy": 500, "reverse": 1_500, "sort": 1_500}
+REVERSING: dict[str, Any] = {
+    # To reverse without a look, a place must first know how far both ends are, then the symbols must be carried. A set
+    # of four blocks reaches 15 places, as far as 15 symbols and their mark ask for and no further; one of five, 31.
+    "model.layers": 10,
+    "model.decoder_layers": 5,
+    "model.dilations": 5,
+    # as much text as the others have, in four times as many updates
+    "training.max_steps": 6_000,
+    "training.batch_tokens": 256,
+    "training.learning_rate": 2e-3,
+    "training.metric": "loss",  # BLEU of lines without blanks says little
+}
+"""What ByteNet has for that task."""
+WIDE: dict[str, Any] = {"model.dim": 256, "training.batch_tokens": 512, "training.learning_rate": 1e-3}
+ON_A_GPU: dict[tuple[str, str], dict[str, Any]] = {
+    ("bytenet", "reverse"): {**REVERSING, **WIDE, "training.max_steps": 10_000},
+    ("bytenet", "sort"): {**WIDE, "training.max_steps": 9_000},
+}
+"""A wider one, where that takes a minute or two and not an hour."""
 
 
 def learn(
@@ -44,7 +63,9 @@ def learn(
     between = "" if system == "bytenet" else " "
     for side, change in (("source", list), ("target", TASKS[task])):
         (folder / side).write_text("".join(between.join(change(s)) + "\n" for s in seen))
-    settings = {**SHARED, "training.max_steps": UPDATES[task], **SYSTEMS[system], **changes}
+    own = REVERSING if (system, task) == ("bytenet", "reverse") else {}
+    own = ON_A_GPU.get((system, task), own) if torch.cuda.is_available() else own
+    settings = {**SHARED, "training.max_steps": UPDATES[task], **SYSTEMS[system], **own, **changes}
     files = {"source": folder / "source", "target": folder / "target"}
     device = "cuda" if torch.cuda.is_available() else "cpu"
     anaphora.train(folder / "run", **files, recipe=system, settings=settings, device=device)
@@ -77,7 +98,9 @@ FLOORS = {
     ("convs2s", "reverse"): 0.99,
     ("convs2s", "sort"): 0.99,
     ("bytenet", "copy"): 0.99,
-    ("bytenet", "sort"): 0.9,
+    # One small one on a CPU had 74.1 % and 95.1 %, a wide one on a GPU 98.7 % and 99.4 %: floors below what was seen.
+    ("bytenet", "reverse"): 0.98 if torch.cuda.is_available() else 0.65,
+    ("bytenet", "sort"): 0.99 if torch.cuda.is_available() else 0.9,
 }
 
 
@@ -87,19 +110,6 @@ def test_learned_on_unseen_sequences(system: str, task: str, tmp_path: Path) -> 
     right = learn(system, task, tmp_path, *sequences(train=40_000, test=1_000))
     print(f"{system}, {task}: {sum(right) / len(right):.1%} exactly right")
     assert sum(right) / len(right) >= FLOORS[system, task]
-
-
-@pytest.mark.slow
-def test_bytenet_learns_to_reverse_what_is_short(tmp_path: Path) -> None:
-    """Up to 8 symbols. Nothing can look: each symbol wanders through the windows to a place that depends on the length.
-    Of up to 15 symbols a fifth come out right after as many updates, where ConvS2S has them all."""
-    draw = random.Random(1)
-    every = [draw.choices(SYMBOLS, k=draw.randint(1, 8)) for _ in range(40_000)]
-    held = {" ".join(s) for s in every[:1_000] if len(s) > 3}
-    seen = [s for s in every if " ".join(s) not in held]
-    right = learn("bytenet", "reverse", tmp_path, seen, [s.split() for s in sorted(held)])
-    print(f"bytenet, reverse of up to 8: {sum(right) / len(right):.1%} exactly right")
-    assert sum(right) / len(right) >= 0.8
 
 
 if __name__ == "__main__":

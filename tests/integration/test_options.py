@@ -85,6 +85,7 @@ TRAINED: list[dict[str, Any]] = [
     {"training.schedule": "linear"},
     {"training.schedule": "constant", "training.warmup_steps": 0},
     {"training.accumulate": 2},
+    {"training.bidirectional_epochs": 1, "training.consistency": 1.0, "model.dropout": 0.1},
     {"training.clip_norm": 0},
     {"training.label_smoothing": 0},
     {"training.ema": 0.9},
@@ -182,7 +183,6 @@ REINFORCED: list[dict[str, Any]] = [
     {"training.objective": "minimum-risk", "training.risk_reference": True},
     {"training.objective": "minimum-risk", "data.hold_out": 0, "decoding.max_length": 4},
     {"training.objective": "reinforce", "training.candidate_dropout": True},
-    {"training.objective": "minimum-risk", "training.risk_reference": True},
 ]
 
 
@@ -263,6 +263,10 @@ DECODED: list[dict[str, Any]] = [
     {"sample": True, "top_k": 5},
     {"sample": True, "top_p": 0.5},
     {"sample": True, "min_p": 0.2},
+    {"sample": True, "epsilon": 0.9},
+    {"mbr": "chrf", "mbr_samples": 6, "epsilon": 0.0, "n_best": 3},
+    {"mbr": "gleu", "mbr_samples": 4, "mbr_candidates": "samples"},
+    {"mbr": "bleu", "mbr_candidates": "beam", "beam": 3},
     {"repetition_penalty": 1.5},
     {"stop": ["e"]},
     {"sample": True, "seed": 5},
@@ -296,12 +300,19 @@ def test_option_of_decoding(settings: dict[str, Any], model: anaphora.Translatio
             assert translation.pieces > 1
         if "stop" in settings:
             assert not any(text in translation.text for text in settings["stop"])
+        if "mbr" in settings:
+            assert 0 <= translation.score <= 1  # how like the others it is, no longer a log-probability
         ranks = [(not candidate.finished, -candidate.score) for candidate in translation.n_best]
         assert ranks == sorted(ranks)
     if "n_best" in settings:
         assert all(len(translation.n_best) == settings["n_best"] for translation in translations)
+    if settings.get("mbr_candidates") == "beam":  # it chooses among what the beam found
+        lists = model.translate(LINES, beam=settings["beam"], n_best=settings["beam"])
+        assert all(t.text in {one.text for one in found.n_best} for t, found in zip(translations, lists))
+    if "epsilon" in settings and settings.get("sample"):  # no token is so probable: the likeliest alone is left
+        assert [t.text for t in translations] == [t.text for t in model.translate(LINES, beam=1)]
     again = model.translate(LINES[::-1], **settings)[::-1]
-    if not settings.get("sample"):  # samples belong to the line's number
+    if not DecodingConfig(**settings).draws:  # samples belong to the line's number
         assert [t.text for t in again] == [t.text for t in translations]
 
 

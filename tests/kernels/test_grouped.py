@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from anaphora.kernels import grouped
 from anaphora.kernels.grouped import combine, dispatch, fastest, grouped_linear, route
 
 WAYS = ("grouped", "blocks")
@@ -107,6 +108,17 @@ def test_under_autocast_it_is_computed_like_any_linear_layer() -> None:
 def test_which_way_is_taken(dtype: torch.dtype, dim: int, way: str) -> None:
     x, weight, _ = drawn(4, 2, dim, 16, 1, dtype)
     assert fastest(x, weight) == way
+
+
+def test_a_kernel_is_tried_though_nothing_is_being_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that is only used tries it out with gradients all the same: the answer is kept for those who learn."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    tried = grouped._kernel_is_right.__wrapped__
+    assert tried(torch.device("cpu"))
+    with torch.inference_mode():
+        assert tried(torch.device("cpu"))
+    with torch.no_grad():
+        assert tried(torch.device("cpu"))
 
 
 class Shapes(TorchDispatchMode):

@@ -26,6 +26,7 @@ from anaphora.layers.mixture_of_experts import (
 )
 from anaphora.layers.transformer import FeedForward, TransformerEncoder
 from anaphora.models import settings
+from anaphora.models.expert_settings import chosen_experts
 from anaphora.models.transformer import TransformerConfig
 
 shapes = st.integers(2, 7).flatmap(lambda experts: st.tuples(st.just(experts), st.integers(2, experts)))
@@ -86,6 +87,19 @@ def test_one_expert_alone_is_a_feed_forward_network() -> None:
     layer.inner_bias.data, layer.outer_bias.data = plain.inner.bias.data, plain.outer.bias.data
     x = torch.randn(2, 5, 8)
     torch.testing.assert_close(layer(x), plain(x))
+    with counting(layer), telling(layer, torch.ones(2, 5, dtype=torch.bool)):
+        layer(x)
+    found = load([layer])
+    assert (found["cv"], found["entropy"], found["idle"]) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "transformer-decoder", "moe"])
+def test_of_one_expert_a_token_asks_one_and_of_more_two(kind: str) -> None:
+    """Unless it is told otherwise."""
+    for experts, asked in ((1, 1), (2, 2), (5, 2)):
+        config: Any = settings({"kind": kind, "experts": experts})
+        found = chosen_experts(config)
+        assert found is not None and found["per_token"] == asked
 
 
 @hypothesis(max_examples=20)
@@ -236,6 +250,7 @@ def test_parameters_that_a_token_meets() -> None:
         ({"experts": 4, "experts_per_token": 5}, "experts_per_token is 5, and there are 4 experts"),
         ({"experts": 4, "experts_per_token": 1}, "the gate would learn nothing; take 2"),
         ({"experts": 4, "experts_per_token": 0}, "a token can ask 1 to 4 of them"),
+        ({"experts": 1, "experts_per_token": 2}, "there is 1 expert; a token can ask 1 of them"),
         ({"experts": 0}, "experts must be at least 1, not 0"),
         ({"experts_per_token": 2}, "experts_per_token means nothing without experts"),
         ({"expert_balance": 0.1}, "expert_balance means nothing without experts"),

@@ -38,6 +38,9 @@ MEMBERS = {
     "bahdanau": one("bahdanau", 2),
     "seq2seq": one("seq2seq", 3),
     "convs2s": one("convs2s", 4, max_length=10),
+    "bytenet": one("bytenet", 5, max_length=11),
+    "moe": one("moe", 6, layers=2, experts=4, experts_per_token=2),
+    "gnmt": one("gnmt", 7, layers=2),
 }
 names = st.lists(st.sampled_from(sorted(MEMBERS)), min_size=2, max_size=3)
 few = settings(max_examples=8)
@@ -169,6 +172,6 @@ def test_costs_are_sums_and_limits_the_smallest() -> None:
     assert ensemble.cache_bytes_per_token() == sum(member.cache_bytes_per_token() for member in members)
     assert (ensemble.max_source_length, ensemble.max_target_length) == (10, 10)
     with pytest.raises(UserError, match="are no shares"):
-        Ensemble(members, [0.5, 0.5, 0.5, 0.5])
-    with pytest.raises(UserError, match="4 models have 1 weights"):
+        Ensemble(members[:4], [0.5, 0.5, 0.5, 0.5])
+    with pytest.raises(UserError, match="7 models have 1 weights"):
         Ensemble(members, [1.0])

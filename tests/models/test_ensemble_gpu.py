@@ -19,7 +19,9 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("config", [DecodingConfig(beam=4, n_best=2), DecodingConfig(sample=True, n_best=6)])
-def test_equals_the_cpu(config: DecodingConfig) -> None:
+def test_equals_the_cpu(config: DecodingConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in (torch.backends.cuda.matmul, torch.backends.cudnn):  # the CPU has no TF32
+        monkeypatch.setattr(library, "allow_tf32", False)
     names = ["transformer", "seq2seq", "bahdanau"]
 
     def other_words(ids: list[int]) -> list[int]:

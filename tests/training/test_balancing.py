@@ -134,6 +134,21 @@ def test_a_run_tells_of_its_experts(tmp_path: Path, corpus: dict[str, Path]) -> 
     assert "of 8 idle" in said
 
 
+def test_stopped_and_continued_is_the_same(tmp_path: Path, corpus: dict[str, Path]) -> None:
+    """Bit for bit, the noise of the gates too: three updates and three more are six, and tell the same of experts."""
+    shape = {**MICRO, "model.experts": 4, "model.dropout": 0.1, "training.schedule": "constant"}
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    for folder, steps in ((whole, 6), (run, 3), (run, 6)):
+        settings = {**shape, "training.max_steps": steps, "training.checkpoint_every": 3, "training.accumulate": 2}
+        anaphora.train(folder, **corpus, settings=settings, device="cpu")
+    for file in ("checkpoints/step-00000006/training.safetensors", "model.safetensors"):
+        assert (run / file).read_bytes() == (whole / file).read_bytes(), file
+    lines = [[json.loads(line) for line in (one / "logs/log.jsonl").read_text().splitlines()] for one in (run, whole)]
+    told = [[line["expert_shares"] for line in some if line["kind"] == "update"] for some in lines]
+    assert told[0] == told[1]
+    assert len(told[0]) == 6
+
+
 def test_k_above_the_number_of_experts_is_refused_before_anything_is_made(
     tmp_path: Path, corpus: dict[str, Path]
 ) -> None:

@@ -54,7 +54,7 @@ def assert_same(run: Path, unbroken: Path) -> None:
     [
         ("lstm", {"training.activation_penalty": 1.0, "model.weight_dropout": 0.2, "training.ema": 0.9}),
         ("conv", {"training.optimizer": "asgd", "training.trigger": 1, "training.learning_rate": 0.1}),
-        ("transformer-encoder", {"data.boundaries": "packed"}),
+        ("transformer-encoder", {"data.boundaries": "packed", "model.experts": 4}),
     ],
 )
 def test_killed_and_continued_is_the_same(

@@ -55,11 +55,18 @@ def test_options_of_all(option: dict[str, Any], plain_text: dict[str, Path], tmp
         ("conv", {"model.width": 2, "model.dilated": True, "model.gated": False}),
         ("transformer-encoder", {"training.masked": 0.5, "model.transform": True, "model.pooler": True}),
         ("transformer-decoder", {"model.positions": "learned", "model.max_length": 20}),
+        ("transformer-decoder", {"model.experts": 4, "model.experts_every": 2, "training.accumulate": 2}),
+        ("transformer-encoder", {"model.experts": 3, "model.experts_per_token": 3, "training.precision": "bf16"}),
+        ("transformer-decoder", {"model.experts": 4, "model.expert_balance": 0.0, "data.boundaries": "packed"}),
     ],
 )
 def test_options_of_one(kind: str, option: dict[str, Any], plain_text: dict[str, Path], tmp_path: Path) -> None:
     outcome = train(tmp_path / "run", plain_text, kind, option)
     assert math.isfinite(outcome.validation["loss"])
+    if "model.experts" in option:
+        told = anaphora.load(tmp_path / "run", "cpu").info()
+        assert told["active_parameters"] < told["parameters"] or "model.experts_per_token" in option
+        assert told["metrics"]["validation"]["experts"]["experts"] % option["model.experts"] == 0
     if "training.stride" in option:
         assert (outcome.validation["context"], outcome.validation["stride"]) == (16, 3)
 

@@ -212,6 +212,26 @@ def test_the_likelihood_is_added_with_its_weight() -> None:
     assert mixed.flops(model, batch) > plain.flops(model, batch) > 0
 
 
+def test_operations_are_those_of_what_was_drawn_and_of_what_was_scored() -> None:
+    """Every source is read once to draw from, and once for each different candidate; equal draws are scored once."""
+
+    class Costly(Speaker):
+        def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
+            assert source_length == 1.0
+            return 1000.0 * source_tokens + target_tokens
+
+    model = Costly()
+    objective = objective_of(model, candidates=8)
+    batch = objective.send(batch_of(5), torch.device("cpu"))
+    drawn = objective.candidates(batch.translation, batch.rows)
+    objective.drawn = 0  # the same again
+    objective(model, batch)
+    sizes = [len(tokens) for tokens in drawn.tokens]
+    assert len(sizes) < 40  # some were drawn twice
+    once = 1000 * 5 + sum(size * count for size, count in zip(sizes, drawn.counts))
+    assert objective.flops(model, batch) == pytest.approx(once / 3 + 1000 * len(sizes) + sum(sizes))
+
+
 def test_the_same_is_said_once_and_counted() -> None:
     def said(*tokens: int, finished: bool = True) -> Hypothesis:
         return Hypothesis(list(tokens), 0.0, 0.0, [], finished)

@@ -57,10 +57,9 @@ class Board:
     def end(self, job: Job, row: Mapping[str, Any], quality: Column) -> None:
         if self.bars is not None:
             self.bars.update(self.tasks.pop(job.name), visible=False)
-        if row["state"] == "finished" and row.get(quality.key) is None:
-            self.say(f"{job.name}: done, to be measured")
-        elif row["state"] == "finished":
-            self.say(f"{job.name}: {quality.form(row[quality.key])} {quality.head} after {duration(row['seconds'])}")
+        if row["state"] == "finished":
+            reached = "not measured yet" if row.get(quality.key) is None else quality.form(row[quality.key])
+            self.say(f"{job.name}: {reached} {quality.head} after {duration(row['seconds'])}")
         else:
             self.say(f"{job.name}: failed: {row['error']} ({job.log})")
 

@@ -1,6 +1,9 @@
 """A comparison, from a list of recipes to one report; repeating the same command goes on where it stopped.
 
-lock → shared text → plans, compared with what the folder has → run list → rows → measured alone → report
+lock → shared text → plans, compared with what the folder has → run list → rows, each measured → report
+
+A row is measured when it is finished, so that whoever is interrupted has the figures of what is done; where rows shared
+the machine once more, for its speed, when nothing else runs.
 
 OUT/report.json     what was asked for, how far each row is, all values: what the next command goes on from
 OUT/report.csv, report.md, report.png
@@ -29,8 +32,9 @@ from anaphora.comparing.running import HINDERED, Job, run_jobs
 from anaphora.comparing.settings import FILES
 from anaphora.comparing.task import Extract, Plan, Task
 from anaphora.config import differences
-from anaphora.errors import UserError
+from anaphora.errors import UserError, first_line
 from anaphora.folder import CHECKPOINTS, DATA, WEIGHTS, discard, write_bytes, write_json, write_text
+from anaphora.training.memory import is_out_of_memory
 from anaphora.training.reporting import RunReporter, duration
 from anaphora.training.session import working_in
 from anaphora.version import __version__
@@ -85,10 +89,11 @@ def compare(
 
 
 def read_report(out: Path) -> dict[str, Any]:
-    """What a folder says of the comparison in it; nothing where there is none yet. Any other folder is refused."""
+    """What a folder says of the comparison in it; nothing where there is none yet, be it that runs were put there to
+    become its rows. Any other folder is refused."""
     if out.exists() and not out.is_dir():
         raise UserError("is a file, not a folder", file=out, cure="choose another name for the comparison")
-    if not out.is_dir() or not any(path.name not in (".lock", ".owner.json") for path in out.iterdir()):
+    if not out.is_dir() or not any(path.name not in (".lock", ".owner.json", RUNS) for path in out.iterdir()):
         return {}
     with suppress(OSError, ValueError, RecursionError):
         found = json.loads((out / REPORT).read_text(encoding="utf-8"))
@@ -151,8 +156,12 @@ class _Comparison:
             self.rows.append(self.row(entry, plan, other))
         self.save()
         self.announce(estimate)
-        self.train()
-        self.measure()
+        try:
+            self.train()
+            self.measure_alone()
+        except KeyboardInterrupt:
+            self.report()  # of what there is
+            raise
         return self.report()
 
     def run(self, name: str) -> Path:
@@ -238,6 +247,7 @@ class _Comparison:
 
         def started(job: Job) -> None:
             self.task.begin(by_entry[job.name], job.run)
+            by_name[job.name]["state"] = "begun"
             for one in jobs:  # at once, so that an interrupted row is still known to have had company
                 if one.shared:
                     by_name[one.name]["shared"] = True
@@ -249,6 +259,8 @@ class _Comparison:
             row.setdefault("shared", False)
             if code == 0 and self.task.finished(job.run):
                 row |= {"state": "finished", **self.values(by_entry[job.name])}
+                with suppress(UserError):  # it is tried again in the end: there may be more memory then
+                    self.measure(row, alone=self.jobs == 1)
             else:
                 mended = code in (2, HINDERED)  # what it is made of has a code of its own
                 row |= {"state": "failed", "error": job.why(code), "exit_code": 2 if mended else 1}
@@ -275,19 +287,41 @@ class _Comparison:
         except UserError as error:
             return {"state": "failed", "error": str(error), "exit_code": 2}
 
-    def measure(self) -> None:
-        """What is timed is timed alone: when no row is running any more."""
-        for entry, row in zip(self.entries, self.rows):
+    def measure(self, row: dict[str, Any], *, alone: bool) -> None:
+        """What a row is worth, and how fast it speaks. alone: nothing else runs meanwhile, else speed is not told."""
+        if row["state"] != "finished":
+            return
+        if self.due(row, alone=alone):
+            try:
+                found = self.task.measure(self.run(row["name"]))
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                raise UserError(f"memory ran out ({first_line(error)})", cure="free some, and repeat") from None
+            row["measured"] = {"ruler": self.task.ruler, "alone": alone, **found}
+        left_out = {"ruler", "alone", *(() if row["measured"].get("alone", True) else (self.task.timed,))}
+        row |= {key: value for key, value in row["measured"].items() if key not in left_out}
+
+    def due(self, row: Mapping[str, Any], *, alone: bool) -> bool:
+        """Whether there is something to measure. A row whose figures alone are here has no speed, and gets none."""
+        measured = row.get("measured", {})
+        if measured.get("ruler") != self.task.ruler:
+            return True
+        return alone and not measured.get("alone", True) and any(self.run(row["name"]).rglob(WEIGHTS))
+
+    def measure_alone(self) -> None:
+        """What is timed is timed when no row is running any more. One that cannot be measured leaves others alone."""
+        for place, (entry, row) in enumerate(zip(self.entries, self.rows)):
             if row["state"] != "finished":
                 continue
-            measured = row.get("measured", {})
             row |= self.values(entry)
-            if row["state"] == "finished" and measured.get("ruler") != self.task.ruler:
-                self.reporter.stage("measuring, alone", self.rows.index(row), len(self.rows))
-                measured = {"ruler": self.task.ruler, **self.task.measure(self.run(row["name"]))}
-                row |= {"measured": measured}
-                self.save()
-            row |= {key: value for key, value in measured.items() if key != "ruler"}
+            if self.due(row, alone=True):
+                self.reporter.stage("measuring, alone", place, len(self.rows))
+            try:
+                self.measure(row, alone=True)
+            except UserError as error:
+                row |= {"state": "failed", "error": f"not measured: {error}", "exit_code": 2}
+            self.save()
         self.reporter.finish()
 
     # -- what is told --------------------------------------------------------------------------------------------------

@@ -68,6 +68,7 @@ class LanguageTask(RecipeTask):
     )
     sets: Mapping[str, str] = {}
     ending = None
+    timed = "tokens_per_second"
     lower_is_better = True
 
     def __init__(

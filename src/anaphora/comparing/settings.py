@@ -26,7 +26,11 @@ FILES = (*PAIRS, "text", "valid_text")
 def planned_tokens(training: TrainingConfig, an_epoch: float, an_update: float) -> int | None:
     """Tokens until the first limit that says; nothing where only time does. an_epoch, an_update: tokens of one."""
     plans = [] if training.max_tokens is None else [float(training.max_tokens)]
-    plans += [] if training.epochs is None else [training.epochs * an_epoch]
+    plans += (
+        []
+        if training.epochs is None
+        else [(training.epochs + min(training.epochs, training.bidirectional_epochs)) * an_epoch]
+    )
     plans += [] if training.max_steps is None else [training.max_steps * an_update]
     return math.ceil(min(plans)) if plans else None
 

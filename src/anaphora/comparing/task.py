@@ -82,6 +82,8 @@ class Task(ABC):
     """How good a row is; the first one is drawn against cost."""
     costs: Sequence[Column]
     """What it took."""
+    timed: str
+    """The one of them that is told only if nothing else ran while it was measured."""
     lower_is_better: bool
     ruler: str = ""
     """What `measure` goes by; rows that were measured by another one are measured again. Known after `prepare`."""
@@ -133,7 +135,7 @@ class Task(ABC):
 
     @abstractmethod
     def measure(self, run: Path) -> dict[str, Any]:
-        """What is measured afterwards, while nothing else runs: how fast it speaks, and the test text."""
+        """What is measured of a finished row: how fast it speaks, and the test text."""
 
     def notes(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         """What a reader of the table must know, in sentences. The rows are all there are, shown or not."""

@@ -74,6 +74,7 @@ class TranslationTask(RecipeTask):
             "seeds", "seed", _seeds, "decides the weights at the start, order and dropout; of an ensemble, its members'"
         ),
     )
+    timed = "lines_per_second"
     lower_is_better = False
 
     def __init__(
@@ -374,12 +375,17 @@ class TranslationTask(RecipeTask):
         }
 
     def measure(self, run: Path) -> dict[str, Any]:
+        import torch
+
         from anaphora.device import choose_device
         from anaphora.ensemble_model import open_member
 
         model = open_member(run, choose_device(self.device))
         model.translate(self.lines[0][:WARM_UP])  # what is compiled or allocated at the first time is not counted
         found = model.evaluate(*self.lines)
+        del model
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # other rows need it
         return {
             "bleu": found.bleu,
             "bleu_signature": found.bleu_signature,
@@ -413,7 +419,8 @@ class TranslationTask(RecipeTask):
                 told.add(members[0]["name"])
                 each = ", ".join(f"{one['bleu']:.2f}" for one in members)
                 mean = sum(one["bleu"] for one in members) / len(members)
-                notes.append(f"{members[0]['name']} by itself, seeds {_range(row)}: BLEU {each}, mean {mean:.2f}")
+                seeds = ", ".join(str(seed) for one in members for seed in one["seeds"])
+                notes.append(f"{members[0]['name']} by itself, seeds {seeds}: BLEU {each}, mean {mean:.2f}")
         return notes
 
     def _on_tokens(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -436,7 +443,3 @@ class TranslationTask(RecipeTask):
 
 UNITS = {"bpe": "subwords (bpe)", "unigram": "subwords (unigram)", "word": "words", "character": "characters"}
 UNITS["byte"] = "bytes"
-
-
-def _range(row: Mapping[str, Any]) -> str:
-    return ", ".join(map(str, row["seeds"]))

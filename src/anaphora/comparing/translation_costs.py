@@ -30,8 +30,9 @@ def flops_a_token(model: Any, prepared: Prepared, config: RunConfig) -> float:
         likelihood = once * (2 if training.consistency else 1)
         if training.objective != "likelihood":  # as training/sequence_objective.py counts them, no two drawn alike
             many = training.candidates
-            drawn = model.flops(many * source, many * target, source, target) * 4 / 3
-            likelihood = drawn + (likelihood if training.likelihood_weight else 0.0)
+            scored = model.flops(many * source, many * target, source, target)
+            drawn = model.flops(source, many * target, source, target) / 3
+            likelihood = scored + drawn + (likelihood if training.likelihood_weight else 0.0)
         whole += 3 * likelihood
         spoken += target
     return float(whole / spoken)

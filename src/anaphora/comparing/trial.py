@@ -51,6 +51,20 @@ def time_updates(
     """Seconds that so many updates and the validations between them will take; nothing if it does not even begin: why,
     the run itself will say. validate: does it once, or does a part of it and tells how many such parts there are."""
     device = choose_device(device_name)
+    took = _tried(config, new_run, device, steps, validate, seconds)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # the rows need it, and they are other processes
+    return took
+
+
+def _tried(
+    config: RunConfig,
+    new_run: NewRun,
+    device: torch.device,
+    steps: int,
+    validate: Callable[[LearningRun, Trainer], float | None],
+    seconds: float,
+) -> float | None:
     trial = on_trial(config.training, on_cpu=device.type == "cpu")
     with tempfile.TemporaryDirectory(prefix="anaphora-") as name:
         watch = stopwatch(Path(name), seconds)

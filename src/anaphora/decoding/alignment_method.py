@@ -19,17 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from anaphora.decoding.aligned_pairs import Pair, Pairs, to_words
 from anaphora.decoding.alignment import (
     BATCH_TOKENS,
     ROWS,
     Method,
-    Pair,
-    Pairs,
     attention_maps,
     cross_attentions,
     no_weights,
     normalise,
-    to_words,
 )
 from anaphora.decoding.links import RULES, by_rule
 from anaphora.errors import UserError

@@ -22,7 +22,8 @@ from typing import Literal, NoReturn
 
 import numpy as np
 
-from anaphora.decoding.alignment import Method, Pair, normalise, word_weights
+from anaphora.decoding.aligned_pairs import Pair
+from anaphora.decoding.alignment import Method, normalise, word_weights
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.splitting import split_line
 from anaphora.decoding.translate import Candidate, Replacement, Translation, clean, one_line

@@ -133,15 +133,16 @@ def _kernel_is_right(device: torch.device) -> bool:
     if torch.cuda.get_device_capability(device) < (9, 0):
         return False
     generator = torch.Generator().manual_seed(0)
-    routes = route(torch.tensor([0] * 13 + [2] * 50 + [3], device=device)[:, None], 5)
-    drawn = [torch.randn(*shape, generator=generator).to(device, torch.bfloat16) for shape in SHAPES]
     found = []
     try:
         ways: tuple[Way, ...] = ("grouped", "blocks")
-        for way in ways:
-            x, weight, bias, pull = (one.clone().requires_grad_() for one in drawn)
-            y = grouped_linear(x, weight, bias, routes, way=way)
-            found.append([y.detach(), *torch.autograd.grad(y, (x, weight, bias), pull.detach())])
+        with torch.inference_mode(False), torch.enable_grad():  # whoever asks first may be about to translate
+            routes = route(torch.tensor([0] * 13 + [2] * 50 + [3], device=device)[:, None], 5)
+            drawn = [torch.randn(*shape, generator=generator).to(device, torch.bfloat16) for shape in SHAPES]
+            for way in ways:
+                x, weight, bias, pull = (one.clone().requires_grad_() for one in drawn)
+                y = grouped_linear(x, weight, bias, routes, way=way)
+                found.append([y.detach(), *torch.autograd.grad(y, (x, weight, bias), pull.detach())])
     except RuntimeError:
         return False
     return all(torch.allclose(ours.float(), theirs.float(), atol=0.1, rtol=0.05) for ours, theirs in zip(*found))

@@ -219,10 +219,12 @@ def load(layers: list[MixtureOfExperts]) -> dict[str, Any]:
     """
     shares = []
     for layer in layers:
-        asked = layer.asked.double()
+        asked = layer.asked.cpu().double()  # not every device has the type
         shares.append(asked / asked.sum().clamp(min=1.0))
     varied = [math.sqrt(variation(share).item()) for share in shares]
-    entropy = [torch.special.entr(share).sum().item() / math.log(max(len(share), 2)) for share in shares]
+    entropy = [
+        torch.special.entr(share).sum().item() / math.log(len(share)) if len(share) > 1 else 1.0 for share in shares
+    ]
     idle = sum(int((share * len(share) < IDLE).sum()) for share in shares)
     return {
         "shares": [[round(value, 5) for value in share.tolist()] for share in shares],

@@ -31,14 +31,24 @@ class NormalisedLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """W (outputs, inputs). Where nothing is learned it is made once, not at every step of a search, and made anew
-        as soon as g or v have changed."""
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return torch._weight_norm(self.direction, self.length[:, None], 0)
+        """W (outputs, inputs). While the layer is only used it is made once, not at every step of a search, and made
+        anew as soon as g or v may have changed."""
+        if torch.compiler.is_compiling():
+            return self._normalised()
+        if self.training or torch.is_grad_enabled():
+            self._made = None
+            return self._normalised()
         state = (self.direction.data_ptr(), self.direction._version, self.length._version)
         if self._made is None or self._made[0] != state:
-            self._made = state, torch._weight_norm(self.direction, self.length[:, None], 0)
+            self._made = state, self._normalised()
         return self._made[1]
+
+    def _normalised(self) -> Tensor:
+        return torch._weight_norm(self.direction, self.length[:, None], 0)
+
+    def train(self, mode: bool = True) -> NormalisedLinear:
+        self._made = None  # a fused optimiser and a replayed graph change g and v without counting it
+        return super().train(mode)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> NormalisedLinear:
         self._made = None  # another device or type

@@ -16,15 +16,16 @@ def chosen_experts(config: Any, *, layers: int | None = None) -> dict[str, Any] 
             if getattr(config, name, None) is not None:
                 raise ValueError(f"{name} means nothing without experts; say how many with experts, or leave it out")
         return None
-    per_token = PER_TOKEN if config.experts_per_token is None else config.experts_per_token
-    every = getattr(config, "experts_every", None)
-    balance = BALANCE if config.expert_balance is None else config.expert_balance
     if config.experts < 1:
         raise ValueError(f"experts must be at least 1, not {config.experts}; leave it out for a plain network")
+    per_token = min(PER_TOKEN, config.experts) if config.experts_per_token is None else config.experts_per_token
+    every = getattr(config, "experts_every", None)
+    balance = BALANCE if config.expert_balance is None else config.expert_balance
     if not 1 <= per_token <= config.experts:
+        there = "is 1 expert" if config.experts == 1 else f"are {config.experts} experts"
+        can = "1 to " if config.experts > 1 else ""
         raise ValueError(
-            f"experts_per_token is {per_token}, and there are {config.experts} experts; a token can ask 1 to "
-            f"{config.experts} of them"
+            f"experts_per_token is {per_token}, and there {there}; a token can ask {can}{config.experts} of them"
         )
     if per_token == 1 < config.experts:
         raise ValueError(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import numpy as np
 
 from anaphora.errors import UserError
-from anaphora.text.corpus import Corpus
+from anaphora.text.corpus import Pairs
 from anaphora.text.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class Batches(RowBatches[Batch]):
 
     def __init__(
         self,
-        corpus: Corpus,
+        corpus: Pairs,
         batch_tokens: int,
         seed: int = 1,
         *,

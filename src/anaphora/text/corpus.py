@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,18 @@ import pyarrow as pa
 from anaphora.errors import UserError
 from anaphora.text.settings import DataConfig, Sides
 
-__all__ = ["Corpus", "DataConfig", "Sides"]
+__all__ = ["Corpus", "DataConfig", "Pairs", "Sides"]
+
+
+class Pairs(Protocol):
+    """What batches are made of: rows of several sides, their text and their ids."""
+
+    sides: tuple[str, ...]
+    lengths: np.ndarray  # (n, sides), without special tokens
+
+    def texts(self, side: str, rows: Sequence[int] | np.ndarray) -> list[str]: ...
+
+    def ids(self, side: str, rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 class Corpus:

@@ -266,7 +266,8 @@ class Trainer:
     def planned_steps(self) -> int | None:
         """How many updates the limits allow, as far as that is known before starting."""
         tokens = self.batches.tokens_an_epoch(self.objective.side)
-        return planned_steps(self.config, batches_an_epoch=self.batches.count(0), tokens_an_epoch=tokens)
+        batches = self.batches.count(self.config.bidirectional_epochs)  # an epoch of one direction
+        return planned_steps(self.config, batches_an_epoch=batches, tokens_an_epoch=tokens)
 
     def new_average(self) -> WeightAverage | None:
         """The mean of weights over time that is validated and published, if there is to be one."""
@@ -357,7 +358,8 @@ def planned_steps(config: TrainingConfig, *, batches_an_epoch: float, tokens_an_
     """Updates until the first of the limits that can be counted in updates; None if there is none."""
     plans = [] if config.max_steps is None else [config.max_steps]
     if config.epochs is not None:
-        plans.append(math.ceil(config.epochs * batches_an_epoch / config.accumulate))
+        passes = config.epochs + min(config.epochs, config.bidirectional_epochs)  # those read every pair twice
+        plans.append(math.ceil(passes * batches_an_epoch / config.accumulate))
     if config.max_tokens is not None:
         plans.append(math.ceil(config.max_tokens / tokens_an_epoch * batches_an_epoch / config.accumulate))
     return min(plans, default=None)

@@ -157,10 +157,11 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     seconds, tokens, updates = watch.pace()
     # batches differ in size: what one update costs is what a token costs, times the tokens of a usual update
     an_epoch = int(prepared.train.lengths[:, 1].sum()) + len(prepared.train)
-    usual = config.training.accumulate * an_epoch / trainer.batches.count(0)
+    one_way = config.training.bidirectional_epochs  # the first epoch that reads every pair once
+    usual = config.training.accumulate * an_epoch / trainer.batches.count(one_way)
     update_seconds = seconds / tokens * usual
     share = len(prepared.train) / pairs
-    batches = trainer.batches.count(0) / share
+    batches = trainer.batches.count(one_way) / share
     steps = planned_steps(config.training, batches_an_epoch=batches, tokens_an_epoch=an_epoch / share)
     notes = []
     if device.type == "cuda":

@@ -29,7 +29,8 @@ from anaphora.models import (
 from anaphora.models import settings as model_settings
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
-from anaphora.training.settings import LIMITS, RISK, SEQUENCE, TrainingConfig
+from anaphora.training.refusals import check, check_objective, has_dropout
+from anaphora.training.settings import LIMITS, SEQUENCE, TrainingConfig
 from anaphora.training.translator_sizes import (
     BYTES_A_PAIR,
     convolutional_sizes,
@@ -186,7 +187,8 @@ PAIRED = {
     "data": ("source", "target", "valid_source", "valid_target", "max_length", "items", *PHRASES),
     "tokenizer": ("shared", "dropout"),
     "training": (
-        *("consistency", "guided_alignment", "guided_layer", "guided_head", "validation_beam", "max_memory"),
+        *("consistency", "bidirectional_epochs", "guided_alignment", "guided_layer", "guided_head"),
+        *("validation_beam", "max_memory"),
         *("objective", *SEQUENCE),
     ),
     "decoding": (
@@ -360,54 +362,6 @@ def training_said(recipe: Document, own: Document) -> dict[str, Any]:
     return said
 
 
-def check_objective(said: Mapping[str, Any], *, started: bool) -> None:
-    """Whole translations are learned from by a model that can make some; `said` is section `training` as it was said,
-    by the recipe or by the user."""
-    training = build(TrainingConfig, said, section="training")
-    objective, sequence = training.objective, training.objective != "likelihood"
-    for key in SEQUENCE:
-        needed = "minimum-risk" if key in RISK else "reinforce"
-        if key in said and (not sequence or (key in RISK and objective != needed)):
-            raise UserError(
-                f"training.{key} means nothing with training.objective={objective}",
-                cure=f"leave it out, or set training.objective={needed}",
-            )
-    if sequence and not started:
-        raise UserError(
-            f"training.objective={objective} learns from a model's own translations, and there is no model yet",
-            cure="train one by likelihood first, then start from it: --from MODEL",
-        )
-    if sequence and training.guided_alignment:
-        raise UserError(
-            f"training.guided_alignment is about given translations, and training.objective={objective} about the "
-            "model's own",
-            cure="leave one of them out",
-        )
-    if sequence and training.consistency and not training.likelihood_weight:
-        raise UserError(
-            "training.consistency is a part of the likelihood, and training.likelihood_weight=0 leaves that out",
-            cure="leave one of them out",
-        )
-
-
-def check_spelling(config: RunConfig) -> None:
-    """ByteNet reads letters: what it knows of a word it knows by how the word is spelt."""
-    if config.model.kind == "bytenet" and config.tokenizer.kind not in SPELT:
-        raise UserError(
-            f"bytenet translates letter by letter, and tokenizer.kind={config.tokenizer.kind} makes words or subwords",
-            cure="set tokenizer.kind=byte (or character), or take --recipe convs2s, which reads subwords",
-        )
-
-
-SPELT = ("byte", "character")
-"""Kinds of tokenisers that spell."""
-
-
-def has_dropout(config: RunConfig) -> bool:
-    shares = ("dropout", "attention_dropout", "activation_dropout")
-    return any(getattr(config.translator, name, 0.0) for name in shares)
-
-
 def named_by_kind(recipe: Document, own: Document) -> tuple[Document, Document]:
     """Both without `model.decoder`, which is another way to say the kind (models.named_by_decoder)."""
     model = merge(recipe, own).get("model", {})
@@ -464,20 +418,5 @@ def complete(
     if not shared and tied and "tie" not in own.get("model", {}) and start is None:
         document["model"]["tie"] = "target"  # two vocabularies cannot share one table
     config = RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **document})
-    check_spelling(config)
-    if config.training.consistency and not has_dropout(config):
-        raise UserError(
-            "training.consistency compares two draws of dropout, but there is no dropout",
-            cure="set model.dropout=0.3, say, or training.consistency=0",
-        )
-    if config.training.guided_alignment and getattr(config.translator, "normaliser", "") == "none":
-        raise UserError(
-            "training.guided_alignment teaches shares of attention, and with model.normaliser=none there are none",
-            cure="set training.guided_alignment=0, or model.normaliser=softmax",
-        )
-    if config.decoding.coverage_penalty and not getattr(config.model, "attends", True):  # the search would say so late
-        raise UserError(
-            "decoding.coverage_penalty needs a model that attends, and this one gives no attention",
-            cure="set decoding.coverage_penalty=0",
-        )
+    check(config)
     return config

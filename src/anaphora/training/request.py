@@ -14,12 +14,11 @@ from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATO
 from anaphora.training.recipes import (
     Document,
     RunConfig,
-    check_objective,
-    check_spelling,
     load_recipe,
     refuse_meaningless,
     training_said,
 )
+from anaphora.training.refusals import check_objective, check_spelling
 
 
 @dataclass

@@ -21,7 +21,8 @@ from anaphora.device import choose_device, describe_device, peak_flops
 from anaphora.layers.mixture_of_experts import counting, load
 from anaphora.models import build
 from anaphora.models.contracts import Translator
-from anaphora.text.batches import Batches
+from anaphora.text.batches import Batch, Batches, EpochBatches
+from anaphora.text.bidirectional import BidirectionalStart
 from anaphora.text.dictionary import learn_for, of_folder
 from anaphora.text.formats import describe_notes
 from anaphora.text.preparation import Prepared
@@ -113,21 +114,23 @@ class Run(LearningRun):
         )
         return balanced(guided, self.model)
 
-    def batches(self) -> Batches:
+    def batches(self) -> EpochBatches[Batch]:
         config, samplers = self.config, {}
         if config.tokenizer.dropout:
             from anaphora.text.subword_dropout import SubwordSampler
 
             samplers = {side: SubwordSampler(tokenizer) for side, tokenizer in self.prepared.tokenizers.items()}
-        return Batches(
-            self.prepared.train,
-            batch_tokens=config.training.batch_tokens,
-            seed=config.training.seed,
-            samplers=samplers,
-            dropout=config.tokenizer.dropout,
-            multiple=MULTIPLE if graphs_pay(config.training, self.device) else 1,
-            max_length=config.translator.max_length,
-        )
+        settings: dict[str, Any] = {
+            "batch_tokens": config.training.batch_tokens,
+            "seed": config.training.seed,
+            "samplers": samplers,
+            "dropout": config.tokenizer.dropout,
+            "multiple": MULTIPLE if graphs_pay(config.training, self.device) else 1,
+            "max_length": config.translator.max_length,
+        }
+        if config.training.bidirectional_epochs:
+            return BidirectionalStart(self.prepared.train, config.training.bidirectional_epochs, **settings)
+        return Batches(self.prepared.train, **settings)
 
     def measure(self, autocast: AbstractContextManager[None]) -> dict[str, Any]:
         assert isinstance(self.validator, Validator)

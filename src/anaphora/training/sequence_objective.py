@@ -59,7 +59,8 @@ class SequenceBatch:
     translation: TranslationBatch
     rows: np.ndarray  # (B,) row numbers in the corpus
     references: list[str]
-    drawn_tokens: int = field(default=0, compare=False)  # of all candidates that were scored, known after the loss
+    drawn_tokens: int = field(default=0, compare=False)  # of all that was drawn; known after the loss, as the next
+    scored: tuple[int, int, int] = field(default=(1, 0, 0), compare=False)  # candidates, their source and own tokens
 
     @property
     def tokens(self) -> int:
@@ -123,7 +124,9 @@ class SequenceObjective:
         candidates = self.candidates(pairs, batch.rows)
         rewards = self.rewards(candidates, batch.references)  # (B, M), 0 where there is none
         counts = table(candidates, candidates.counts)  # (B, M)
-        batch.drawn_tokens = sum(map(len, candidates.tokens))
+        sizes, read = np.array(list(map(len, candidates.tokens))), pairs.source_lengths.cpu().numpy()
+        batch.drawn_tokens = int(sizes @ candidates.counts)
+        batch.scored = len(sizes), int(read[candidates.sentence].sum()), int(sizes.sum())
         self.told_reward += float((rewards * counts).sum() / config.candidates)
         self.told_sentences += len(rewards)
         log_p = self.log_probabilities(forward, pairs, candidates)  # (B, M)
@@ -137,13 +140,14 @@ class SequenceObjective:
         return loss
 
     def flops(self, model: Translator, batch: SequenceBatch) -> float:
-        """A third of the loop's three passes is what drawing costs: one pass without gradients."""
-        pairs, many = batch.translation, self.config.candidates
-        length = batch.drawn_tokens / (pairs.rows * many)
-        source = pairs.source_tokens / pairs.rows
-        candidates = model.flops(many * pairs.source_tokens, batch.drawn_tokens, source, length)
+        """What was drawn alike is scored once, after a source of its own. Drawing reads each source once and takes one
+        pass, without gradients: a third of what the loop counts."""
+        pairs, (candidates, read, said) = batch.translation, batch.scored
+        scored = model.flops(read, said, read / candidates, said / candidates)
+        length = batch.drawn_tokens / (pairs.rows * self.config.candidates)
+        drawn = model.flops(pairs.source_tokens, batch.drawn_tokens, pairs.source_tokens / pairs.rows, length)
         likelihood = self.inner.flops(model, pairs) if self.config.likelihood_weight else 0.0
-        return likelihood + candidates * 4 / 3
+        return likelihood + scored + drawn / 3
 
     def carried(self) -> dict[str, Tensor]:
         return {"drawn": torch.tensor(self.drawn)}

@@ -65,6 +65,9 @@ class TrainingConfig:
     consistency: float = 0.0
     """R-Drop's α: each batch is read under two draws of dropout, whose predictions are pulled together; a step costs
     twice as much (0: off)."""
+    bidirectional_epochs: int = 0
+    """Epochs at the start that read every pair twice, as it is and turned round, so that both directions are learned;
+    then the one that was asked for (Ding et al. 2021). Source and target must share a vocabulary."""
     guided_alignment: float = 0.0
     """Weight of guided alignment: one attention head learns where IBM-1 would look (0: off; 0.1, say)."""
     guided_layer: int | None = None
@@ -125,6 +128,7 @@ class TrainingConfig:
         least = {"batch_tokens": 1, "accumulate": 1, "warmup_steps": 0, "checkpoint_every": 1, "keep": 1, "average": 1}
         least |= {"patience": 0, "validation_beam": 1, "samples": 0, "log_every": 1, "clip_norm": 0, "seed": 0}
         least |= {"consistency": 0, "guided_alignment": 0, "guided_head": 0, "context": 1, "trigger": 0}
+        least |= {"bidirectional_epochs": 0}
         least |= {"activation_penalty": 0, "temporal_penalty": 0, "candidates": 2, "likelihood_weight": 0}
         for name, low in least.items():
             if getattr(self, name) < low:

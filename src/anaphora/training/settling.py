@@ -178,6 +178,8 @@ def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool)
     What the saved weights mean, the shape of the model and its tokeniser, cannot change at all.
     """
     harmless = {f"training.{name}" for name in (*LIMITS, *REPORTING)} | {f"data.{name}" for name in FILES}
+    if "run.start_from" in changes and moved(*changes["run.start_from"]):
+        harmless.add("run.start_from")
     free = {f"{section}.{name}" for section, names in FREE.items() for name in names}
     named = {name: both for name, both in changes.items() if name not in harmless}
     fixed = {name: both for name, both in named.items() if name.partition(".")[0] in FREE and name not in free}
@@ -188,6 +190,13 @@ def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool)
         if fixed:
             cure = "repeat the old command to continue it, or choose another folder"
         raise UserError(f"holds a run with other settings: {spoken}", file=folder, cure=cure)
+
+
+def moved(old: str | None, new: str | None) -> bool:
+    """Whether a run's start is the same model in another place: it, or a copy, was carried there with the run."""
+    if old is None or new is None or Path(old).name != Path(new).name:
+        return False
+    return not Path(old).exists() or read_metrics(Path(old)) == read_metrics(Path(new))
 
 
 def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:

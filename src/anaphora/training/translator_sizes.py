@@ -66,7 +66,7 @@ def _depth(kind: str, size: int) -> dict[str, Any]:
     if kind == "gnmt":
         return {"layers": (2, 3, 4, 8)[size]}
     if kind == "moe":  # as deep as published; a word asks as many experts, of fewer
-        return {"experts": (4, 8, 16, 32)[size], "experts_per_token": (2, 2, 2, 4)[size]}
+        return {"experts": (4, 8, 16, 32)[size], **({"experts_per_token": 4} if size == 3 else {}), "tie": "none"}
     if kind == "deep-att":
         return {"layers": (2, 3, 5, 9)[size], "decoder_layers": (2, 2, 4, 7)[size]}
     if kind == "bahdanau":
@@ -81,7 +81,8 @@ def whole_translations(pairs: int, optimizer: str) -> dict[str, Any]:
     points; Adam, which divides each number by the size of its noise, mostly wanders. The rate falls to zero, as that of
     the model it starts from did, and a few hundred updates are enough.
     """
-    settings: dict[str, Any] = {"schedule": "cosine", "consistency": 0.0, "max_steps": 240, "checkpoint_every": 20}
+    settings: dict[str, Any] = {"schedule": "cosine", "consistency": 0.0, "bidirectional_epochs": 0}
+    settings |= {"max_steps": 240, "checkpoint_every": 20}
     if pairs < SMALL:
         settings |= {"learning_rate": 0.2, "warmup_steps": 10, "batch_tokens": 2048}
     else:

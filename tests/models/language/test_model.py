@@ -356,3 +356,15 @@ def test_what_is_added_up_begins_smaller() -> None:
         if weight.dim() == 2:
             ends = name.endswith(("attention.out.weight", "feed_forward.outer.weight"))
             assert weight.std().item() == pytest.approx(0.005 if ends else 0.02, rel=0.05), name
+
+
+def test_experts_begin_as_the_network_that_they_stand_for() -> None:
+    """Their gates at zero."""
+    torch.manual_seed(1)
+    changes = {"kind": "transformer-decoder", "dim": 64, "layers": 8, "initial": "normal", "experts": 3}
+    model: Any = build_language_model(model_settings(changes), 30)
+    for block in model.encoder.blocks:
+        experts = block.feed_forward
+        assert experts.inner.std().item() == pytest.approx(0.02, rel=0.05)
+        assert experts.outer.std().item() == pytest.approx(0.005, rel=0.05)
+        assert not experts.gate.any() and not experts.noise.any()

@@ -21,7 +21,6 @@ adds, for small corpora. Sentences are not padded to multiples of fifty.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import torch.nn.functional as F
@@ -34,9 +33,6 @@ from anaphora.layers.shared_rings import SharedRings
 from anaphora.models.convolutional.decoder import ConvolutionalDecoder
 from anaphora.models.convolutional.settings import ByteNetConfig
 from anaphora.models.encoder_decoder import EncoderDecoder
-
-JUST = 1e-9
-"""Taken from a |s| + b before it is rounded up: 1.2 · 5 is 6, whatever the last bit says."""
 
 
 class ResidualBlock(nn.Module):
@@ -185,9 +181,7 @@ class ByteNetTranslator(EncoderDecoder):
 
     def encode(self, source: Tensor, source_lengths: Tensor) -> Tensor:
         """(B, S) -> (B, |t̂|, dim): the sentence is followed by places where nothing is read."""
-        c = self.config
-        room = math.ceil(c.unfold * source.shape[1] + c.unfold_extra - JUST)  # |t̂| of the longest
-        unfolded = (c.unfold * source_lengths.double() + (c.unfold_extra - JUST)).ceil().long()  # (B,)
+        room, unfolded = self.config.places(source.shape[1]), self.config.places(source_lengths)  # |t̂|, and (B,)
         x = cleared(self.source_embedding(source), source_lengths)[:, :room]
         x = F.pad(x, (0, 0, 0, max(room - x.shape[1], 0)))
         return cleared(self.encoder(x, unfolded), unfolded)

@@ -235,8 +235,11 @@ def begin_as_gpt2(embedding: Embedding, encoder: Encoder) -> None:
     for weight in (embedding.table.weight, embedding.positions):
         if isinstance(weight, nn.Parameter):
             nn.init.normal_(weight, std=DEVIATION)
+    ending = DEVIATION / math.sqrt(2 * len(encoder.blocks))
     for name, weight in encoder.named_parameters():
-        # the gate of experts begins at zero
-        if weight.dim() == 3 or (weight.dim() == 2 and not name.endswith((".gate", ".noise"))):
-            ends = name.endswith(("attention.out.weight", "feed_forward.outer.weight", "feed_forward.outer"))
-            nn.init.normal_(weight, std=DEVIATION / math.sqrt(2 * len(encoder.blocks)) if ends else DEVIATION)
+        if weight.dim() == 2 and not name.endswith((".gate", ".noise")):  # those of experts begin at zero
+            ends = name.endswith(("attention.out.weight", "feed_forward.outer.weight"))
+            nn.init.normal_(weight, std=ending if ends else DEVIATION)
+    for experts in mixtures(encoder):
+        nn.init.normal_(experts.inner, std=DEVIATION)
+        nn.init.normal_(experts.outer, std=ending)

@@ -152,7 +152,24 @@ class LuongConfig(CellConfig):
 
 
 @dataclass(kw_only=True)
-class DeepAttConfig(RecurrentConfig):
+class DeepConfig(RecurrentConfig):
+    """Those with LSTMs in deep stacks, whose lowest decoder layer alone looks; their own encoder has their name."""
+
+    attention_dim: int | None = None
+    """Width in which source words and states are compared; that of the decoder's cells unless given."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_whole(self.unroll, "the lowest layer's state is made of what was looked at before it")
+
+    @property
+    def reads_with(self) -> EncoderName:
+        own: EncoderName = self.kind
+        return self.encoder or own
+
+
+@dataclass(kw_only=True)
+class DeepAttConfig(DeepConfig):
     """Section `model`, for `kind: deep-att` (Zhou et al. 2016): deep LSTMs with fast-forward connections."""
 
     kind: Literal["deep-att"] = "deep-att"
@@ -161,40 +178,20 @@ class DeepAttConfig(RecurrentConfig):
     """Encoder layers, in each of two columns."""
     decoder_layers: int | None = 7
     """Decoder layers."""
-    attention_dim: int | None = None
-    """Width in which source words and states are compared; dim unless given."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_whole(self.unroll, "the lowest layer's state is made of what was looked at before it")
-
-    @property
-    def reads_with(self) -> EncoderName:
-        return self.encoder or "deep-att"
 
 
 @dataclass(kw_only=True)
-class GnmtConfig(RecurrentConfig):
+class GnmtConfig(DeepConfig):
     """Section `model`, for `kind: gnmt` (Wu et al. 2016): deep LSTMs with residuals."""
 
     kind: Literal["gnmt"] = "gnmt"
     """Which system this is."""
     layers: int = 8
     """Encoder layers, the first of which reads both ways."""
-    attention_dim: int | None = None
-    """Width in which source words and states are compared; dim unless given."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_whole(self.unroll, "the lowest layer's state is made of what was looked at before it")
-
-    @property
-    def reads_with(self) -> EncoderName:
-        return self.encoder or "gnmt"
 
 
 @dataclass(kw_only=True)
-class MoeConfig(RecurrentConfig):
+class MoeConfig(DeepConfig):
     """Section `model`, for `kind: moe` (Shazeer et al. 2017): LSTMs with a mixture of experts between them."""
 
     kind: Literal["moe"] = "moe"
@@ -207,27 +204,20 @@ class MoeConfig(RecurrentConfig):
     """Width of the LSTMs' cells; what they say is brought down to dim. As wide as dim unless given."""
     experts: int = 8
     """Experts on each side, of which every token asks a few."""
-    experts_per_token: int = 2
-    """How many a token asks."""
+    experts_per_token: int | None = None
+    """How many a token asks; 2 unless given."""
     expert_hidden: int | None = None
     """Hidden width of each expert; four times dim unless given."""
     expert_balance: float = 0.1
     """Weight of what keeps all experts in use."""
-    attention_dim: int | None = None
-    """Width in which source words and states are compared; that of the cells unless given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_whole(self.unroll, "the lowest layer's state is made of what was looked at before it")
         chosen_experts(self)
         if self.expert_hidden is not None and self.expert_hidden < 1:
             raise ValueError("expert_hidden must be at least 1")
         if self.reads_with == "moe" and (self.hidden or self.memory_dim) % 2:
             raise ValueError(f"two directions share cells {self.hidden or self.memory_dim} wide: make hidden even")
-
-    @property
-    def reads_with(self) -> EncoderName:
-        return self.encoder or "moe"
 
     @property
     def upper_layers(self) -> int:

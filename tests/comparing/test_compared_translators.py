@@ -134,7 +134,7 @@ def test_the_report_has_the_lectures_table_and_a_picture(made: tuple[Path, Compa
     lines = {line[0]: list(line[1:]) for line in extract.lines}
     assert lines["ByteNet"][2:] == ["23.75", "-", "-", "-"]
     assert lines["ByteNet"][0] == f"{row_of(found, 'bytenet')['bleu']:.2f}" and lines["ConvS2S"][:2] == ["-", "-"]
-    assert lines["Transformer (big)"][2:] == ["28.40", "2.3e19", "41.00", "-"]
+    assert lines["Transformer (big)"][2:] == ["28.40", "2.3e19", "41.80", "2.3e19"]
     markdown = (out / "report.md").read_text(encoding="utf-8")
     assert "| GNMT + RL Ensemble | - | - | 26.30 | 1.8e20 | 41.16 | 1.1e21 |" in markdown
     assert "Vaswani et al. 2017" in markdown and (out / "report.png").read_bytes().startswith(b"\x89PNG")
@@ -197,6 +197,115 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
         read_weights(one / "runs" / "bahdanau" / "model.safetensors") for one in (tmp_path / "out", made[0])
     )
     assert all((mine[name] == unbroken[name]).all() for name in unbroken)
+
+
+@pytest.mark.parametrize("how", ["moved", "copied"])
+def test_an_interrupted_comparison_goes_on_in_another_place(
+    out: Path, files: dict[str, Path], tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that had begun to learn on from another one knows where that was; it is there no more, or still is."""
+    from anaphora.training.checkpoint import Checkpoints
+
+    save = Checkpoints.save
+
+    def deadly(self: Checkpoints, *told: Any) -> Path:
+        save(self, *told)
+        raise Killed
+
+    rows = "bahdanau+rl:training.max_steps=3,training.candidates=2,training.checkpoint_every=1"
+    with monkeypatch.context() as patch, rows_in_this_process(), pytest.raises(Killed):
+        patch.setattr(Checkpoints, "save", deadly)
+        compare(out, files, rows)
+    there = Path((shutil.move if how == "moved" else shutil.copytree)(out, tmp_path / "there"))
+    own = {name: Path(shutil.copy(file, tmp_path / f"{name}{file.suffix}")) for name, file in files.items()}
+    with rows_in_this_process() as ran:
+        found = compare(there, own, rows)
+    assert found.exit_code == 0, found.rows
+    assert len(ran) == 1 and found.rows[0]["steps"] == 4 + 3
+
+
+def test_of_rows_that_are_measured_the_figures_are_enough(out: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    """What is carried from machine to machine need not be gigabytes: not the weights, and not the prepared text."""
+    before = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    (tmp_path / "there").mkdir()
+    for file in [out / "report.json", *(out / "runs").glob("*/metrics.json"), *(out / "runs").glob("*/config.yaml")]:
+        copy = tmp_path / "there" / file.relative_to(out)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    recipes = ", ".join([*NAMES[:4], f"bahdanau+rl={RL}", NAMES[5]])
+    with rows_in_this_process() as ran:
+        found = compare(tmp_path / "there", files, recipes)
+    assert ran == [] and found.exit_code == 0, found.rows
+    assert [known(row) for row in found.rows] == [known(row) for row in before["rows"]]
+
+
+def test_a_run_that_was_trained_elsewhere_is_taken_as_a_row(
+    made: tuple[Path, Comparison], files: dict[str, Path], tmp_path: Path
+) -> None:
+    """Under its name, in runs/: `train` finds its own settings there, and has nothing to do."""
+    from anaphora.training.checkpoint import Checkpoints
+
+    mine = tmp_path / "out" / "runs" / "bahdanau"
+    shutil.copytree(made[0] / "runs" / "bahdanau", mine)
+    weights = (mine / "model.safetensors").stat()
+    with rows_in_this_process() as ran, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoints, "save", lambda *_: pytest.fail("it learned again"))
+        found = compare(tmp_path / "out", files, "bahdanau")
+    assert ran == ["bahdanau"] and found.exit_code == 0, found.rows
+    assert known(found.rows[0]) == known(row_of(made[1], "bahdanau"))
+    assert (mine / "model.safetensors").stat().st_mtime_ns == weights.st_mtime_ns
+
+
+def test_interrupted_it_tells_what_it_has(
+    made: tuple[Path, Comparison], files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows at the same time are measured when they end, but for their speed, which waits until nothing else runs."""
+    from anaphora.comparing.comparison import _Comparison
+
+    def interrupted(self: _Comparison) -> None:
+        raise KeyboardInterrupt
+
+    out, rows = tmp_path / "out", "bahdanau, luong+posunk, bahdanau+ensemble2"
+    with monkeypatch.context() as patch, rows_in_this_process(), pytest.raises(KeyboardInterrupt):
+        patch.setattr(_Comparison, "measure_alone", interrupted)
+        compare(out, files, rows, jobs=2)
+    document = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert [known(row) for row in document["rows"]] == [known(row_of(made[1], row["name"])) for row in document["rows"]]
+    assert not any("lines_per_second" in row for row in document["rows"])
+    assert "| luong+posunk | " in (out / "report.md").read_text(encoding="utf-8")
+    for file in (out / "runs" / "luong+posunk").rglob("model.safetensors"):
+        file.unlink()  # as if only its figures had been carried here
+    with rows_in_this_process() as ran:
+        found = compare(out, files, rows)
+    assert ran == [] and [("lines_per_second" in row) for row in found.rows] == [True, False, True]
+    assert found.exit_code == 0
+
+
+def test_a_row_that_cannot_be_measured_leaves_the_others_alone(out: Path, files: dict[str, Path]) -> None:
+    document = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    for row in document["rows"]:
+        row.pop("measured")
+    (out / "report.json").write_text(json.dumps(document), encoding="utf-8")
+    whole = out / "runs" / "bahdanau" / "model.safetensors"
+    whole.rename(out / "kept")
+    whole.write_bytes(b"not weights")
+    with rows_in_this_process():
+        found = compare(out, files, "bahdanau, transformer")
+    assert [row["state"] for row in found.rows] == ["failed", "finished"] and found.exit_code == 2
+    assert "not measured: " in found.rows[0]["error"] and found.rows[1]["lines_per_second"] > 0
+    (out / "kept").replace(whole)
+    with rows_in_this_process() as ran:
+        found = compare(out, files, "bahdanau, transformer")
+    assert ran == [] and found.exit_code == 0 and "error" not in found.rows[0]
+
+
+def test_an_ensemble_that_fails_is_no_end_of_the_report(out: Path, files: dict[str, Path]) -> None:
+    shutil.rmtree(out / "runs" / NAMES[5])
+    (out / "runs" / NAMES[5]).write_text("in the way")
+    with rows_in_this_process():
+        found = compare(out, files, f"bahdanau, {NAMES[5]}")
+    assert [row["state"] for row in found.rows] == ["finished", "failed"] and found.exit_code == 2
+    assert any("bahdanau by itself, seeds 1, 2: BLEU" in note for note in found.notes)
 
 
 def test_a_step_that_fails_hinders_what_is_made_of_it_and_nothing_else(files: dict[str, Path], tmp_path: Path) -> None:

@@ -4,11 +4,14 @@ they speak, and what they refuse."""
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from anaphora.decoding.alignment import cross_attentions, no_weights
@@ -17,6 +20,7 @@ from anaphora.layers.convolution import windows
 from anaphora.layers.normalised_linear import NormalisedLinear
 from anaphora.models import build, settings
 from anaphora.models.convolutional.convs2s import ConvS2SEncoder
+from anaphora.models.convolutional.settings import ByteNetConfig
 from anaphora.training.recipes import complete
 
 WORDS = 19
@@ -87,6 +91,21 @@ def test_bytenet_is_two_stacks_of_blocks_one_on_the_other(unfold: float, extra: 
             y = residual_block(block, y, causal=True)
         top = F.relu(model.decoder.top(F.relu(model.decoder.norm(y))))
         close(found[row], model.projection(top))
+
+
+@given(
+    unfold=st.integers(1, 3_000_000).map(lambda millionths: millionths / 1e6),
+    extra=st.integers(0, 30),
+    lengths=st.lists(st.integers(1, 2_000), min_size=1, max_size=8),
+)
+def test_bytenet_has_room_in_whole_numbers(unfold: float, extra: int, lengths: list[int]) -> None:
+    """⌈a |s|⌉ + b, the same for one length and for many, which may stand on a device without float64."""
+    config = ByteNetConfig(unfold=unfold, unfold_extra=extra)
+    found = config.places(torch.tensor(lengths))
+    assert found.dtype is torch.long
+    assert found.tolist() == [config.places(length) for length in lengths]
+    parts = [-(-length * Fraction(unfold).limit_denominator(1_000_000) // 1) for length in lengths]
+    assert found.tolist() == [int(part) + extra for part in parts]
 
 
 @torch.no_grad()
@@ -174,7 +193,7 @@ def test_a_length_is_learned_apart_from_a_direction() -> None:
 
 @torch.no_grad()
 def test_a_weight_that_was_made_once_is_made_again_when_it_has_changed() -> None:
-    layer, x = NormalisedLinear(5, 3, deviation=0.2), torch.randn(4, 5)
+    layer, x = NormalisedLinear(5, 3, deviation=0.2).eval(), torch.randn(4, 5)
     before = layer(x)
     assert layer.weight is layer.weight  # not at every step
     layer.length.mul_(2)
@@ -182,6 +201,22 @@ def test_a_weight_that_was_made_once_is_made_again_when_it_has_changed() -> None
     layer.direction.copy_(torch.randn(3, 5))
     torch.testing.assert_close(layer.weight.norm(dim=1), layer.length)
     assert layer.double().weight.dtype is torch.float64
+
+
+@pytest.mark.parametrize("learning", [True, False], ids=["in training mode", "in use mode"])
+def test_a_validation_sees_what_a_fused_optimiser_has_changed(learning: bool) -> None:
+    """It changes weights in place and does not count it, as a replayed graph does not."""
+    layer, x = NormalisedLinear(5, 3, deviation=0.2).eval(), torch.randn(4, 5)
+    optimiser = torch.optim.AdamW(layer.parameters(), lr=0.1, fused=True)
+    for _ in range(2):
+        with torch.inference_mode():  # a validation
+            said = layer(x)
+        fresh = layer.length[:, None] * F.normalize(layer.direction, dim=1)
+        torch.testing.assert_close(said, F.linear(x, fresh, layer.bias).detach())
+        layer.train(learning)
+        layer(x).square().sum().backward()
+        optimiser.step()
+        layer.eval()
 
 
 @torch.no_grad()
