@@ -9,7 +9,7 @@ permuted, exactly, and the twin needs no table of positions of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from anaphora.models.transformer import TransformerTranslator
 from anaphora.text.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
-    from transformers import MarianMTModel
+    from transformers import MarianConfig, MarianMTModel
 
 STREAM_IN = ("query_key_value.weight", "query.weight", "key_value.weight", "inner.weight")  # read the stream
 STREAM_OUT = ("out.weight", "out.bias", "outer.weight", "outer.bias", "norm.weight", "norm.bias")  # write it
@@ -26,43 +26,51 @@ STREAM_OUT = ("out.weight", "out.bias", "outer.weight", "outer.bias", "norm.weig
 
 def marian_twin(model: TransformerTranslator) -> MarianMTModel:
     """The same function of the same tokens: logits agree to rounding (tests/benchmarks/test_marian_layout.py)."""
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import MarianMTModel
 
     c = model.config
     plain = (c.positions, c.score, c.normaliser) == ("sinusoidal", "scaled-dot", "softmax")
     if c.norm != "post" or not plain or c.window or c.shared_heads != c.heads:
         raise SystemExit("Marian is post-norm with sinusoidal positions and full attention: train with model.norm=post")
-    config = MarianConfig(
-        vocab_size=model.source_embedding.table.num_embeddings,
-        decoder_vocab_size=model.target_embedding.table.num_embeddings,
-        max_position_embeddings=c.max_length,
-        d_model=c.dim,
-        encoder_layers=c.layers,
-        decoder_layers=c.decoder_layers or c.layers,
-        encoder_attention_heads=c.heads,
-        decoder_attention_heads=c.heads,
-        encoder_ffn_dim=c.feed_forward,
-        decoder_ffn_dim=c.feed_forward,
-        activation_function=c.activation,
-        dropout=c.dropout,
-        attention_dropout=c.attention_dropout,
-        activation_dropout=c.activation_dropout,
-        scale_embedding=True,
-        share_encoder_decoder_embeddings=c.tie == "all",
-        tie_word_embeddings=c.tie != "none",
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-        forced_eos_token_id=None,
-    )
-    twin = MarianMTModel(config)
+    twin = MarianMTModel(marian_config(model))
     missing, unexpected = twin.load_state_dict(marian_weights(model), strict=False)
     left = [name for name in missing if "embed_positions" not in name and name != "final_logits_bias"]
     if left or unexpected:
         raise SystemExit(f"this transformers lays Marian out otherwise: {left[:3]} missing, {unexpected[:3]} unknown")
     twin.generation_config.forced_eos_token_id = twin.generation_config.bad_words_ids = None
     return twin.eval()
+
+
+def marian_config(model: TransformerTranslator, **changes: Any) -> MarianConfig:
+    """As wide, as deep, with as many words."""
+    from transformers import MarianConfig
+
+    c = model.config
+    settings = {
+        "vocab_size": model.source_embedding.table.num_embeddings,
+        "decoder_vocab_size": model.target_embedding.table.num_embeddings,
+        "max_position_embeddings": c.max_length,
+        "d_model": c.dim,
+        "encoder_layers": c.layers,
+        "decoder_layers": c.decoder_layers or c.layers,
+        "encoder_attention_heads": c.heads,
+        "decoder_attention_heads": c.heads,
+        "encoder_ffn_dim": c.feed_forward,
+        "decoder_ffn_dim": c.feed_forward,
+        "activation_function": c.activation,
+        "dropout": c.dropout,
+        "attention_dropout": c.attention_dropout,
+        "activation_dropout": c.activation_dropout,
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": c.tie == "all",
+        "tie_word_embeddings": c.tie != "none",
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+        "decoder_start_token_id": BOS,
+        "forced_eos_token_id": None,
+    }
+    return MarianConfig(**{**settings, **changes})
 
 
 def marian_weights(model: TransformerTranslator) -> dict[str, Tensor]:

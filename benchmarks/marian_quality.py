@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from marian_layout import marian_config
 
 import anaphora
 from anaphora.folder import DATA
@@ -58,7 +59,13 @@ def main() -> None:
 
 
 def learn(arguments: argparse.Namespace) -> dict[str, Any]:
-    from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerFast, Seq2SeqTrainer, set_seed
+    from transformers import (
+        DataCollatorForSeq2Seq,
+        MarianMTModel,
+        PreTrainedTokenizerFast,
+        Seq2SeqTrainer,
+        set_seed,
+    )
 
     began = time.perf_counter()
     loaded = anaphora.load(arguments.run, device="cpu")
@@ -68,7 +75,8 @@ def learn(arguments: argparse.Namespace) -> dict[str, Any]:
     batches = Batches(prepared.train, batch_tokens=arguments.batch_tokens, seed=1).count(0)
     rows = round(len(prepared.train) / batches)
     set_seed(arguments.seed)
-    model = marian(loaded.model, arguments.dropout)
+    # of Marian's own kind, its weights drawn by itself
+    model = MarianMTModel(marian_config(loaded.model, dropout=arguments.dropout))
     own = loaded.source_tokenizer
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=_library(own), pad_token=own.token(PAD), bos_token=own.token(BOS), eos_token=own.token(EOS)
@@ -112,38 +120,6 @@ def examples(corpus: Corpus) -> list[dict[str, list[int]]]:
         source, target = (corpus.ids(side, [row])[0].tolist() for side in ("source", "target"))
         found.append({"input_ids": [*source, EOS], "attention_mask": [1] * (len(source) + 1), "labels": [*target, EOS]})
     return found
-
-
-def marian(ours: Any, dropout: float) -> Any:
-    """As wide, as deep, with as many words: a model of Marian's own kind, its weights drawn by itself."""
-    from transformers import MarianConfig, MarianMTModel
-
-    c, vocabulary = ours.config, ours.source_embedding.table.num_embeddings
-    config = MarianConfig(
-        vocab_size=vocabulary,
-        decoder_vocab_size=ours.target_embedding.table.num_embeddings,
-        max_position_embeddings=max(512, c.max_length or 0),
-        d_model=c.dim,
-        encoder_layers=c.layers,
-        decoder_layers=c.decoder_layers or c.layers,
-        encoder_attention_heads=c.heads,
-        decoder_attention_heads=c.heads,
-        encoder_ffn_dim=c.feed_forward,
-        decoder_ffn_dim=c.feed_forward,
-        activation_function="relu",
-        dropout=dropout,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        scale_embedding=True,
-        share_encoder_decoder_embeddings=c.tie == "all",
-        tie_word_embeddings=c.tie != "none",
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-        forced_eos_token_id=None,
-    )
-    return MarianMTModel(config)
 
 
 def trainer_settings(arguments: argparse.Namespace, folder: str, rows: int) -> Any:

@@ -22,7 +22,7 @@ SETTINGS = [
     "model.dim=16", "model.layers=1", "model.heads=2", "model.feed_forward=32", "model.dropout=0.2",
     "training.batch_tokens=256", "training.accumulate=2", "training.warmup_steps=10", "training.checkpoint_every=7",
     "training.log_every=3", "training.average=3", "training.ema=0.9", "training.metric=chrf", "training.patience=30",
-    "training.samples=1",
+    "training.samples=1", "decoding.max_length_ratio=1", "decoding.max_length_extra=4",
 ]  # fmt: skip
 EXACT = ("model.safetensors", "training.safetensors")
 

@@ -33,7 +33,7 @@ BIGGEST = 2**63
 
 def build(cls: type[T], mapping: Mapping[str, Any], *, section: str, file: str | None = None) -> T:
     """Make a settings object of `cls` out of a mapping; unknown keys and wrong types are errors that name the cure."""
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     values = {}
     for key, value in mapping.items():

@@ -89,7 +89,7 @@ def check_weights(weights: Sequence[float], models: int, tuned_on: Sequence[str]
     if tuned_on:
         raise UserError(
             "the weights are given, and a text to tune them on",
-            cure="leave one of them out; --valid-text (of translators --valid-source) measures, and tunes nothing",
+            cure="leave one of them out; --valid-text measures, and tunes nothing (of translators --valid-source)",
         )
     if len(weights) != models:
         raise UserError(f"{models} models have {len(weights)} weights", cure="give one for each, in their order")
