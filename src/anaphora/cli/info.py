@@ -69,8 +69,7 @@ def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _member(one: dict[str, Any]) -> str:
-    what = f"{one['recipe']} ({one['kind']}), {one['shape']}, {one['parameters']:,} parameters"
-    return f"{one['name']}, weight {one['weight']:.4f}: {what}"
+    return f"{one['name']}, weight {one['weight']:.4f}: {one['recipe']}, {one['parameters']:,} parameters"
 
 
 def _active(found: dict[str, Any]) -> str:

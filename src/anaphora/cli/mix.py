@@ -73,7 +73,8 @@ def mix(
     said.result(f"{'':<{label}}  {'weight':>7}{heads}")
     for part in made.parts:
         said.result(f"{cut(part.name, label):<{label}}  {part.weight:>7.4f}{measured(part)}")
-    said.result(f"{f'the {whole}':<{label}}  {'':>7}{measured(made)}".rstrip())
+    if heads:  # else nothing is known of it
+        said.result(f"{f'the {whole}':<{label}}  {'':>7}{measured(made)}")
     tuned = f"weights tuned on {made.tokens:,} tokens in {count(made.rounds, 'round', 'rounds')}"
     if made.perplexity is None:
         tuned = "equal weights" if given is None else "weights as given"
