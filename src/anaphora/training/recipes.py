@@ -238,7 +238,8 @@ def refuse_meaningless(kind: str, said: Document, *, classifier: bool = False) -
             f"model.{unused[0]} means nothing without model.{other}={only}", cure="leave it out, or choose that"
         )
     for section, settings in said.items():
-        for key in settings.keys() - meaningful(kind, section, settings, classifier=classifier).keys():
+        known = meaningful(kind, section, settings, classifier=classifier)
+        for key in (key for key in settings if key not in known):  # the first one that was said
             its = (VECTORS if kind in VECTOR_MODELS else COUNTED if kind in COUNTED_MODELS else {}).get(section, ())
             cure = f"of that section it has {', '.join(f'{section}.{name}' for name in its)}" if its else "leave it out"
             raise UserError(f"{section}.{key} means nothing for {what}", cure=cure)
