@@ -50,7 +50,7 @@ REVERSING: dict[str, Any] = {
 """What ByteNet has for that task."""
 WIDE: dict[str, Any] = {"model.dim": 256, "training.batch_tokens": 512, "training.learning_rate": 1e-3}
 ON_A_GPU: dict[tuple[str, str], dict[str, Any]] = {
-    ("bytenet", "reverse"): {**REVERSING, **WIDE, "training.max_steps": 10_000},
+    ("bytenet", "reverse"): {**REVERSING, **WIDE, "training.max_steps": 14_000},
     ("bytenet", "sort"): {**WIDE, "training.max_steps": 9_000},
 }
 """A wider one, where that takes a minute or two and not an hour."""
@@ -98,8 +98,8 @@ FLOORS = {
     ("convs2s", "reverse"): 0.99,
     ("convs2s", "sort"): 0.99,
     ("bytenet", "copy"): 0.99,
-    # One small one on a CPU had 74.1 % and 95.1 %, a wide one on a GPU 98.7 % and 99.4 %: floors below what was seen.
-    ("bytenet", "reverse"): 0.98 if torch.cuda.is_available() else 0.65,
+    # One small one on a CPU had 74.1 % and 95.1 %, a wide one on a GPU 99.6 % and 99.4 %: floors below what was seen.
+    ("bytenet", "reverse"): 0.99 if torch.cuda.is_available() else 0.65,
     ("bytenet", "sort"): 0.99 if torch.cuda.is_available() else 0.9,
 }
 
