@@ -56,7 +56,7 @@ def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: 
 
     Nothing that exists is overwritten without `force`; a run folder, with its text, never is.
     """
-    from anaphora.text_model import is_arpa
+    from anaphora.opened_text_model import is_arpa
     from anaphora.vectors_model import is_vectors_file
 
     source, target = Path(source), Path(target)
