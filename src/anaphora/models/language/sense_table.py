@@ -1,0 +1,94 @@
+"""The senses of every word of a vocabulary, made once and kept: (V, k, dim).
+
+A word's senses do not depend on its context, so a model in use need not compute them: it looks them up. The table is a
+file of the safetensors kind, `senses.safetensors`, which is mapped, not loaded: of 50,000 words with 16 senses of 768
+numbers, 1.2 GB in bfloat16, a text reads the rows of its own words alone.
+
+A table belongs to the weights that it was made of. Their fingerprint stands in the file, and a table of others is
+refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from anaphora.errors import UserError
+
+if TYPE_CHECKING:
+    from anaphora.models.language.backpack import Backpack
+
+FILE = "senses.safetensors"
+AT_ONCE = 4096
+"""Words whose senses are computed at once."""
+
+
+class SenseTable:
+    """Senses by word: `rows(ids (N,)) -> (N, k, dim)`."""
+
+    def __init__(self, senses: Tensor, fingerprint: str) -> None:
+        self.senses, self.fingerprint = senses, fingerprint
+
+    @classmethod
+    @torch.no_grad()
+    def build(cls, model: Backpack, dtype: torch.dtype = torch.bfloat16) -> SenseTable:
+        """The table of a model, where the model is; without interventions, which are applied to what is looked up."""
+        every = torch.arange(model.vocabulary, device=model.device)
+        senses = torch.empty(model.vocabulary, model.senses_count, model.dim, dtype=dtype, device=model.device)
+        for some in every.split(AT_ONCE):
+            senses[some] = model.sense_network(model.vocabulary_matrix[some]).to(dtype)
+        return cls(senses, fingerprint_of(model))
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """ids (N,) -> (N, k, dim), as the table has them."""
+        return self.senses.index_select(0, ids.to(self.senses.device))
+
+    def to(self, device: torch.device | str) -> SenseTable:
+        return SenseTable(self.senses.to(device), self.fingerprint)
+
+    def save(self, folder: Path) -> Path:
+        """Write the table into a folder, whole or not at all."""
+        from safetensors.torch import save_file
+
+        path = folder / FILE
+        part = folder / f".{FILE}.part"
+        try:
+            save_file({"senses": self.senses.cpu().contiguous()}, part, {"fingerprint": self.fingerprint})
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        return path
+
+    @classmethod
+    def open(cls, folder: Path, model: Backpack) -> SenseTable:
+        """The table of a folder, mapped; a UserError where it is missing, broken, or of other weights."""
+        from safetensors import SafetensorError, safe_open
+
+        path = folder / FILE
+        if not path.is_file():
+            raise UserError("holds no table of senses", file=folder, cure="it is made where the model is first used")
+        try:
+            with safe_open(path, framework="pt") as file:
+                said, senses = (file.metadata() or {}).get("fingerprint", ""), file.get_tensor("senses")
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"is no table of senses ({error})", file=path, cure="delete it: it is made again") from None
+        shape = (model.vocabulary, model.senses_count, model.dim)
+        if said != fingerprint_of(model) or tuple(senses.shape) != shape:
+            raise UserError("is a table of senses of another model", file=path, cure="delete it: it is made again")
+        return cls(senses if torch.device(model.device).type == "cpu" else senses.to(model.device), said)
+
+
+def fingerprint_of(model: Backpack) -> str:
+    """Of all that senses are made of: the sense network and the table of words."""
+    digest = hashlib.blake2b(digest_size=16)
+    named = {"words": model.vocabulary_matrix, **dict(model.sense_network.named_parameters())}
+    for name in sorted(named):
+        tensor = named[name].detach().cpu().contiguous()
+        digest.update(json.dumps([name, list(tensor.shape), str(tensor.dtype)]).encode())
+        digest.update(tensor.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
