@@ -1,0 +1,65 @@
+"""`anaphora senses`: what do the senses of a Backpack's words say, and where does a text use them?"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anaphora.cli.arguments import check_new_file, open_text_model, read_text, warn_of_notes
+from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.errors import UserError
+
+NEAREST = 5
+"""Nearest senses that `--nearest` shows."""
+
+
+def senses(
+    model: Annotated[Path, typer.Argument(help="Folder of a Backpack language model.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD…", help="Words to look up.")],
+    top: Annotated[int, typer.Option(min=1, help="How many words each sense raises and lowers.")] = 10,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", metavar="FILE", help="Look for the words in this text; - is stdin. Repeatable."),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, help="With --text: lines shown for each sense.")] = 2,
+    nearest: Annotated[
+        bool, typer.Option("--nearest", help=f"The {NEAREST} nearest senses of other words, of the whole vocabulary.")
+    ] = False,
+    picture: Annotated[Path | None, typer.Option(help="Draw the words that each sense raises, .svg or .png.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Look words up in a Backpack: for each sense the words that it raises and lowers most as the next.
+
+    With --text, which share of the weight each sense has in that text, and the lines that use it most.
+
+    anaphora senses runs/backpack sick bank
+
+    anaphora senses runs/backpack bank --text corpus.txt --examples 3
+
+    anaphora senses runs/backpack bank --nearest --top 6 --picture bank.png
+    """
+    out = Output(as_json=json, quiet=quiet)
+    if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
+        raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
+    check_new_file(picture, force=force, inputs=text or [])
+    loaded = open_text_model(out, model, device)
+    notes: Counter[str] = Counter()
+    lines = None if not text else read_text(text, notes)
+    found = loaded.senses(words, top=top, nearest=NEAREST if nearest else 0, text=lines, examples=examples)
+    warn_of_notes(out, notes)
+    for line in found.lines(shutil.get_terminal_size().columns):
+        out.result(line)
+    if picture is not None:
+        from anaphora.folder import write_bytes
+        from anaphora.inspect.senses_picture import draw_senses
+
+        write_bytes(picture, draw_senses(found, format=picture.suffix.lower()[1:]))
+        out.say(f"drawn: {picture}")
+    out.finish({"model": str(model), **found.document()})
