@@ -14,6 +14,7 @@ so. Torch is loaded only by a model that needs it, and by `generate`.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
     from anaphora.decoding.filling import Filled
     from anaphora.decoding.generation import Generation, GenerationStream
     from anaphora.decoding.vectors import Pool, WordVectors
+    from anaphora.evaluation.sense_similarity import SenseSimilarity
+    from anaphora.inspect.senses import SensesText
     from anaphora.inspect.why import WhyText
+    from anaphora.models.language.patch import Patch
     from anaphora.text.words import Split
 
 NEW_TOKENS = 100
@@ -58,7 +62,7 @@ Progress = Callable[[int], None]
 
 class TextModel(OpenedTextModel):
     """A language model with its tokeniser: score, evaluate, generate, stream, why, info; of a masked one fill, of a
-    classifier classify, of all that are neural sentence_vectors and word_vectors."""
+    classifier classify, of all that are neural sentence_vectors and word_vectors, of a Backpack senses."""
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
@@ -276,6 +280,21 @@ class TextModel(OpenedTextModel):
 
         return classify_lines(self._needs("classify"), self.tokenizer, _lines(lines))
 
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    def patched(self, patches: Sequence[Patch | str | Path]) -> TextModel:
+        """This model with the senses of its words changed as patches say (`anaphora patch`), in their order. It shares
+        its weights with this one, which stays what it is."""
+        from anaphora.models.language.patch import Patch
+        from anaphora.models.language.patched import patched
+
+        model = self._needs("senses")
+        read = [one if isinstance(one, Patch) else Patch.read(one) for one in patches]
+        other = copy.copy(self)
+        files = ["a patch" if isinstance(one, Patch) else one for one in patches]
+        other.model = patched(model, self.tokenizer, read, files=files)
+        return other
+
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def why(self, prefix: str = "", *, top: int = 10, words: Sequence[str] = ()) -> WhyText:
@@ -294,6 +313,43 @@ class TextModel(OpenedTextModel):
             discounts=_discounts(self.folder),
             part_discounts=[_discounts(self.folder / name) for name in parts],
         )
+
+    def senses(
+        self,
+        words: str | Sequence[str],
+        *,
+        top: int = 10,
+        nearest: int = 0,
+        text: Iterable[str] | None = None,
+        examples: int = 2,
+    ) -> SensesText:
+        """Of a Backpack: what each sense of some words says, the `top` words that it raises and lowers most.
+
+        nearest: so many senses of other words that are most like it, of the whole vocabulary. text: lines in which the
+        words are looked for: how much each sense is used, and the lines that use it most, so many `examples`.
+        """
+        from anaphora.inspect.sense_uses import read_uses
+        from anaphora.inspect.senses import chief_tokens, look_up_senses
+
+        model = self._needs("senses")
+        words = [words] if isinstance(words, str) else list(words)
+        known = chief_tokens(self.tokenizer, words)
+        uses = None
+        if text is not None:
+            lines = (plain(line) for line in _lines(text))
+            uses = read_uses(model, self.tokenizer, lines, [one.chief for one in known])
+        return look_up_senses(model, self.tokenizer, words, top=top, nearest=nearest, uses=uses, examples=examples)
+
+    def evaluate_similarity(self, path: str | PathLike[str]) -> SenseSimilarity:
+        """Spearman's correlation with people's numbers, a file of two words and a number a line: of each sense of a
+        Backpack and of the least over senses; any other neural model has one vector a word, its embedding's."""
+        from anaphora.decoding.sense_vectors import word_sense_vectors
+        from anaphora.evaluation.embeddings import read_similarities
+        from anaphora.evaluation.sense_similarity import similarity_by_sense
+
+        model, pairs = self._needs("encode"), read_similarities(path)
+        vectors = word_sense_vectors(model, self.tokenizer, (word for pair in pairs for word in pair[:2]))
+        return similarity_by_sense(vectors, pairs, senses=getattr(model, "senses_count", 1))
 
     def save_arpa(self, path: str | Path, *, force: bool = False) -> dict[str, str]:
         """Write the model as an ARPA file (.gz: packed). Returns the tokens that had to be renamed, and how.

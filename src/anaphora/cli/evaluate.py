@@ -14,6 +14,7 @@ from anaphora.cli.arguments import (
     Log10,
     Mbr,
     OutputFile,
+    Patches,
     Set,
     TextFiles,
     With,
@@ -55,6 +56,7 @@ def evaluate(
     by_length: Annotated[
         int | None, typer.Option(metavar="WORDS", help="BLEU also by source length, in bins of so many words.")
     ] = None,
+    patch: Patches = None,
     picture: Annotated[Path | None, typer.Option(help="Draw BLEU by length as .svg or .png.")] = None,
     output: OutputFile = None,
     force: Force = False,
@@ -91,7 +93,7 @@ def evaluate(
     asked = {"--similarity": similarity, "--analogies": analogies, "--weat": weat}
     if api.is_vectors(model):
         others: dict[str, Any] = {"--source": source, "--target": target, "--text": text, "--beam": beam, "--set": set_}
-        others |= {"--with": with_, "--mbr": mbr}
+        others |= {"--with": with_, "--mbr": mbr, "--patch": patch or None}
         others |= {"--stride": stride, "--output": output, "--log10": log10 or None, "--force": force or None}
         others["--tokenize"] = None if tokenize == "13a" else tokenize
         if idle_too := [flag for flag, value in others.items() if value is not None]:
@@ -106,10 +108,10 @@ def evaluate(
         idle |= {"--with": with_, "--mbr": mbr}
         idle |= {"--by-length": by_length, "--picture": picture}
         idle["--tokenize"] = None if tokenize == "13a" else tokenize
-        _evaluate_text(out, model, text or [], device, idle, log10=log10, stride=stride)
+        _evaluate_text(out, model, text or [], device, idle, log10=log10, stride=stride, patch=patch)
         return
-    if log10 or stride is not None:
-        said = "--log10" if log10 else "--stride"
+    if log10 or stride is not None or patch:
+        said = "--log10" if log10 else "--patch" if patch else "--stride"
         raise UserError(f"{said} is about --text, and this is a translator", cure="leave it out")
     if picture is not None and by_length is None:
         raise UserError("--picture draws BLEU by length, and that is not measured", cure="add --by-length 5")
@@ -210,10 +212,11 @@ def _evaluate_text(
     *,
     log10: bool,
     stride: int | None,
+    patch: list[Path] | None,
 ) -> None:
     if said := [flag for flag, value in idle.items() if value is not None]:
         raise UserError(f"{said[0]} is about translating, and a language model translates nothing", cure="leave it out")
-    loaded = open_text_model(out, model, device)
+    loaded = open_text_model(out, model, device, patch)
     notes: Counter[str] = Counter()
     with out.bar("reading") as bar:
         try:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +30,9 @@ from anaphora.models.language.model import NeuralLanguageModel
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.models.language.settings import BackpackConfig, TransformerLanguageConfig
 
+if TYPE_CHECKING:
+    from anaphora.models.language.topic import Emphasis
+
 Rewrite = Callable[[Tensor, Tensor], Tensor]
 """(ids (N,), senses (N, k, dim)) -> senses (N, k, dim): a pure function of the word."""
 NUMBERS = 1 << 26
@@ -40,6 +44,8 @@ class Backpack(NeuralLanguageModel):
 
     rewrite: Rewrite | None = None
     """An intervention on senses, of whatever source."""
+    emphasis: Emphasis | None = None
+    """Topics, for which senses weigh more while they have not come up (topic.py)."""
 
     def __init__(self, config: BackpackConfig, vocabulary: int) -> None:
         body = config.contextualiser()
@@ -82,9 +88,14 @@ class Backpack(NeuralLanguageModel):
         return query.unflatten(-1, (self.senses_count, -1)), key.unflatten(-1, (self.senses_count, -1))
 
     def sense_weights(self, ids: Tensor, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
-        """α of ids (B, T): (B, k, T, T); each row of each sense sums to 1 over the places up to its own."""
+        """α of ids (B, T): (B, k, T, T); each row of each sense sums to 1 over the places up to its own. With a topic,
+        what the sum is taken with: α times the topic's factors."""
         query, key = self.queries_and_keys(self.contextual(ids, lengths, documents))
-        return reference_weights(query, key, documents)
+        weights = reference_weights(query, key, documents)
+        if self.emphasis is None:
+            return weights
+        seen = torch.ones(1, ids.shape[1], ids.shape[1], device=ids.device).tril().expand(len(ids), -1, -1)
+        return weights * self.emphasis.factors(ids, seen).to(weights.dtype)
 
     def mixed(
         self,
@@ -97,7 +108,17 @@ class Backpack(NeuralLanguageModel):
         stands at each place (kernels/senses.py), where that is known."""
         query, key = self.queries_and_keys(self.contextual(ids, lengths, documents))  # (B, T, k, dim/k) twice
         types, slots = distinct or distinct_of(ids)
-        return mix(query, key, self.sense_vectors(types), slots, documents)
+        senses = self.sense_vectors(types)
+        out = mix(query, key, senses, slots, documents)
+        if self.emphasis is None:
+            return out
+        if documents is not None:
+            raise ValueError("a topic fades within one text, and packed documents are several")
+        # the sum is linear in the factors: what each topic adds is a sum of its own, and fades from place to place
+        left = self.emphasis.left(self.emphasis.said(ids).cumsum(dim=1))  # (B, T, t)
+        for topic, added in enumerate(self.emphasis.added[:, types].to(senses.dtype)):  # (U, k)
+            out = out + left[..., topic, None].to(out.dtype) * mix(query, key, senses * added[..., None], slots)
+        return out
 
     # -- what differs from any other language model ----------------------------------------------------------------
 
@@ -128,9 +149,10 @@ class Backpack(NeuralLanguageModel):
         past, size = super().started(rows, max_length), self.dim // self.senses_count
         like = self.vocabulary_matrix
         past["sense_key"] = like.new_zeros(rows, self.senses_count, max_length, size)
-        if self.table is not None and self.rewrite is None:
+        looked_up = self.table is not None and self.rewrite is None
+        if looked_up or self.emphasis is not None:
             past["sense_id"] = torch.zeros(rows, 1, max_length, dtype=torch.long, device=like.device)
-        else:
+        if not looked_up:
             past["sense_vector"] = like.new_zeros(rows, self.senses_count, max_length, self.dim)
         return past
 
@@ -165,7 +187,7 @@ class Backpack(NeuralLanguageModel):
         if "sense_vector" in past:
             new = self.sense_vectors(ids.flatten()).flatten(0, 1)  # (R · T · k, dim)
             past["sense_vector"].view(-1, self.dim).index_copy_(0, slot, new.to(keys.dtype))
-        else:
+        if "sense_id" in past:
             past["sense_id"].view(-1).index_copy_(0, (every * places + where).flatten(), ids.flatten())
         seen = torch.arange(used, device=ids.device) <= where[..., None]  # (R, T, used)
         several = max(1, NUMBERS // (k * used * self.dim))
@@ -178,6 +200,8 @@ class Backpack(NeuralLanguageModel):
         keys = past["sense_key"][rows, :, :used]  # (r, k, used, D)
         scores = query.transpose(1, 2) @ keys.transpose(2, 3) / math.sqrt(keys.shape[-1])  # (r, k, T, used)
         weights = scores.masked_fill(~seen[:, None], float("-inf")).softmax(dim=-1)
+        if self.emphasis is not None:
+            weights = weights * self.emphasis.factors(past["sense_id"][rows, 0, :used], seen).to(weights.dtype)
         if "sense_vector" in past:
             return (weights @ past["sense_vector"][rows, :, :used]).sum(dim=1)
         senses = self.sense_vectors(past["sense_id"][rows, 0, :used].flatten())  # (r · used, k, dim)

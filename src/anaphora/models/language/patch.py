@@ -66,7 +66,7 @@ class Operation:
         _check_words(self.words)
         if self.senses != ALL:
             whole = isinstance(self.senses, tuple) and all(_is_whole(one) for one in self.senses)
-            if not whole or not self.senses or min(self.senses) < 0:  # type: ignore[type-var]
+            if not whole or not self.senses or min(self.senses) < 0:
                 raise ValueError(f'senses are numbers from 0, or "all"; they are {shown.repr(self.senses)}')
             if len(set(self.senses)) < len(self.senses):
                 raise ValueError(f"a sense stands twice in {list(self.senses)}")

@@ -1,0 +1,75 @@
+"""A Backpack with patches: the same weights, seen through what the patches say.
+
+`patched` copies the model's shell, not its weights, and hangs the operations on the copy: those that change senses on
+`rewrite` (sense_edits.py), topics on `emphasis` (topic.py). The model that was given stays what it is.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anaphora.models.language.patch import MadeFor, Operation, Patch, Topic, words_of
+from anaphora.models.language.sense_edits import Lookup, edited
+from anaphora.models.language.sense_table import fingerprint_of
+from anaphora.models.language.topic import emphasised
+from anaphora.text.word_pieces import WordTokens, tokens_of_word
+
+if TYPE_CHECKING:
+    from anaphora.models.language.backpack import Backpack
+    from anaphora.text.tokenizer import Tokenizer
+
+
+def made_for(model: Backpack, tokenizer: Tokenizer) -> MadeFor:
+    """What a patch for this model says of it."""
+    return MadeFor(tokenizer.vocabulary_fingerprint(), fingerprint_of(model), model.senses_count)
+
+
+class WordLookup:
+    """The tokens of words, each looked up once; `notes` tells which are spelled in pieces."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.found: dict[str, WordTokens] = {}
+
+    def __call__(self, word: str) -> WordTokens:
+        if word not in self.found:
+            self.found[word] = tokens_of_word(self.tokenizer, word)
+        return self.found[word]
+
+    def notes(self, operations: Sequence[Operation]) -> list[str]:
+        """What must be known of the words that the operations name."""
+        told = []
+        for word in words_of(operations):
+            pieces = self(word).pieces
+            if pieces:
+                spelled = " ".join(repr(self.tokenizer.decode([piece])) for piece in pieces[:8])
+                told.append(
+                    f"{word!r} is no single token: it is spelled {spelled}{' …' if len(pieces) > 8 else ''}, and what "
+                    "is done to these pieces is done to every word that has them"
+                )
+        return told
+
+
+def apply(model: Backpack, operations: Sequence[Operation], tokens_of: Lookup) -> Backpack:
+    """The model with these operations done in order, each finding what those before it left."""
+    patched = copy.copy(model)  # its parameters and modules are the very same
+    for operation in operations:
+        if isinstance(operation, Topic):
+            patched.emphasis = emphasised(patched, operation, tokens_of)
+        else:
+            patched.rewrite = edited(patched, operation, tokens_of)
+    return patched
+
+
+def patched(
+    model: Backpack, tokenizer: Tokenizer, patches: Sequence[Patch], *, files: Sequence[Path | str] = ()
+) -> Backpack:
+    """The model with patches, which must have been made for it. files: where they stand, for who has to be told."""
+    own = made_for(model, tokenizer) if patches else None
+    for place, patch in enumerate(patches):
+        assert own is not None
+        patch.check(own, file=files[place] if place < len(files) else None)
+    return apply(model, [operation for patch in patches for operation in patch.operations], WordLookup(tokenizer))

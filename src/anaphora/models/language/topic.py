@@ -1,0 +1,102 @@
+"""Speaking about a topic: senses that raise its words weigh more, until the topic has come up.
+
+Each sense of each word is scored by how much it raises the words of the topic's *bag* over all others,
+
+    score(w, ℓ) = C(w)_ℓ · (mean of E over the bag - mean of E over the vocabulary),
+
+the scores of the whole vocabulary are cut at their quantiles .95, .80 and .60, and each of the four buckets has a
+factor δ by which α is multiplied (Hewitt et al. 2023). Nothing is retrained, and no word is forced: what the text's own
+words say about the topic is said louder. Once words of the bag stand in the text, shouting on would only repeat them,
+so what the factors add fades: after n of them, by `fade` each,
+
+    o_i = Σ_j Σ_ℓ α_{ℓij} (1 + fadeⁿ⁽ⁱ⁾ (δ(x_j, ℓ) - 1)) C(x_j)_ℓ,      n(i) of the bag among x_1 … x_i.
+
+n is counted for each row, and a row that stands in a beam takes its count along. It is a function of the text alone, so
+that reading at once, reading step by step and scoring are the same numbers. Several topics add up what each adds.
+
+(The published code fades by the sense; here by the row, which needs one number to remember.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from anaphora.models.language.patch import QUANTILES, Topic
+from anaphora.models.language.sense_edits import Lookup, members
+
+if TYPE_CHECKING:
+    from anaphora.models.language.backpack import Backpack
+
+AT_ONCE = 1 << 24
+"""Numbers of sense vectors that are scored at once, 64 MB in float32."""
+
+
+@dataclass(frozen=True)
+class Emphasis:
+    """What t topics add to the weights of senses."""
+
+    added: Tensor
+    """(t, V, k): δ - 1 of each sense of each word."""
+    bags: Tensor
+    """(t, V) int32: 1 for the words of each topic."""
+    fades: Tensor
+    """(t,)"""
+
+    def __len__(self) -> int:
+        return len(self.fades)
+
+    def said(self, ids: Tensor) -> Tensor:
+        """Whether tokens are the topics' words: (…,) -> (…, t) int32."""
+        return self.bags[:, ids].movedim(0, -1)
+
+    def left(self, said: Tensor) -> Tensor:
+        """What is left of each topic after so many of its words: (…, t) -> (…, t) float32."""
+        return self.fades**said
+
+    def factors(self, ids: Tensor, seen: Tensor) -> Tensor:
+        """What the weights of a text's senses are multiplied by: ids (R, S) of its places, and which of them each of T
+        places has read, seen (R, T, S) -> (R, k, T, S)."""
+        said = seen.float() @ self.said(ids).float()  # (R, T, t)
+        return 1.0 + torch.einsum("rqt,trsk->rkqs", self.left(said), self.added[:, ids])
+
+    def and_(self, other: Emphasis | None) -> Emphasis:
+        """Both."""
+        if other is None:
+            return self
+        return Emphasis(
+            torch.cat([other.added, self.added]),
+            torch.cat([other.bags, self.bags]),
+            torch.cat([other.fades, self.fades]),
+        )
+
+
+@torch.no_grad()
+def emphasised(model: Backpack, topic: Topic, tokens_of: Lookup) -> Emphasis:
+    """The model's emphasis with one more topic; scores are of the senses as its `rewrite` leaves them."""
+    bag = members(topic.words, model, tokens_of)
+    assert bag is not None
+    factors = torch.tensor(topic.factors, device=bag.device)
+    added = factors[buckets(topic_scores(model, bag))] - 1.0  # (V, k)
+    fades = torch.tensor([topic.fade], device=bag.device)
+    return Emphasis(added[None], bag.to(torch.int32)[None], fades).and_(model.emphasis)
+
+
+@torch.no_grad()
+def topic_scores(model: Backpack, bag: Tensor) -> Tensor:
+    """How much each sense raises the words of a bag (V,) over all words: (V, k) float32."""
+    table = model.vocabulary_matrix.float()
+    towards = table[bag].mean(dim=0) - table.mean(dim=0)  # (d,)
+    several = max(1, AT_ONCE // (model.senses_count * model.dim))
+    ids = torch.arange(model.vocabulary, device=table.device)
+    return torch.cat([model.sense_vectors(some).float() @ towards for some in ids.split(several)])
+
+
+def buckets(scores: Tensor) -> Tensor:
+    """0 for the best senses, then 1, 2, 3, cut at the quantiles of all scores: (V, k) -> (V, k)."""
+    ranked = scores.flatten().sort().values
+    cuts = ranked[[min(int(share * len(ranked)), len(ranked) - 1) for share in QUANTILES]]  # best first
+    return (scores[..., None] < cuts).sum(dim=-1)
