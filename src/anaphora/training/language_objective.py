@@ -103,7 +103,8 @@ class LanguageObjective:
         return loss
 
     def flops(self, model: Any, batch: LanguageTensors) -> float:
-        return float(model.flops(batch.tokens, batch.tokens / max(1, batch.rows)))
+        known = {} if batch.types is None else {"types": len(batch.types)}
+        return float(model.flops(batch.tokens, batch.tokens / max(1, batch.rows), **known))
 
     # -- what is carried -----------------------------------------------------------------------------------------------
 

@@ -135,6 +135,10 @@ class Backpack(NeuralLanguageModel):
         raw = self.mixed(ids, lengths, documents, distinct)
         return locked_dropout(raw, self.config.output_dropout, self.training, self.config.locked), raw, None
 
+    @property
+    def carries(self) -> bool:
+        return False  # weights are of the places of one row, whatever the contextualiser could remember
+
     def spoken(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
         return self.mixed(ids, lengths)
 
@@ -143,16 +147,20 @@ class Backpack(NeuralLanguageModel):
     def growing(self) -> frozenset[str]:
         return self.encoder.growing() | {"sense_key", "sense_id", "sense_vector"}
 
+    @property
+    def _by_word(self) -> bool:
+        """Whether a place is remembered as its word, whose senses are looked up in every step."""
+        return self.table is not None and self.rewrite is None
+
     def started(self, rows: int, max_length: int) -> Past:
         """The contextualiser's past, and of every place the keys of its senses and the word itself, whose senses are
         looked up; where they would have to be computed or rewritten each time, the senses instead."""
         past, size = super().started(rows, max_length), self.dim // self.senses_count
         like = self.vocabulary_matrix
         past["sense_key"] = like.new_zeros(rows, self.senses_count, max_length, size)
-        looked_up = self.table is not None and self.rewrite is None
-        if looked_up or self.emphasis is not None:
+        if self._by_word or self.emphasis is not None:
             past["sense_id"] = torch.zeros(rows, 1, max_length, dtype=torch.long, device=like.device)
-        if not looked_up:
+        if not self._by_word:
             past["sense_vector"] = like.new_zeros(rows, self.senses_count, max_length, self.dim)
         return past
 
@@ -210,15 +218,21 @@ class Backpack(NeuralLanguageModel):
 
     # -- costs ---------------------------------------------------------------------------------------------------------
 
+    def flops(self, tokens: int, length: float, types: int | None = None) -> float:
+        """types: distinct words among the tokens, each of whose senses are computed once; as many as tokens unless
+        given."""
+        return super().flops(tokens, length) + (tokens if types is None else types) * self.sense_network.flops()
+
     def reading_flops(self, length: float) -> float:
-        """For each token, all but the head's, with senses of its own; where words come again, less (`sense_flops`)."""
-        return super().reading_flops(length) + self.weighing_flops(length) + self.sense_network.flops()
+        """For each token, all but the head's and the senses'."""
+        return super().reading_flops(length) + self.weighing_flops(length)
 
     def weighing_flops(self, length: float) -> float:
         """For each token: queries and keys, their products, and the sum over places and senses."""
         return 4.0 * self.dim**2 + (length + 1) / 2 * (2.0 * self.dim + 2.0 * self.senses_count * self.dim)
 
     def cache_bytes_per_token(self) -> int:
-        """Keys of senses, and the word's number; its senses stand in a table."""
-        body = super().cache_bytes_per_token()
-        return body + self.dim * self.vocabulary_matrix.element_size() + 8
+        """Keys of senses, and the word's number where its senses stand in a table, else the senses themselves."""
+        element = self.vocabulary_matrix.element_size()
+        word = 8 if self._by_word else self.senses_count * self.dim * element
+        return super().cache_bytes_per_token() + self.dim * element + word

@@ -73,7 +73,7 @@ class NeuralLanguageModel(Reader, LanguageModel):
         past: Past | None = None,
     ) -> tuple[Tensor, Tensor, Past | None]:
         """What the head is given, (B, T, dim), the same before output dropout, and the past (see `forward`)."""
-        if past is None and self.encoder.carries and documents is None and lengths is None:
+        if past is None and self.carries and documents is None and lengths is None:
             past = self.started(len(ids), 0)  # rows that end here and there are whole texts: nothing follows them
         if past is None:
             raw = self.contextual(ids, lengths, documents)
@@ -82,6 +82,11 @@ class NeuralLanguageModel(Reader, LanguageModel):
         else:
             raw, past = self._read(ids, past, lengths)
         return locked_dropout(raw, self.config.output_dropout, self.training, self.config.locked), raw, past
+
+    @property
+    def carries(self) -> bool:
+        """Whether what is remembered is worth carrying from one piece of a long text to the next while it learns."""
+        return self.encoder.carries
 
     def spoken(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
         """What the head is given of whole rows, without dropout of its own: ids (B, T) -> (B, T, dim)."""
