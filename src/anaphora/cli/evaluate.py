@@ -40,7 +40,8 @@ def evaluate(
     text: TextFiles = None,
     log10: Log10 = False,
     similarity: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Of vectors: two words and people's number a line.")
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Of vectors or a neural model: two words and people's number a line."),
     ] = None,
     analogies: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="Of vectors: four words a line, a b as c d.")
@@ -69,6 +70,7 @@ def evaluate(
     A translator, of text with references: sacreBLEU, chrF, loss, speed.
     A language model, of any text: perplexity, bits per byte, unknown tokens.
     Word vectors: how they agree with people's similarities, complete analogies, and what they hold together (WEAT).
+    Of a Backpack --similarity is by sense, the best chosen on the first file; of another neural model, of its table.
     One that can read only so much sees a longer text through a window: a smaller --stride, longer contexts.
 
     anaphora evaluate runs/en-de --source test.en --target test.de
@@ -82,6 +84,8 @@ def evaluate(
     anaphora evaluate runs/gpt --text test.txt --stride 32
 
     anaphora evaluate runs/words --similarity wordsim353.tsv --analogies questions-words.txt
+
+    anaphora evaluate runs/backpack --similarity wordsim353.tsv --similarity simlex999.tsv
     """
     import dataclasses
 
@@ -100,6 +104,24 @@ def evaluate(
             cure = "give --similarity, --analogies or --weat"
             raise UserError(f"{idle_too[0]} is not about word vectors", cure=cure)
         _evaluate_vectors(out, model, similarity or [], analogies or [], weat or [])
+        return
+    if similarity and api.is_language_model(model):
+        others = {
+            "--source": source,
+            "--target": target,
+            "--text": text,
+            "--beam": beam,
+            "--set": set_,
+            "--with": with_,
+        }
+        others |= {"--analogies": analogies, "--weat": weat, "--mbr": mbr, "--stride": stride, "--output": output}
+        others |= {"--log10": log10 or None, "--force": force or None, "--by-length": by_length, "--picture": picture}
+        if idle_too := [flag for flag, value in others.items() if value is not None]:
+            cure = "measure that in a command of its own"
+            raise UserError(f"{idle_too[0]} and --similarity are both given", cure=cure)
+        from anaphora.cli.similarity import evaluate_similarity
+
+        evaluate_similarity(out, open_text_model(out, model, device, patch), similarity)
         return
     if only := [flag for flag, value in asked.items() if value]:
         raise UserError(f"{only[0]} is about word vectors", file=model, cure="leave it out, or give vectors")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from anaphora.cli.arguments import check_new_file, open_text_model, read_text, warn_of_notes
+from anaphora.cli.arguments import Patches, check_new_file, open_text_model, read_text, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.errors import UserError
 
@@ -29,6 +29,7 @@ def senses(
     nearest: Annotated[
         bool, typer.Option("--nearest", help=f"The {NEAREST} nearest senses of other words, of the whole vocabulary.")
     ] = False,
+    patch: Patches = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the words that each sense raises, .svg or .png.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
     device: Device = "auto",
@@ -49,7 +50,7 @@ def senses(
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
         raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
     check_new_file(picture, force=force, inputs=text or [])
-    loaded = open_text_model(out, model, device)
+    loaded = open_text_model(out, model, device, patch)
     notes: Counter[str] = Counter()
     lines = None if not text else read_text(text, notes)
     found = loaded.senses(words, top=top, nearest=NEAREST if nearest else 0, text=lines, examples=examples)

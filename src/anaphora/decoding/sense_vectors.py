@@ -46,7 +46,7 @@ def word_sense_vectors(model: Any, tokenizer: Tokenizer, words: Iterable[str]) -
     table: dict[int, NDArray[np.float32]] = {}
     for begin in range(0, len(needed), AT_ONCE):
         some = needed[begin : begin + AT_ONCE]
-        ids = torch.tensor(some, device=model.device)
-        vectors = model.sense_vectors(ids) if has_senses(model) else model.embedding.table.weight[ids][:, None]
+        rows = torch.tensor(some, device=model.device)
+        vectors = model.sense_vectors(rows) if has_senses(model) else model.embedding.table.weight[rows][:, None]
         table |= zip(some, vectors.float().cpu().numpy())
     return {word: np.mean([table[token] for token in ids], axis=0) for word, ids in tokens.items()}

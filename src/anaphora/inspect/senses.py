@@ -25,7 +25,7 @@ from anaphora.inspect.columns import NARROWEST, wrapped
 from anaphora.inspect.sense_uses import Use, Uses
 from anaphora.inspect.terminal import cells, cut, isolated, visible
 from anaphora.inspect.why import token_name
-from anaphora.text.tokenizer import BOS, PAD, Tokenizer
+from anaphora.text.tokenizer import BOS, BYTE_TOKENS, PAD, UNK, Tokenizer
 from anaphora.text.word_pieces import WordTokens, tokens_of_word
 
 if TYPE_CHECKING:
@@ -207,10 +207,10 @@ def look_up_senses(
         raise UserError(f"top is {top}", cure="ask for 1 word or more")
     if not words:
         raise UserError("no word is asked for", cure="name a word or more: anaphora senses MODEL WORD…")
-    found, names, notes = [], set[int](), []
+    found, names, notes, unsaid = [], set[int](), [], _unsaid(tokenizer)
     for word in dict.fromkeys(words):
         known = tokens_of_word(tokenizer, word)
-        pieces = tuple(_senses_of(model, token, top, nearest, uses, examples) for token in known.chief)
+        pieces = tuple(_senses_of(model, token, top, nearest, uses, examples, unsaid) for token in known.chief)
         found.append(WordSenses(word, pieces, bool(known.forms), known.forms[1:]))
         if uses is not None and not any(piece.uses for piece in pieces):
             notes.append(f"the text does not hold {word!r}")
@@ -238,15 +238,26 @@ def _tokens(piece: TokenSenses) -> Iterator[int]:
         yield from (token for token, _, _ in sense.nearest)
 
 
-def _senses_of(model: Backpack, token: int, top: int, nearest: int, uses: Uses | None, examples: int) -> TokenSenses:
+def _unsaid(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Tokens that no list is to hold: those that never follow, and bytes where words are what is said."""
+    never = NEVER if tokenizer.has_unknown else (*NEVER, UNK)
+    if tokenizer.kind not in ("word", "character"):
+        return never
+    spelled = (tokenizer.token(token) for token in range(tokenizer.vocabulary_size))
+    return (*never, *(token for token, name in enumerate(spelled) if name in BYTE_TOKENS))
+
+
+def _senses_of(
+    model: Backpack, token: int, top: int, nearest: int, uses: Uses | None, examples: int, unsaid: Sequence[int]
+) -> TokenSenses:
     vectors = model.sense_vectors(torch.tensor([token], device=model.device))[0].float()  # (k, d)
     said = vectors @ model.vocabulary_matrix.float().T  # (k, V)
     there = torch.ones(said.shape[1], dtype=torch.bool, device=said.device)
-    there[[never for never in NEVER if never < len(there)]] = False
+    there[list(unsaid)] = False
     number = min(top, int(there.sum()))
     high = said.masked_fill(~there, -torch.inf).topk(number, dim=1)
     low = said.masked_fill(~there, torch.inf).topk(number, dim=1, largest=False)
-    near = nearest_senses(model, vectors, nearest, without=token) if nearest else [()] * len(vectors)
+    near = nearest_senses(model, vectors, nearest, without=(token, *unsaid)) if nearest else [()] * len(vectors)
     own = None if uses is None else uses.of(token)
     senses = tuple(
         Sense(
@@ -265,13 +276,13 @@ def _senses_of(model: Backpack, token: int, top: int, nearest: int, uses: Uses |
 
 @torch.no_grad()
 def nearest_senses(
-    model: Backpack, vectors: Tensor, number: int, *, without: int | None = None, at_once: int | None = None
+    model: Backpack, vectors: Tensor, number: int, *, without: Sequence[int] = NEVER, at_once: int | None = None
 ) -> list[list[tuple[int, int, float]]]:
     """The nearest of all sense vectors of the vocabulary to each of some, by cosine: (n, d) -> n lists of (token,
     sense, cosine), the nearest first.
 
     The V · k vectors are formed `at_once` tokens at a time, and only the best so far are kept: V · k · d numbers are
-    never there together. without: a token whose own senses do not count.
+    never there together. without: tokens whose senses do not count.
     """
     queries = torch.nn.functional.normalize(vectors.float(), dim=-1)  # (n, d)
     senses, dim, size = model.senses_count, model.dim, model.vocabulary
@@ -282,7 +293,7 @@ def nearest_senses(
         ids = torch.arange(begin, min(begin + at_once, size), device=queries.device)
         table = torch.nn.functional.normalize(model.sense_vectors(ids).float(), dim=-1)  # (n, k, d)
         near = queries @ table.flatten(0, 1).T  # (queries, n · k)
-        hidden = torch.isin(ids, torch.tensor([*NEVER, *(() if without is None else (without,))], device=ids.device))
+        hidden = torch.isin(ids, torch.tensor(list(without), device=ids.device))
         near.masked_fill_(hidden.repeat_interleave(senses), -torch.inf)
         own = torch.arange(begin * senses, begin * senses + near.shape[1], device=ids.device).expand_as(near)
         best, places = torch.cat([best, near], dim=1), torch.cat([places, own], dim=1)

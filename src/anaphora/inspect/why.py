@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError
 from anaphora.inspect.columns import NARROWEST, NUMBER, bar, number, padded, wrapped
 from anaphora.inspect.terminal import cells, cut, isolated, visible
-from anaphora.inspect.trace import Check
-from anaphora.inspect.why_senses import ABOUT, origin, share_lines, sums_of_shares
+from anaphora.inspect.trace import Check, Walk
+from anaphora.inspect.why_senses import ABOUT, alpha_walk, origin, share_lines, shares_walk, sums_of_shares
 from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.ngram.why import Candidate, Level
 from anaphora.models.why import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
@@ -79,6 +80,20 @@ class WhyText:
     @property
     def holds(self) -> bool:
         return all(check.holds for check in self.checks)
+
+    def pictures(self, folder: Path) -> dict[str, Walk]:
+        """Of a Backpack, tables to be drawn: `shares` by word and sense, and `alpha`, what each sense looks at."""
+        found = self.explanation
+        if not isinstance(found, SensesWhy):
+            raise UserError(
+                "this model has no senses to draw", file=folder, cure="leave the pictures out, or give a Backpack"
+            )
+        words = [self.name(token) for token in (BOS, *found.prefix)]
+        names = [self.name(one.token) for one in found.candidates]
+        return {
+            "shares": shares_walk(found, words, names, self.checks),
+            "alpha": alpha_walk(found.alpha, words),
+        }
 
     def document(self) -> dict[str, Any]:
         return {

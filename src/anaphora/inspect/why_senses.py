@@ -74,10 +74,10 @@ def sums_of_shares(candidates: Sequence[NextWord]) -> list[Check]:
 def shares_walk(found: SensesWhy, words: Sequence[str], names: Sequence[str], checks: Sequence[Check]) -> Walk:
     """Tables of word by sense, for pictures: the weights at this place, and the shares of each next word."""
     senses = [str(sense) for sense in range(found.senses)]
-    steps = [Step("α", "α at this place", "how much each sense of each word weighs", words, senses, found.weights,
+    steps = [Step("α", "α at this place", "weights of the senses (columns)", words, senses, found.weights,
                   shares=True, decimals=2)]  # fmt: skip
     for one, name in zip(found.candidates, names):
-        says = f"adds up to the logit {one.logit:.3f}; P = {one.probability:.3g}"
+        says = f"logit {one.logit:.3f}, P {one.probability:.3g}"
         steps.append(Step(name, f"→ {name}", says, words, senses, one.shares, decimals=2))
     title = "What each sense of each word gives the next one"
     return Walk("why", title, f"after {' '.join(words)}", steps, list(checks))
