@@ -31,7 +31,7 @@ BLOCK = 256
 AT_ONCE = 1 << 27
 """Weights, rows × block × senses × places, at once: a quarter of a gigabyte in bfloat16."""
 PIECE = 64
-"""Places of a word that are added up in one go; a frequent word has thousands, and one after the other they take long."""
+"""Places of a word that are added up in one go: a frequent word has thousands, and one by one they would take long."""
 STEPS = 8
 """Sizes between one power of two and the next that a number of distinct words is rounded up to."""
 
@@ -67,14 +67,14 @@ def mix(query: Tensor, key: Tensor, senses: Tensor, slots: Tensor, documents: Te
 
     documents (B, T): numbers; places of one see nothing of another.
     """
-    return _Mix.apply(query, key, senses, slots, documents)  # type: ignore[no-any-return, no-untyped-call]
+    return _Mix.apply(query, key, senses, slots, documents)
 
 
 class _Mix(torch.autograd.Function):
     """Weights are made block by block, in both directions; kept are queries, keys and the senses of distinct words."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, query: Tensor, key: Tensor, senses: Tensor, slots: Tensor, documents: Tensor | None
     ) -> Tensor:
         with torch.autocast(query.device.type, enabled=False):
@@ -91,7 +91,7 @@ class _Mix(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, senses, slots, *rest = ctx.saved_tensors
         documents = rest[0] if rest else None
         batch, length = slots.shape
@@ -105,7 +105,7 @@ class _Mix(torch.autograd.Function):
                 values = _values(senses, slots[rows, :end])
                 asked = torch.bmm(said, values.transpose(1, 2)).unflatten(2, (-1, end))  # (b, m, k, end)
                 del values
-                scores = torch._softmax_backward_data(asked, weights, -1, weights.dtype)  # type: ignore[attr-defined]
+                scores = torch._softmax_backward_data(asked, weights, -1, weights.dtype)
                 for sense in range(weights.shape[2]):
                     alpha, score = weights[:, :, sense].transpose(1, 2), scores[:, :, sense]  # (b, end, m), (b, m, end)
                     places[rows, :end, sense].baddbmm_(alpha, said)
