@@ -53,6 +53,7 @@ class Backpack(NeuralLanguageModel):
         self.config = config
         self.whole = True
         self.dim, self.senses_count = config.dim, config.senses
+        self.head.silent = tuple(config.silent)
         epsilon = body.epsilon if isinstance(body, TransformerLanguageConfig) else 1e-5
         self.sense_network = SenseNetwork(
             config.dim, config.senses, hidden=config.sense_feed_forward, dropout=config.dropout, epsilon=epsilon

@@ -296,6 +296,8 @@ class TransformerEncoderConfig(TransformerLanguageConfig):
             raise ValueError(f"token_types is {self.token_types}; it must be at least 0")
 
 
+OWN = ("kind", "senses", "sense_feed_forward", "encoder", "silent")
+"""Settings of a Backpack that are not its contextualiser's."""
 ContextEncoder = Literal["transformer-decoder", "lstm", "gru", "rnn", "conv", "window", "dan"]
 
 
@@ -319,6 +321,8 @@ class BackpackConfig(LanguageConfig):
     """The contextualiser: any kind that reads one way."""
     layers: int = 4
     """Layers of the contextualiser."""
+    silent: list[int] = field(default_factory=list)
+    """Tokens that are read and never said: marks of ours in a model that was made without them."""
     output_bias: bool = False
     """None: what a word scores is a sum over the senses before it, and over nothing else."""
     max_length: int | None = 512
@@ -391,7 +395,7 @@ class BackpackConfig(LanguageConfig):
         """The settings of the encoder alone."""
         known, cls = {f.name for f in fields(CONFIGS[self.encoder])}, CONFIGS[self.encoder]
         said: dict[str, Any] = {}
-        for name in (f.name for f in fields(self) if f.name not in ("kind", "senses", "sense_feed_forward", "encoder")):
+        for name in (f.name for f in fields(self) if f.name not in OWN):
             value = getattr(self, name)
             if name in known and (value is not None or name == "max_length"):
                 said[name] = value
