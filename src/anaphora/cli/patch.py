@@ -104,8 +104,6 @@ def patch(
 
     anaphora patch runs/backpack both.json --from fix.json --from fair.json
     """
-    import json as json_
-
     from anaphora.errors import UserError
     from anaphora.folder import check_new_file
     from anaphora.models.language.patch import Patch
@@ -149,7 +147,7 @@ def patch(
         document["side_effect"] = effect.document()
         _say_effect(told, loaded, effect, lines)
     if show:
-        told.result(json_.dumps(made.document(), indent=2, ensure_ascii=False))
+        told.result(made.text().rstrip())
     if out is not None:
         made.write(out, force=force)
         told.say(f"written: {out} ({count(len(made.operations), 'operation', 'operations')})")
@@ -173,6 +171,8 @@ def _even(out: Output, loaded: TextModel, pair: str | None, words: str | None, p
     if found.left_out:
         out.say(f"note: without a token of their own, and left out: {', '.join(found.left_out)}")
     a, b = two
+    if not found.operations:
+        out.say("nothing that was tried makes them more even: no operation is added")
     sense = max(range(len(found.telling)), key=found.telling.__getitem__)
     out.result(f"sense {sense} tells {a} from {b} most ({found.telling[sense]:.3f} of a logit on average)")
     out.result(f"mean of max(p({a})/p({b}), p({b})/p({a})); 1 is even:")

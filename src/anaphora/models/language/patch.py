@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from anaphora.errors import UserError, nearest, shown
-from anaphora.folder import check_new_file, write_json
+from anaphora.folder import check_new_file, write_text
 
 VERSION = 1
 """Of the document; a reader refuses newer ones."""
@@ -178,7 +178,8 @@ class Exchange(Operation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_words((self.out, self.in_))
+        for word in (self.out, self.in_):
+            _check_words((word,))
         if self.out == self.in_:
             raise ValueError(f"out and in are the same word, {self.out!r}")
 
@@ -326,10 +327,18 @@ class Patch:
             "operations": [operation.document() for operation in self.operations],
         }
 
+    def text(self) -> str:
+        """What the file holds: JSON, an operation a line."""
+        document = self.document()
+        lines = [json.dumps(operation, ensure_ascii=False) for operation in document["operations"]]
+        listed = "[\n    " + ",\n    ".join(lines) + "\n  ]" if lines else "[]"
+        made_for = json.dumps(document["made_for"], ensure_ascii=False)
+        return f'{{\n  "anaphora_patch": {VERSION},\n  "made_for": {made_for},\n  "operations": {listed}\n}}\n'
+
     def write(self, path: str | Path, *, force: bool = False) -> None:
         """Write the file, whole or not at all. force: over one that exists."""
         check_new_file(Path(path), force=force)
-        write_json(Path(path), self.document())
+        write_text(Path(path), self.text())
 
     @classmethod
     def read(cls, path: str | Path) -> Patch:
