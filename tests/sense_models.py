@@ -10,7 +10,8 @@ from anaphora.models.language.patched import WordLookup, made_for
 from anaphora.models.language.settings import BackpackConfig
 from anaphora.text.tokenizer import Tokenizer
 
-WORDS = "the a said that nurse doctor cook judge he she sick trick party man dog ill great run".split()
+WORDS = ["the", "a", "said", "that", "nurse", "doctor", "cook", "judge", "he", "she"]
+WORDS += ["sick", "trick", "party", "man", "dog", "ill", "great", "run"]
 
 
 def small_backpack(*, senses: int = 4, seed: int = 3, **settings: object) -> tuple[Backpack, Tokenizer]:

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from anaphora.decoding.language import is_blank
-from anaphora.errors import UserError
 from anaphora.models.abilities import require
 from anaphora.models.language.patch import FADE, MadeFor, Operation, Patch
 from anaphora.models.language.patch_grammar import STRENGTH, read_operation
-from anaphora.text.word_pieces import tokens_of_word
 
 if TYPE_CHECKING:
     from anaphora.decoding.pronouns import Evened
@@ -58,15 +56,19 @@ def make_patch(
     after: patches whose operations come first; undo: patches that are then taken back, where that can be. Then the
     operations by their kind, in the order of these parameters.
     """
+    from anaphora.models.language.patched import WordLookup
+    from anaphora.models.language.topic import knows
+
     own = model_mark(model)
     first, back = read_patches(after, own), read_patches(undo, own)
     operations = [operation for patch in first for operation in patch.operations]
     operations += [operation for patch in back for operation in patch.inverse().operations]
+    lookup = WordLookup(model.tokenizer)
     given = {"remove": remove, "scale": scale, "project-out": project_out, "replace": replace, "exchange": exchange}
     for do, texts in {**given, "topic": topic}.items():
         for text in texts:
             operations.append(
-                read_operation(do, text, has_word=lambda word: _has(model, word), strength=strength, fade=fade)
+                read_operation(do, text, has_word=lambda word: knows(word, lookup), strength=strength, fade=fade)
             )
     return Patch(own, tuple(operations))
 
@@ -133,11 +135,3 @@ def _kept(model: TextModel, lines: Iterable[str]) -> list[str]:
 def _senses(model: TextModel) -> Backpack:
     require(model.model, "senses", kind=model.kind, folder=model.folder)
     return cast("Backpack", model.model)
-
-
-def _has(model: TextModel, word: str) -> bool:
-    """Whether a token is this word."""
-    try:
-        return bool(tokens_of_word(model.tokenizer, word).forms)
-    except UserError:
-        return False

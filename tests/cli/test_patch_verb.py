@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from neural_folders import neural_folder
 from ngram_folders import VERSE
 

@@ -6,7 +6,6 @@ import math
 
 import pytest
 import torch
-from sense_models import looked_up, small_backpack
 
 from anaphora.decoding.language import line_encoder
 from anaphora.decoding.pronouns import even, evenness, log_ratios, prompts_for, tells_apart
@@ -16,6 +15,7 @@ from anaphora.models.language.patch import ALL, Scale
 from anaphora.models.language.patched import WordLookup, apply
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.text.tokenizer import BOS, Tokenizer
+from sense_models import looked_up, small_backpack
 
 WORDS = ("nurse", "doctor", "cook", "judge")  # two of each kind, and one of each in either half
 PROMPTS = ("the {} said that", "a {} said that", "the {} said", "that {}")

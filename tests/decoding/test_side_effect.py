@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sense_models import looked_up, small_backpack
 
 from anaphora.decoding.language import evaluate_ids
 from anaphora.decoding.side_effect import side_effect
@@ -13,6 +12,7 @@ from anaphora.errors import UserError
 from anaphora.models.language.patch import Remove, Scale
 from anaphora.models.language.patched import apply
 from anaphora.text.tokenizer import BOS, EOS
+from sense_models import looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()
 _, LOOKUP = looked_up(MODEL, TOKENIZER)

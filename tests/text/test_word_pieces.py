@@ -33,7 +33,7 @@ def test_words_alone_have_one_token_or_none() -> None:
     assert tokens_of_word(tokenizer, "sick").forms == (5,)
     assert tokens_of_word(tokenizer, "<s>").forms == (BOS,)
     assert tokens_of_word(tokenizer, "</s>").forms == (EOS,)
-    with pytest.raises(UserError, match="the word 'cat' is not in the vocabulary.*name a word that the model was"):
+    with pytest.raises(UserError, match=r"the word 'cat' is not in the vocabulary.*name a word that the model was"):
         tokens_of_word(tokenizer, "cat")
     with pytest.raises(UserError, match="an empty word"):
         tokens_of_word(tokenizer, "")

@@ -22,6 +22,7 @@ from anaphora.errors import UserError
 from anaphora.models.contracts import LanguageModel
 from anaphora.models.language.patch import ALL, Operation, ProjectOut, Remove, Senses
 from anaphora.models.language.patched import WordLookup, apply
+from anaphora.models.language.topic import knows
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def even(
     known: list[str] = []
     left_out: list[str] = []
     for word in words or PROFESSIONS:
-        (known if _is_known(lookup, word) else left_out).append(word)
+        (known if knows(word, lookup) else left_out).append(word)
     if words and left_out:
         lookup(left_out[0])  # says what is wrong with it
         raise UserError(
@@ -191,13 +192,6 @@ def _one_token(lookup: WordLookup, word: str) -> int:
     if not found.forms:
         raise UserError(f"{word!r} is no single token of this model", cure="name a pair of words that it has")
     return found.forms[0]
-
-
-def _is_known(lookup: WordLookup, word: str) -> bool:
-    try:
-        return bool(lookup(word).forms)
-    except UserError:
-        return False
 
 
 def _rows(encode: Encoder, lines: Sequence[str]) -> list[list[int]]:

@@ -85,7 +85,7 @@ def test_the_inverse_of_scaling_is_exact_for_powers_of_two(several: list[Scale])
     ],
 )
 def test_what_is_lost_has_no_inverse(operation: Operation) -> None:
-    with pytest.raises(UserError, match="cannot be taken back.*leave the patch out instead"):
+    with pytest.raises(UserError, match=r"cannot be taken back.*leave the patch out instead"):
         Patch(OWN, (Scale(words=("a",), by=2.0), operation)).inverse()
 
 

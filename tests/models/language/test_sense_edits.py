@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sense_models import WORDS, looked_up, small_backpack
 from torch import Tensor
 
 from anaphora.errors import UserError
@@ -25,6 +24,7 @@ from anaphora.models.language.patch import (
 from anaphora.models.language.patched import apply, patched
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.text.tokenizer import BOS
+from sense_models import WORDS, looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()
 OWN, LOOKUP = looked_up(MODEL, TOKENIZER)
@@ -166,7 +166,7 @@ def test_a_replacement_finds_what_came_before_it() -> None:
 
 def test_a_patch_of_other_weights_is_refused_and_a_word_that_is_not_there() -> None:
     other, _ = small_backpack(seed=4)
-    with pytest.raises(UserError, match="fix.json: this patch was made for another model: the senses of this one"):
+    with pytest.raises(UserError, match=r"fix\.json: this patch was made for another model: the senses of this one"):
         patched(other, TOKENIZER, [Patch(OWN, (Remove(words=("sick",)),))], files=["fix.json"])
     same, _ = small_backpack()
     patched(same, TOKENIZER, [Patch(OWN, (Remove(words=("sick",)),))])  # the same weights, read again

@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sense_models import WORDS, looked_up, small_backpack
 from torch import Tensor
 
 from anaphora.decoding.generation import generate
@@ -19,6 +18,7 @@ from anaphora.models.language.patched import apply, patched
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.models.language.topic import buckets, topic_scores
 from anaphora.text.tokenizer import BOS
+from sense_models import WORDS, looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()
 OWN, LOOKUP = looked_up(MODEL, TOKENIZER)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from anaphora.models.language.patch import MadeFor, Operation, Patch, Topic, words_of
 from anaphora.models.language.sense_edits import Lookup, edited
 from anaphora.models.language.sense_table import fingerprint_of
-from anaphora.models.language.topic import emphasised
+from anaphora.models.language.topic import emphasised, knows
 from anaphora.text.word_pieces import WordTokens, tokens_of_word
 
 if TYPE_CHECKING:
@@ -42,7 +42,12 @@ class WordLookup:
     def notes(self, operations: Sequence[Operation]) -> list[str]:
         """What must be known of the words that the operations name."""
         told = []
-        for word in words_of(operations):
+        for operation in operations:
+            if isinstance(operation, Topic):
+                lacking = [repr(word) for word in operation.words if not knows(word, self)]
+                if lacking and len(lacking) < len(operation.words):
+                    told.append(f"topic {operation.name}: no token of the model is {', '.join(lacking)}: left out")
+        for word in words_of(operation for operation in operations if not isinstance(operation, Topic)):
             pieces = self(word).pieces
             if pieces:
                 spelled = " ".join(repr(self.tokenizer.decode([piece])) for piece in pieces[:8])

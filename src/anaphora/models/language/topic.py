@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from anaphora.errors import UserError
 from anaphora.models.language.patch import QUANTILES, Topic
-from anaphora.models.language.sense_edits import Lookup, members
+from anaphora.models.language.sense_edits import Lookup
 
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
@@ -77,12 +78,31 @@ class Emphasis:
 @torch.no_grad()
 def emphasised(model: Backpack, topic: Topic, tokens_of: Lookup) -> Emphasis:
     """The model's emphasis with one more topic; scores are of the senses as its `rewrite` leaves them."""
-    bag = members(topic.words, model, tokens_of)
-    assert bag is not None
+    bag = torch.zeros(model.vocabulary, dtype=torch.bool, device=model.vocabulary_matrix.device)
+    bag[bag_tokens(topic, tokens_of)] = True
     factors = torch.tensor(topic.factors, device=bag.device)
     added = factors[buckets(topic_scores(model, bag))] - 1.0  # (V, k)
     fades = torch.tensor([topic.fade], device=bag.device)
     return Emphasis(added[None], bag.to(torch.int32)[None], fades).and_(model.emphasis)
+
+
+def bag_tokens(topic: Topic, tokens_of: Lookup) -> list[int]:
+    """The tokens of a topic's words. A word in pieces is left out: its pieces are of all words, and of no topic."""
+    found = [token for word in topic.words if knows(word, tokens_of) for token in tokens_of(word).forms]
+    if not found:
+        raise UserError(
+            f"topic {topic.name or topic.words[0]}: none of its words is a token of this model",
+            cure="name words that the model was trained on",
+        )
+    return found
+
+
+def knows(word: str, tokens_of: Lookup) -> bool:
+    """Whether a token of the vocabulary is this word."""
+    try:
+        return bool(tokens_of(word).forms)
+    except UserError:
+        return False
 
 
 @torch.no_grad()
