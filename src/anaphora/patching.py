@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
     from anaphora.text_model import TextModel
 
-BEFORE = 40
+BEFORE = 28
 """Characters of a line that are shown before a token."""
 
 

@@ -23,7 +23,9 @@ MADE = "Topics and balance"
 
 def patch(
     model: Annotated[Path, typer.Argument(help="Folder of a Backpack.")],
-    out: Annotated[Path | None, typer.Argument(metavar="[OUT.json]", help="Where to write it; nothing: try.")] = None,
+    out: Annotated[
+        Path | None, typer.Argument(metavar="[OUT.json]", help="Where to write it; without, it is only tried.")
+    ] = None,
     remove: Annotated[
         list[str] | None,
         typer.Option(metavar="WORDS#SENSES", help="The sense says nothing.", rich_help_panel=OPERATIONS),
@@ -64,7 +66,9 @@ def patch(
     ] = False,
     words: Annotated[
         str | None,
-        typer.Option(metavar="WORD,…", help="Of --even; =@FILE reads them.", rich_help_panel=MADE),
+        typer.Option(
+            metavar="WORD,…", help="Of --even: whose senses may change; @FILE reads them.", rich_help_panel=MADE
+        ),
     ] = None,
     prompts: Annotated[
         Path | None,
@@ -90,9 +94,10 @@ def patch(
 ) -> None:
     """Change senses of words: remove, scale, project out, replace them; speak about a topic; favour nobody.
 
-    The model stays as it is; generate, score and evaluate take the file with --patch, several in their order. WORDS are
-    words with commas between them, or * for all; SENSES are their numbers from 0 (`anaphora senses` shows them), or *,
-    as if they are left out. Options can be repeated.
+    The model stays as it is; generate, score and evaluate take the file with --patch, several in their order.
+    WORDS have commas between them; * is every word.
+    SENSES are numbers from 0, which `anaphora senses` shows; #* or nothing: all of them.
+    Options can be repeated.
 
     anaphora patch runs/backpack fix.json --remove "sick#3" --text test.txt
 
@@ -209,4 +214,4 @@ def _say_effect(out: Output, loaded: TextModel, effect: SideEffect, lines: list[
     )
     for place in effect.places[:3]:
         before, word = around(loaded, lines, place.token)
-        out.result(f"  KL {place.kl:.3f}  log P {place.before:.2f} → {place.after:.2f}  {before}[{word}]")
+        out.result(f"  KL {place.kl:.3f}  log P {place.before:.2f} → {place.after:.2f}  {before}[{word[:14]}]")

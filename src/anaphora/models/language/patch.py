@@ -42,6 +42,8 @@ ALL: Literal["all"] = "all"
 MOST_OPERATIONS = 10_000
 LONGEST = 1 << 26
 """Bytes of a patch file that are read at the most."""
+SHOWN = 8
+"""Words of an operation that are named where it is told; the file has them all."""
 FADE = 0.5
 """What is left of a topic's emphasis after each of its words that the text holds."""
 QUANTILES = (0.95, 0.80, 0.60)
@@ -79,7 +81,7 @@ class Operation:
     @property
     def target(self) -> str:
         """In the words of the command line: nurse,doctor#0,3."""
-        words = "*" if self.words == ALL else ",".join(self.words)
+        words = "*" if self.words == ALL else _few(self.words)
         return f"{words}#{'*' if self.senses == ALL else ','.join(map(str, self.senses))}"
 
     def inverse(self) -> Operation | None:
@@ -223,7 +225,7 @@ class Topic(Operation):
     @property
     def target(self) -> str:
         words = self.words
-        return f"{self.name or words[0]}={','.join(words)}"
+        return f"{self.name or words[0]}={_few(words)}"
 
     def document(self) -> dict[str, Any]:
         found = super().document()
@@ -412,6 +414,11 @@ def _operation(written: Any, number: int, file: str | Path | None) -> Operation:
         return kind(**{fields[key].name: value for key, value in given.items()})
     except (ValueError, TypeError) as error:
         raise UserError(f"operation {number}, {kind.do}: {error}", file=file, cure="mend it") from None
+
+
+def _few(words: Sequence[str]) -> str:
+    """All of a few words; of many, the first and how many they are."""
+    return ",".join(words) if len(words) <= SHOWN else f"{','.join(words[: SHOWN - 2])},…({len(words)} words)"
 
 
 def _as_written(name: str) -> str:
