@@ -291,7 +291,7 @@ class TextModel(OpenedTextModel):
         model = self._needs("senses")
         read = [one if isinstance(one, Patch) else Patch.read(one) for one in patches]
         other = copy.copy(self)
-        files = ["a patch" if isinstance(one, Patch) else one for one in patches]
+        files = [None if isinstance(one, Patch) else one for one in patches]
         other.model = patched(model, self.tokenizer, read, files=files)
         return other
 

@@ -123,6 +123,8 @@ def test_mistakes_are_one_sentence_and_write_nothing(
     fix = tmp_path / "fix.json"
     assert say("patch", backpack, fix, "--remove", f"{WORD}#1").code == 0
     before = fix.read_bytes()
+    by_hand = tmp_path / "by-hand.json"
+    by_hand.write_text(fix.read_text().replace(f'"{WORD}"', '"zyzzyva"'))
     other = neural_folder(tmp_path_factory.mktemp("patch") / "other", "backpack", senses=4, seed=9)
     lstm = neural_folder(tmp_path_factory.mktemp("patch") / "lstm", "lstm")
     for words, message in [
@@ -142,6 +144,7 @@ def test_mistakes_are_one_sentence_and_write_nothing(
         (("generate", other, "--patch", fix), "made for another model: the senses of this one's words are others"),
         (("evaluate", pieces, "--text", text, "--patch", fix), "made for another model: its vocabulary is another one"),
         (("score", other, "--text", text, "--patch", text), "is no patch: it is not JSON"),
+        (("generate", backpack, "--patch", by_hand), f"{by_hand}: the word 'zyzzyva' is not in the vocabulary"),
         (("patch", other, "--from", fix), f"{fix}: this patch was made for another model"),
     ]:
         answer = say(*words)

@@ -278,4 +278,5 @@ def _evaluate_text(
     if found.note:
         out.say(f"note: {found.note}")
     logs = {"log_probability": log, "logarithm": "10" if log10 else "e"}
-    out.finish({"model": str(model), **found.document(), **logs})
+    named = {"patches": [str(file) for file in patch]} if patch else {}
+    out.finish({"model": str(model), **named, **found.document(), **logs})

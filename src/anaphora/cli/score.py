@@ -177,7 +177,8 @@ def _score_text(
         out.say(f"{log}, perplexity {found['perplexity']:.3f}, {found['bits_per_byte']:.4f} bits per byte")
         if found["note"]:
             out.say(f"note: {found['note']}")
-    out.finish({"model": str(model), **found, "scores": documents})
+    named = {"patches": [str(file) for file in patch]} if patch else {}
+    out.finish({"model": str(model), **named, **found, "scores": documents})
 
 
 def _document(line: ScoredLine, names: list[str] | None, unit: float) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anaphora.decoding.language import Boundaries, context_of, windows_for
+from anaphora.decoding.search import evaluating
 from anaphora.errors import UserError
 from anaphora.evaluation.language import perplexity
 from anaphora.models.language.backpack import Backpack
@@ -86,11 +87,10 @@ def side_effect(
     if not len(ids):
         raise UserError("there is no text to compare on", cure="give a text with at least one line")
     found = [np.zeros(len(ids), np.float64) for _ in range(3)]
-    for model in (before, after):
-        model.eval()
-    for where, told in _told(before, after, ids, starts, boundaries, context, stride):
-        for values, column in zip(found, told):
-            values[where] = column
+    with evaluating(before), evaluating(after):
+        for where, told in _told(before, after, ids, starts, boundaries, context, stride):
+            for values, column in zip(found, told):
+                values[where] = column
     kl, old, new = found
     largest = np.argsort(-kl, kind="stable")[:PLACES]
     return SideEffect(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anaphora.errors import UserError
 from anaphora.models.language.patch import MadeFor, Operation, Patch, Topic, words_of
 from anaphora.models.language.sense_edits import Lookup, edited
 from anaphora.models.language.sense_table import fingerprint_of
@@ -70,11 +71,17 @@ def apply(model: Backpack, operations: Sequence[Operation], tokens_of: Lookup) -
 
 
 def patched(
-    model: Backpack, tokenizer: Tokenizer, patches: Sequence[Patch], *, files: Sequence[Path | str] = ()
+    model: Backpack, tokenizer: Tokenizer, patches: Sequence[Patch], *, files: Sequence[Path | str | None] = ()
 ) -> Backpack:
     """The model with patches, which must have been made for it. files: where they stand, for who has to be told."""
-    own = made_for(model, tokenizer) if patches else None
-    for place, patch in enumerate(patches):
-        assert own is not None
-        patch.check(own, file=files[place] if place < len(files) else None)
-    return apply(model, [operation for patch in patches for operation in patch.operations], WordLookup(tokenizer))
+    own, lookup = made_for(model, tokenizer), WordLookup(tokenizer)
+    named = [*files, *[None] * (len(patches) - len(files))]
+    for patch, file in zip(patches, named):
+        patch.check(own, file=file)
+    changed = apply(model, (), lookup)
+    for patch, file in zip(patches, named):
+        try:
+            changed = apply(changed, patch.operations, lookup)
+        except UserError as error:  # a word, written by hand, that the model does not have
+            raise UserError(error.what, file=error.file or file, cure=error.cure) from None
+    return changed
