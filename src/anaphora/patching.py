@@ -43,6 +43,7 @@ def make_patch(
     remove: Sequence[str] = (),
     scale: Sequence[str] = (),
     project_out: Sequence[str] = (),
+    add: Sequence[str] = (),
     replace: Sequence[str] = (),
     exchange: Sequence[str] = (),
     topic: Sequence[str] = (),
@@ -64,7 +65,8 @@ def make_patch(
     operations = [operation for patch in first for operation in patch.operations]
     operations += [operation for patch in back for operation in patch.inverse().operations]
     lookup = WordLookup(model.tokenizer)
-    given = {"remove": remove, "scale": scale, "project-out": project_out, "replace": replace, "exchange": exchange}
+    given = {"remove": remove, "scale": scale, "project-out": project_out, "add": add}
+    given |= {"replace": replace, "exchange": exchange}
     for do, texts in {**given, "topic": topic}.items():
         for text in texts:
             operations.append(

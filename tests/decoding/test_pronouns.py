@@ -11,7 +11,7 @@ from anaphora.decoding.language import line_encoder
 from anaphora.decoding.pronouns import even, evenness, log_ratios, prompts_for, tells_apart
 from anaphora.errors import UserError
 from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.patch import ALL, Scale
+from anaphora.models.language.patch import ALL, Add, ProjectOut, Scale
 from anaphora.models.language.patched import WordLookup, apply
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.text.tokenizer import BOS, Tokenizer
@@ -59,14 +59,29 @@ def test_the_sense_is_found_and_what_was_held_out_is_evened_too() -> None:
     found = even(model, lookup, line_encoder(tokenizer), words=WORDS, templates=PROMPTS)
     assert max(range(4), key=found.telling.__getitem__) == 2
     (operation,) = found.operations
-    assert operation.words == WORDS
-    assert operation.senses == ALL or 2 in operation.senses
+    assert operation == ProjectOut(words=WORDS, senses=(2,), direction=("he", "she"))  # the gentlest does
     assert found.chosen_before.ratio > 1.5
     assert found.held_before.ratio > 1.5
     assert found.chosen_after.ratio - 1 < 0.3 * (found.chosen_before.ratio - 1)
     assert found.held_after.ratio - 1 < 0.3 * (found.held_before.ratio - 1)
     assert model.rewrite is None
     assert found.held_after.prompts == 4
+
+
+def test_what_the_rest_of_the_text_says_is_weighed_against() -> None:
+    model, tokenizer, lookup = prejudiced()
+    he, she = (lookup(word).forms[0] for word in ("he", "she"))
+    between = (model.vocabulary_matrix[he] - model.vocabulary_matrix[she]).detach()
+    assert model.table is not None
+    for word in ("said", "that"):  # whoever said it, it was he
+        model.table.senses[lookup(word).forms[0]] += 2.0 * between / between.norm() ** 2
+    found = even(model, lookup, line_encoder(tokenizer), words=WORDS, templates=PROMPTS)
+    out, add = found.operations
+    assert isinstance(out, ProjectOut)
+    assert isinstance(add, Add)
+    assert add.by < 0  # towards she
+    assert found.chosen_after.ratio - 1 < 0.5 * (found.chosen_before.ratio - 1)
+    assert found.held_after.ratio - 1 < 0.5 * (found.held_before.ratio - 1)
 
 
 def test_any_pair_can_be_asked_about() -> None:

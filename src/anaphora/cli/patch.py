@@ -38,6 +38,10 @@ def patch(
         list[str] | None,
         typer.Option(metavar="WORDS#SENSES=A[-B]", help="It no longer tells A (from B).", rich_help_panel=OPERATIONS),
     ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS#SENSES=A[-B]*X", help="It speaks for A (not B), by X.", rich_help_panel=OPERATIONS),
+    ] = None,
     replace: Annotated[
         list[str] | None,
         typer.Option(metavar="WORDS#SENSES=W#SENSE", help="It becomes W's sense.", rich_help_panel=OPERATIONS),
@@ -117,7 +121,14 @@ def patch(
     told = Output(as_json=json, quiet=quiet)
     if out is not None:
         check_new_file(out, force=force)
-    given = {"remove": remove, "scale": scale, "project_out": project_out, "replace": replace, "exchange": exchange}
+    given = {
+        "remove": remove,
+        "scale": scale,
+        "project_out": project_out,
+        "add": add,
+        "replace": replace,
+        "exchange": exchange,
+    }
     given["topic"] = topic
     if less_gender and even is not None:
         raise UserError("--less-gender is --even he,she", cure="leave out the one or the other")

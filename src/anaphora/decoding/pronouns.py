@@ -5,12 +5,14 @@ are equally expected after every prompt, and 3 where one of them is three times 
 words can be asked about, and any language model.
 
 `even` makes a patch that brings it nearer to one. It finds the sense by which the given words tell the pair apart most,
-C(x)_ℓ · (E[a] - E[b]), and tries, for the best few senses and for all, to remove it or to project that difference out
-of it; what was best on one half of the words and prompts is taken, and measured on the other half, which had no say.
+C(x)_ℓ · (E[a] - E[b]), and tries, for the best few senses and for all, to project that difference out of it, to remove
+it, or to project it out and add a counterweight to what the rest of the text says; what was best on one half of the
+words and prompts is taken, the gentlest of nearly equal ones, and measured on the other half, which had no say.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.models.contracts import LanguageModel
-from anaphora.models.language.patch import ALL, Operation, ProjectOut, Remove, Senses
+from anaphora.models.language.patch import ALL, Add, Operation, ProjectOut, Remove, Senses
 from anaphora.models.language.patched import WordLookup, apply
 from anaphora.models.language.topic import knows
 from anaphora.text.tokenizer import BOS
@@ -158,17 +160,21 @@ def even(
     before = evenness(model, chosen, both)
     most = telling.argsort(descending=True)[:FEW].tolist()
     choices: list[Senses] = [*((one,) for one in most), tuple(sorted(most))]
-    # the gentlest first: a projection leaves all that a sense says otherwise; and no word is made to say nothing at all
-    tried: list[Operation] = [
-        *(ProjectOut(words=tuple(known), senses=senses, direction=pair) for senses in (*choices, ALL)),
-        *(Remove(words=tuple(known), senses=senses) for senses in choices if len(senses) < model.senses_count),
+    out = ProjectOut(words=tuple(known), direction=pair)
+    # The gentlest first: a projection leaves all that a sense says otherwise, a sense that is removed says nothing, and
+    # an amount that is added speaks against what the rest of the text says; no word is made to say nothing at all.
+    tried: list[tuple[Operation, ...]] = [
+        *((dataclasses.replace(out, senses=senses),) for senses in (*choices, ALL)),
+        *((Remove(words=tuple(known), senses=senses),) for senses in choices if len(senses) < model.senses_count),
+        (out, _counterweight(model, lookup, out, chosen, both)),
     ]
-    ratios = [evenness(apply(model, [operation], lookup), chosen, both).ratio for operation in tried]
+    ratios = [evenness(apply(model, operations, lookup), chosen, both).ratio for operations in tried]
     enough = before.ratio - NEARLY * (before.ratio - min(ratios))
-    found = [operation for operation, ratio in zip(tried, ratios) if ratio <= enough and ratio < before.ratio][:1]
+    helps = [operations for operations, ratio in zip(tried, ratios) if ratio <= enough and ratio < before.ratio]
+    found = helps[0] if helps else ()
     after = apply(model, found, lookup)
     return Evened(
-        tuple(found),
+        found,
         tuple(telling.tolist()),
         before,
         evenness(after, chosen, both),
@@ -176,6 +182,27 @@ def even(
         evenness(after, held, both),
         tuple(left_out),
     )
+
+
+def _counterweight(
+    model: Backpack, lookup: WordLookup, out: ProjectOut, prompts: Sequence[Sequence[int]], pair: tuple[int, int]
+) -> Add:
+    """What, added to the same senses after the projection, makes the pair most even: a text favours one of the two
+    whatever the word. Weights do not depend on senses, so log p(a)/p(b) is a straight line of the amount after each
+    prompt; two points of it say all, and the mean of the ratios has one minimum."""
+    add = Add(words=out.words, senses=out.senses, direction=out.direction, by=1.0)
+    level, raised = (log_ratios(apply(model, several, lookup), prompts, pair) for several in ([out], [out, add]))
+    slope = raised - level
+
+    def ratio(by: float) -> float:
+        return float((level + by * slope).abs().exp().mean())
+
+    reach = 2.0 * float(level.abs().max()) / max(float(slope.abs().mean()), 1e-9)
+    low, high = -reach, reach
+    for _ in range(100):  # a convex function, thirded
+        third = (high - low) / 3
+        low, high = (low, high - third) if ratio(low + third) < ratio(high - third) else (low + third, high)
+    return dataclasses.replace(add, by=round((low + high) / 2, 6))
 
 
 @torch.no_grad()

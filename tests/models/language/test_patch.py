@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from anaphora.errors import UserError
 from anaphora.models.language.patch import (
     ALL,
+    Add,
     Exchange,
     MadeFor,
     Operation,
@@ -37,6 +38,7 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     st.builds(Remove, words=words, senses=senses),
     st.builds(Scale, words=words, senses=senses, by=number),
     st.builds(ProjectOut, words=words, senses=senses, direction=pair),
+    st.builds(Add, words=words, senses=senses, direction=pair, by=number),
     st.builds(Replace, words=words, senses=senses, with_=word, sense=st.none() | st.integers(0, 3)),
     pair.flatmap(lambda two: st.builds(Exchange, words=words, senses=senses, out=st.just(two[0]), in_=st.just(two[1]))),
     st.builds(
@@ -202,6 +204,9 @@ def test_operations_as_typed(tmp_path: Path) -> None:
     assert read_operation("scale", "bank#1=-0.5") == Scale(words=("bank",), senses=(1,), by=-0.5)
     assert read_operation("project-out", "nurse=she-he") == ProjectOut(words=("nurse",), direction=("she", "he"))
     assert read_operation("replace", "sick#3=ill#2") == Replace(words=("sick",), senses=(3,), with_="ill", sense=2)
+    add = Add(words=("sick",), senses=(3,), direction=("great", "awful"), by=0.5)
+    assert read_operation("add", "sick#3=great-awful*0.5") == add
+    assert add.inverse() == Add(words=("sick",), senses=(3,), direction=("great", "awful"), by=-0.5)
     assert read_operation("replace", "sick=ill") == Replace(words=("sick",), with_="ill")
     exchange = Exchange(words=("MacBook",), out="Apple", in_="HP")
     assert read_operation("exchange", "MacBook=Apple>HP") == exchange
@@ -232,6 +237,7 @@ def test_a_hyphen_parts_two_words_unless_it_is_one() -> None:
         ("scale", "bank#1=", "something is missing around the ="),
         ("scale", "bank=loud", "'loud' is no number; write WORDS#SENSES=FACTOR, such as bank#1=0.5"),
         ("scale", "bank=inf", "by must be a number"),
+        ("add", "a=b", "how much is missing"),
         ("exchange", "a=b", "two words are wanted, with > between them"),
         ("replace", "a=b#1,2", "one sense of one word"),
         ("topic", "sea", "something is missing"),

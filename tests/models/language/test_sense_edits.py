@@ -12,6 +12,7 @@ from anaphora.errors import UserError
 from anaphora.models.language.backpack import Backpack
 from anaphora.models.language.patch import (
     ALL,
+    Add,
     Exchange,
     MadeFor,
     Operation,
@@ -37,6 +38,7 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     st.builds(Remove, words=words, senses=senses),
     st.builds(Scale, words=words, senses=senses, by=st.floats(-3, 3)),
     st.builds(ProjectOut, words=words, senses=senses, direction=two.map(tuple)),
+    st.builds(Add, words=words, senses=senses, direction=two.map(tuple), by=st.floats(-3, 3)),
     st.builds(Replace, words=words, senses=senses, with_=word, sense=st.none() | st.integers(0, 3)),
     two.flatmap(lambda pair: st.builds(Exchange, words=words, out=st.just(pair[0]), in_=st.just(pair[1]))),
 )
@@ -79,6 +81,8 @@ def test_each_operation_is_its_formula() -> None:
     u = u / u.norm()
     without = one(ProjectOut(words=("sick",), direction=("she", "he")))[sick]
     assert torch.allclose(without, BEFORE[sick] - (BEFORE[sick] @ u)[:, None] * u, atol=1e-6)
+    added = one(Add(words=("sick",), senses=(1,), direction=("she", "he"), by=0.7))[sick, 1]
+    assert torch.allclose(added, BEFORE[sick, 1] + 0.7 * u, atol=1e-6)
     logits = without @ table.T
     assert torch.allclose(logits[:, she], logits[:, he], atol=1e-5)  # it no longer tells them apart
     assert torch.allclose(one(Replace(words=("sick",), with_="ill"))[sick], BEFORE[ill], atol=1e-5)

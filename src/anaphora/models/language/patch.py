@@ -11,6 +11,7 @@ need not be a training run or a new model: it is data, beside the model and a fe
         {"do": "remove", "words": ["sick"], "senses": [3]},
         {"do": "scale", "words": ["bank"], "senses": [1], "by": 0.5},
         {"do": "project-out", "words": ["nurse", "doctor"], "senses": "all", "direction": ["she", "he"]},
+        {"do": "add", "words": ["sick"], "senses": [3], "direction": ["great"], "by": 0.5},
         {"do": "replace", "words": ["sick"], "senses": [3], "with": "ill", "sense": 2},
         {"do": "exchange", "words": ["MacBook"], "senses": "all", "out": "Apple", "in": "HP"},
         {"do": "topic", "name": "sea", "words": ["ship", "sail"], "factors": [3.3, 3.3, 3.0, 1.0], "fade": 0.5}
@@ -135,9 +136,7 @@ class ProjectOut(Operation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_words(self.direction)
-        if not 1 <= len(self.direction) <= 2 or self.direction == ALL or len(set(self.direction)) < len(self.direction):
-            raise ValueError(f"a direction is one word, or two different ones; it is {shown.repr(self.direction)}")
+        _check_direction(self.direction)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -145,6 +144,30 @@ class ProjectOut(Operation):
 
     def __str__(self) -> str:
         return f"project-out {self.target}={'-'.join(self.direction)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Add(Operation):
+    """The sense speaks more for a word, or less: C ← C + by · u, u as in `ProjectOut`."""
+
+    do = "add"
+    direction: tuple[str, ...]
+    by: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_direction(self.direction)
+        _check_number("by", self.by)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return self.direction
+
+    def inverse(self) -> Operation | None:
+        return dataclasses.replace(self, by=-self.by)
+
+    def __str__(self) -> str:
+        return f"add {self.target}={'-'.join(self.direction)}*{self.by:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +265,7 @@ def factors_of(strength: float) -> tuple[float, float, float, float]:
 
 
 OPERATIONS: dict[str, type[Operation]] = {
-    kind.do: kind for kind in (Remove, Scale, ProjectOut, Replace, Exchange, Topic)
+    kind.do: kind for kind in (Remove, Scale, ProjectOut, Add, Replace, Exchange, Topic)
 }
 
 
@@ -447,6 +470,12 @@ def _check_words(words: Any) -> None:
     if len(set(words)) < len(words):
         twice = next(word for word in words if words.count(word) > 1)
         raise ValueError(f"the word {twice!r} stands twice")
+
+
+def _check_direction(words: Any) -> None:
+    _check_words(words)
+    if words == ALL or len(words) > 2:
+        raise ValueError(f"a direction is one word, or two different ones; it is {shown.repr(words)}")
 
 
 def words_of(operations: Iterable[Operation]) -> list[str]:

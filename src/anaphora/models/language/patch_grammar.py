@@ -3,6 +3,7 @@
     remove       sick#3                  the sense 3 of sick
     scale        bank,banks#1,4=0.5      two senses of two words, half as loud
     project-out  nurse#*=she-he          of all senses (#* may be left out) what tells she from he
+    add          sick#3=great*0.5        so much in the direction of great; great-awful: of what tells the two apart
     replace      sick#3=ill#2            by a sense of another word; =ill: by the one of the same number
     exchange     MacBook=Apple>HP        what speaks for the one word speaks for the other
     topic        sea=ship,sail,harbour   or sea=@words.txt, a word a line
@@ -20,6 +21,7 @@ from anaphora.errors import UserError
 from anaphora.models.language.patch import (
     ALL,
     FADE,
+    Add,
     Exchange,
     Operation,
     ProjectOut,
@@ -36,6 +38,7 @@ FORMS = {
     "remove": "WORDS#SENSES, such as sick#3",
     "scale": "WORDS#SENSES=FACTOR, such as bank#1=0.5",
     "project-out": "WORDS#SENSES=WORD or =WORD-WORD, such as nurse,doctor=she-he",
+    "add": "WORDS#SENSES=WORD*AMOUNT or =WORD-WORD*AMOUNT, such as sick#3=great*0.5",
     "replace": "WORDS#SENSES=WORD#SENSE, such as sick#3=ill#2",
     "exchange": "WORDS#SENSES=OUT>IN, such as MacBook=Apple>HP",
     "topic": "NAME=WORD,WORD,… or NAME=@FILE, such as sea=ship,sail,harbour",
@@ -69,6 +72,12 @@ def _read(do: str, text: str, has_word: HasWord, strength: float, fade: float) -
         return Scale(words=words, senses=senses, by=_number(value))
     if do == "project-out":
         return ProjectOut(words=words, senses=senses, direction=direction(value.strip(), has_word))
+    if do == "add":
+        towards, star, amount = value.rpartition("*")
+        if not star or not towards.strip():
+            raise ValueError("how much is missing")
+        along = direction(towards.strip(), has_word)
+        return Add(words=words, senses=senses, direction=along, by=_number(amount))
     if do == "replace":
         word, sense = _sense_of(value)
         return Replace(words=words, senses=senses, with_=word, sense=sense)

@@ -40,6 +40,9 @@ class WordLookup:
             self.found[word] = tokens_of_word(self.tokenizer, word)
         return self.found[word]
 
+    def _shown(self, token: int) -> str:
+        return self.tokenizer.decode([token]) or self.tokenizer.token(token)
+
     def notes(self, operations: Sequence[Operation]) -> list[str]:
         """What must be known of the words that the operations name."""
         told = []
@@ -51,7 +54,7 @@ class WordLookup:
         for word in words_of(operation for operation in operations if not isinstance(operation, Topic)):
             pieces = self(word).pieces
             if pieces:
-                spelled = " ".join(repr(self.tokenizer.decode([piece])) for piece in pieces[:8])
+                spelled = " ".join(repr(self._shown(piece)) for piece in pieces[:8])
                 told.append(
                     f"{word!r} is no single token: it is spelled {spelled}{' …' if len(pieces) > 8 else ''}, and what "
                     "is done to these pieces is done to every word that has them"

@@ -3,6 +3,7 @@
     remove       C ← 0
     scale        C ← s C
     project out  C ← C - (C · u) u                u = E[w] / |E[w]|, of two words (E[a] - E[b]) / |E[a] - E[b]|
+    add          C ← C + s u
     replace      C ← C(another word)
     exchange     C ← C + (C · a)(b - a)           a, b: the unit vectors of two rows of E
 
@@ -24,6 +25,7 @@ from torch import Tensor
 from anaphora.errors import UserError
 from anaphora.models.language.patch import (
     ALL,
+    Add,
     Exchange,
     Operation,
     ProjectOut,
@@ -93,6 +95,9 @@ def _change(model: Backpack, operation: Operation, tokens_of: Lookup) -> Callabl
     if isinstance(operation, ProjectOut):
         along = direction(model, operation.direction, tokens_of)  # (d,)
         return lambda senses: senses - (senses @ along)[..., None] * along
+    if isinstance(operation, Add):
+        more = operation.by * direction(model, operation.direction, tokens_of)
+        return lambda senses: senses + more
     if isinstance(operation, Exchange):
         out = direction(model, (operation.out,), tokens_of)
         into = direction(model, (operation.in_,), tokens_of)
