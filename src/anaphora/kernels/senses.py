@@ -97,20 +97,21 @@ class _Mix(torch.autograd.Function):
         batch, length = slots.shape
         grad = grad.to(query.dtype)
         with torch.autocast(query.device.type, enabled=False):
-            to_query, to_key = torch.empty_like(query), torch.zeros_like(key)
-            places = senses.new_zeros(batch, length, *senses.shape[1:])  # (B, T, k, dim): the gradient of each place
-            for rows, begin, end in _blocks(query):
+            to_query, to_key = torch.empty_like(query), torch.empty_like(key)
+            places = senses.new_empty(batch, length, *senses.shape[1:])  # (B, T, k, dim): the gradient of each place
+            for rows, begin, end in reversed(_blocks(query)):  # the last block sees all places: it writes, others add
                 weights = _weights(query[rows], key[rows], begin, end, documents, rows)  # (b, m, k, end)
                 said = grad[rows, begin:end]  # (b, m, dim)
                 values = _values(senses, slots[rows, :end])
                 asked = torch.bmm(said, values.transpose(1, 2)).unflatten(2, (-1, end))  # (b, m, k, end)
                 del values
                 scores = torch._softmax_backward_data(asked, weights, -1, weights.dtype)
+                kept = 0 if end == length else 1
                 for sense in range(weights.shape[2]):
                     alpha, score = weights[:, :, sense].transpose(1, 2), scores[:, :, sense]  # (b, end, m), (b, m, end)
-                    places[rows, :end, sense].baddbmm_(alpha, said)
-                    to_query[rows, sense, begin:end] = torch.bmm(score, key[rows, sense, :end])
-                    to_key[rows, sense, :end].baddbmm_(score.transpose(1, 2), query[rows, sense, begin:end])
+                    places[rows, :end, sense].baddbmm_(alpha, said, beta=kept)
+                    to_key[rows, sense, :end].baddbmm_(score.transpose(1, 2), query[rows, sense, begin:end], beta=kept)
+                    torch.bmm(score, key[rows, sense, :end], out=to_query[rows, sense, begin:end])
             to_senses = segment_sum(places.view(batch * length, -1), slots.flatten(), len(senses)).view_as(senses)
         to_query = to_query / math.sqrt(query.shape[-1])
         return to_query.transpose(1, 2), to_key.transpose(1, 2), to_senses, None, None
