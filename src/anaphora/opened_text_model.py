@@ -72,6 +72,10 @@ class OpenedTextModel:
         )  # what it cannot do is refused below
         metrics = read_metrics(folder)
         self.notes = [str(note) for note in metrics.get("notes") or []]
+        if config.model.kind == "backpack":
+            from anaphora.models.language.sense_table import attach_stored
+
+            self.notes += attach_stored(cast(Any, self.model), folder)
         learned = metrics.get("vocabularies")
         named = learned.get("text", "") if isinstance(learned, dict) else ""
         if self.tokenizer.vocabulary_size != self.model.vocabulary or named not in (

@@ -295,6 +295,18 @@ class TextModel(OpenedTextModel):
         other.model = patched(model, self.tokenizer, read, files=files)
         return other
 
+    def make_sense_table(self, *, exact: bool = False) -> Path:
+        """Write the senses of every token of a Backpack beside its weights, where whoever opens it looks them up; in
+        half precision, or `exact`, as they are computed."""
+        import torch
+
+        from anaphora.models.language.sense_table import SenseTable
+
+        model = self._needs("senses")
+        table = SenseTable.build(model, torch.float32 if exact else torch.bfloat16)
+        model.attach(table)
+        return table.save(self.folder)
+
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def why(self, prefix: str = "", *, top: int = 10, words: Sequence[str] = ()) -> WhyText:

@@ -19,7 +19,7 @@ NEAREST = 5
 
 def senses(
     model: Annotated[Path, typer.Argument(help="Folder of a Backpack language model.")],
-    words: Annotated[list[str], typer.Argument(metavar="WORD…", help="Words to look up.")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="WORD…", help="Words to look up.")] = None,
     top: Annotated[int, typer.Option(min=1, help="How many words each sense raises and lowers.")] = 10,
     text: Annotated[
         list[str] | None,
@@ -29,6 +29,13 @@ def senses(
     nearest: Annotated[
         bool, typer.Option("--nearest", help=f"The {NEAREST} nearest senses of other words, of the whole vocabulary.")
     ] = False,
+    table: Annotated[
+        bool,
+        typer.Option(
+            "--table", help="First write the senses of all tokens beside the weights: later uses look them up."
+        ),
+    ] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="The table in full precision, not in bfloat16.")] = False,
     patch: Patches = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the words that each sense raises, .svg or .png.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
@@ -45,15 +52,29 @@ def senses(
     anaphora senses runs/backpack bank --text corpus.txt --examples 3
 
     anaphora senses runs/backpack bank --nearest --top 6 --picture bank.png
+
+    anaphora senses runs/backpack --table
     """
     out = Output(as_json=json, quiet=quiet)
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
         raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
     check_new_file(picture, force=force, inputs=text or [])
+    if exact and not table:
+        raise UserError("--exact says how a table is written", cure="add --table")
+    if not words and not table:
+        raise UserError("no word is asked for", cure="give one, or --table")
+    if table and patch:
+        raise UserError("a table holds senses as they were learned", cure="leave out --patch")
     loaded = open_text_model(out, model, device, patch)
+    if table:
+        made = loaded.make_sense_table(exact=exact)
+        out.say(f"senses of {loaded.model.vocabulary:,} tokens, {made.stat().st_size / 1e6:,.1f} MB: {made}")
+        if not words:
+            out.finish({"model": str(model), "table": str(made)})
+            return
     notes: Counter[str] = Counter()
     lines = None if not text else read_text(text, notes)
-    found = loaded.senses(words, top=top, nearest=NEAREST if nearest else 0, text=lines, examples=examples)
+    found = loaded.senses(words or [], top=top, nearest=NEAREST if nearest else 0, text=lines, examples=examples)
     warn_of_notes(out, notes)
     for line in found.lines(shutil.get_terminal_size().columns):
         out.result(line)

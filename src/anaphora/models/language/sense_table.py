@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 
 from anaphora.errors import UserError
+from anaphora.folder import UNFINISHED
 
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
@@ -53,13 +55,18 @@ class SenseTable:
 
     def save(self, folder: Path) -> Path:
         """Write the table into a folder, whole or not at all."""
+        from safetensors import SafetensorError
         from safetensors.torch import save_file
 
         path = folder / FILE
-        part = folder / f".{FILE}.part"
+        part = path.with_name(f"{UNFINISHED}{os.getpid()}-{FILE}")
         try:
             save_file({"senses": self.senses.cpu().contiguous()}, part, {"fingerprint": self.fingerprint})
             part.replace(path)
+        except (OSError, SafetensorError) as error:
+            raise UserError(
+                f"cannot be written ({error})", file=path, cure="make room, or ask for the rights"
+            ) from None
         finally:
             part.unlink(missing_ok=True)
         return path
@@ -71,16 +78,28 @@ class SenseTable:
 
         path = folder / FILE
         if not path.is_file():
-            raise UserError("holds no table of senses", file=folder, cure="it is made where the model is first used")
+            raise UserError("holds no table of senses", file=folder, cure=f"anaphora senses {folder} --table makes it")
         try:
             with safe_open(path, framework="pt") as file:
                 said, senses = (file.metadata() or {}).get("fingerprint", ""), file.get_tensor("senses")
         except (SafetensorError, OSError) as error:
-            raise UserError(f"is no table of senses ({error})", file=path, cure="delete it: it is made again") from None
+            raise UserError(f"is no table of senses ({error})", file=path, cure="delete it, or make it anew") from None
         shape = (model.vocabulary, model.senses_count, model.dim)
         if said != fingerprint_of(model) or tuple(senses.shape) != shape:
-            raise UserError("is a table of senses of another model", file=path, cure="delete it: it is made again")
+            raise UserError("is a table of senses of another model", file=path, cure="delete it, or make it anew")
         return cls(senses if torch.device(model.device).type == "cpu" else senses.to(model.device), said)
+
+
+def attach_stored(model: Backpack, folder: Path) -> list[str]:
+    """Look senses up in the folder's table, where there is one. A table of weights that were learned on since is left
+    alone: what there is to say of it."""
+    if not (folder / FILE).is_file():
+        return []
+    try:
+        model.attach(SenseTable.open(folder, model))
+    except UserError as error:
+        return [f"{FILE} {error.what}: senses are computed; anaphora senses {folder} --table makes it anew"]
+    return []
 
 
 def fingerprint_of(model: Backpack) -> str:
