@@ -74,6 +74,7 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "backpack": rung("backpack", senses=4, positions="learned", inverse_layer_scale=True),
     "backpack of one sense": rung("backpack", senses=1),
     "backpack lstm": rung("backpack", senses=2, encoder="lstm", sense_feed_forward=6),
+    "backpack of near senses": rung("backpack", senses=2, sense_window=2),
     "backpack conv": rung("backpack", senses=2, encoder="conv"),
 }
 MASKED: dict[str, Callable[[], Any]] = {

@@ -53,7 +53,7 @@ def mixture(*parts: Callable[[], Any]) -> Callable[[], Mixture]:
     return lambda: Mixture([make() for make in parts], weights)
 
 
-ATTENDING = {"backpack", "backpack of one sense"}
+ATTENDING = {"backpack", "backpack of one sense", "backpack of near senses"}
 """Besides Transformers: those that have one inside."""
 MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "ngram kneser-ney 1": (ngram(order=1), COUNTED),

@@ -62,12 +62,20 @@ def distinct_of(ids: Tensor) -> tuple[Tensor, Tensor]:
     return types, slots
 
 
-def mix(query: Tensor, key: Tensor, senses: Tensor, slots: Tensor, documents: Tensor | None = None) -> Tensor:
+def mix(
+    query: Tensor,
+    key: Tensor,
+    senses: Tensor,
+    slots: Tensor,
+    documents: Tensor | None = None,
+    window: int | None = None,
+) -> Tensor:
     """query and key (B, T, k, D), senses of the distinct words (U, k, dim), slots (B, T) -> (B, T, dim).
 
-    documents (B, T): numbers; places of one see nothing of another.
+    documents (B, T): numbers; places of one see nothing of another. window: a place takes senses of so many places, its
+    own among them; nothing: of all up to its own.
     """
-    return _Mix.apply(query, key, senses, slots, documents)
+    return _Mix.apply(query, key, senses, slots, documents, window)
 
 
 class _Mix(torch.autograd.Function):
@@ -75,7 +83,13 @@ class _Mix(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, senses: Tensor, slots: Tensor, documents: Tensor | None
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        senses: Tensor,
+        slots: Tensor,
+        documents: Tensor | None,
+        window: int | None = None,
     ) -> Tensor:
         with torch.autocast(query.device.type, enabled=False):
             query = _by_sense(query) / math.sqrt(query.shape[-1])  # (B, k, T, D)
@@ -84,10 +98,11 @@ class _Mix(torch.autograd.Function):
             batch, length = slots.shape
             out = query.new_empty(batch, length, senses.shape[-1])
             for rows, begin, end in _blocks(query):
-                weights = _weights(query[rows], key[rows], begin, end, documents, rows)  # (b, m, k, end)
+                weights = _weights(query[rows], key[rows], begin, end, documents, rows, window)  # (b, m, k, end)
                 values = _values(senses, slots[rows, :end])  # (b, k · end, dim)
                 torch.bmm(weights.flatten(2), values, out=out[rows, begin:end])
         ctx.save_for_backward(query, key, senses, slots, *([] if documents is None else [documents]))
+        ctx.window = window
         return out
 
     @staticmethod
@@ -100,7 +115,7 @@ class _Mix(torch.autograd.Function):
             to_query, to_key = torch.empty_like(query), torch.empty_like(key)
             places = senses.new_empty(batch, length, *senses.shape[1:])  # (B, T, k, dim): the gradient of each place
             for rows, begin, end in reversed(_blocks(query)):  # the last block sees all places: it writes, others add
-                weights = _weights(query[rows], key[rows], begin, end, documents, rows)  # (b, m, k, end)
+                weights = _weights(query[rows], key[rows], begin, end, documents, rows, ctx.window)  # (b, m, k, end)
                 said = grad[rows, begin:end]  # (b, m, dim)
                 values = _values(senses, slots[rows, :end])
                 asked = torch.bmm(said, values.transpose(1, 2)).unflatten(2, (-1, end))  # (b, m, k, end)
@@ -114,7 +129,7 @@ class _Mix(torch.autograd.Function):
                     torch.bmm(score, key[rows, sense, :end], out=to_query[rows, sense, begin:end])
             to_senses = segment_sum(places.view(batch * length, -1), slots.flatten(), len(senses)).view_as(senses)
         to_query = to_query / math.sqrt(query.shape[-1])
-        return to_query.transpose(1, 2), to_key.transpose(1, 2), to_senses, None, None
+        return to_query.transpose(1, 2), to_key.transpose(1, 2), to_senses, None, None, None
 
 
 def _by_sense(x: Tensor) -> Tensor:
@@ -134,7 +149,13 @@ def _blocks(query: Tensor) -> list[tuple[slice, int, int]]:
 
 
 def _weights(
-    query: Tensor, key: Tensor, begin: int, end: int, documents: Tensor | None = None, rows: slice | None = None
+    query: Tensor,
+    key: Tensor,
+    begin: int,
+    end: int,
+    documents: Tensor | None = None,
+    rows: slice | None = None,
+    window: int | None = None,
 ) -> Tensor:
     """α of the places begin … end - 1, over all places before end: (b, m, k, end). Senses stand beside places, so that
     both together are the one axis of the sum: every sense's product is written to where it belongs."""
@@ -150,6 +171,9 @@ def _weights(
         numbers = documents[rows, :end]
         hidden = (at > at[begin:, None]) | (numbers[:, None] != numbers[:, begin:, None])  # (b, m, end)
         scores.masked_fill_(hidden[:, :, None], float("-inf"))
+    if window is not None:
+        far = at <= at[begin:, None] - window  # (m, end)
+        scores.masked_fill_(far[None, :, None], float("-inf"))
     return scores.softmax(dim=-1)
 
 

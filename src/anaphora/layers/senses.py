@@ -79,20 +79,25 @@ def _gelu(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
-def reference_weights(query: Tensor, key: Tensor, documents: Tensor | None = None) -> Tensor:
+def reference_weights(query: Tensor, key: Tensor, documents: Tensor | None = None, window: int | None = None) -> Tensor:
     """α: query and key (B, T, k, D) -> (B, k, T, T), softmax of q·k / √D over the places up to one's own; with
-    documents (B, T), their numbers, over those of one's own document."""
+    documents (B, T), their numbers, over those of one's own document; with a window, over so many places at the most.
+    """
     length = query.shape[1]
     scores = torch.einsum("bikd,bjkd->bkij", query, key) / math.sqrt(query.shape[-1])
     seen = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
     if documents is not None:
         seen = seen & (documents[:, None, :, None] == documents[:, None, None, :])
+    if window is not None:
+        seen = seen & torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1 - window)
     return scores.masked_fill(~seen, float("-inf")).softmax(dim=-1)
 
 
-def reference_mix(query: Tensor, key: Tensor, senses: Tensor, documents: Tensor | None = None) -> Tensor:
+def reference_mix(
+    query: Tensor, key: Tensor, senses: Tensor, documents: Tensor | None = None, window: int | None = None
+) -> Tensor:
     """The sum as it is written, a product for each sense and then their sum: senses of every place (B, T, k, dim) ->
     (B, T, dim)."""
-    weights = reference_weights(query, key, documents)  # (B, k, T, T)
+    weights = reference_weights(query, key, documents, window)  # (B, k, T, T)
     each = weights @ senses.transpose(1, 2)  # (B, k, T, dim)
     return each.sum(dim=1)

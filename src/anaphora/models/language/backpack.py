@@ -53,6 +53,7 @@ class Backpack(NeuralLanguageModel):
         self.config = config
         self.whole = True
         self.dim, self.senses_count = config.dim, config.senses
+        self.sense_window = config.sense_window
         self.head.silent = tuple(config.silent)
         epsilon = body.epsilon if isinstance(body, TransformerLanguageConfig) else 1e-5
         self.sense_network = SenseNetwork(
@@ -92,7 +93,7 @@ class Backpack(NeuralLanguageModel):
         """α of ids (B, T): (B, k, T, T); each row of each sense sums to 1 over the places up to its own. With a topic,
         what the sum is taken with: α times the topic's factors."""
         query, key = self.queries_and_keys(self.contextual(ids, lengths, documents))
-        weights = reference_weights(query, key, documents)
+        weights = reference_weights(query, key, documents, self.sense_window)
         if self.emphasis is None:
             return weights
         seen = torch.ones(1, ids.shape[1], ids.shape[1], device=ids.device).tril().expand(len(ids), -1, -1)
@@ -110,7 +111,7 @@ class Backpack(NeuralLanguageModel):
         query, key = self.queries_and_keys(self.contextual(ids, lengths, documents))  # (B, T, k, dim/k) twice
         types, slots = distinct or distinct_of(ids)
         senses = self.sense_vectors(types)
-        out = mix(query, key, senses, slots, documents)
+        out = mix(query, key, senses, slots, documents, self.sense_window)
         if self.emphasis is None:
             return out
         if documents is not None:
@@ -118,7 +119,9 @@ class Backpack(NeuralLanguageModel):
         # the sum is linear in the factors: what each topic adds is a sum of its own, and fades from place to place
         left = self.emphasis.left(self.emphasis.said(ids).cumsum(dim=1))  # (B, T, t)
         for topic, added in enumerate(self.emphasis.added[:, types].to(senses.dtype)):  # (U, k)
-            out = out + left[..., topic, None].to(out.dtype) * mix(query, key, senses * added[..., None], slots)
+            out = out + left[..., topic, None].to(out.dtype) * mix(
+                query, key, senses * added[..., None], slots, window=self.sense_window
+            )
         return out
 
     # -- what differs from any other language model ----------------------------------------------------------------
@@ -208,7 +211,10 @@ class Backpack(NeuralLanguageModel):
         """query (r, T, k, D) over the first `used` places of the caches -> (r, T, dim)."""
         keys = past["sense_key"][rows, :, :used]  # (r, k, used, D)
         scores = query.transpose(1, 2) @ keys.transpose(2, 3) / math.sqrt(keys.shape[-1])  # (r, k, T, used)
-        weights = scores.masked_fill(~seen[:, None], float("-inf")).softmax(dim=-1)
+        near = seen
+        if self.sense_window is not None:
+            near = seen & (torch.arange(used, device=seen.device) >= seen.sum(-1, keepdim=True) - self.sense_window)
+        weights = scores.masked_fill(~near[:, None], float("-inf")).softmax(dim=-1)
         if self.emphasis is not None:
             weights = weights * self.emphasis.factors(past["sense_id"][rows, 0, :used], seen).to(weights.dtype)
         if "sense_vector" in past:
@@ -230,7 +236,8 @@ class Backpack(NeuralLanguageModel):
 
     def weighing_flops(self, length: float) -> float:
         """For each token: queries and keys, their products, and the sum over places and senses."""
-        return 4.0 * self.dim**2 + (length + 1) / 2 * (2.0 * self.dim + 2.0 * self.senses_count * self.dim)
+        places = (length + 1) / 2 if self.sense_window is None else min((length + 1) / 2, self.sense_window)
+        return 4.0 * self.dim**2 + places * (2.0 * self.dim + 2.0 * self.senses_count * self.dim)
 
     def cache_bytes_per_token(self) -> int:
         """Keys of senses, and the word's number where its senses stand in a table, else the senses themselves."""

@@ -38,6 +38,7 @@ SHAPE: dict[str, Any] = {
     "positions": "learned",
     "scale_embedding": False,
     "window": None,
+    "sense_window": None,
 }
 """Settings that must be so for a Backpack to have published names."""
 

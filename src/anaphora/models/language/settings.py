@@ -296,7 +296,7 @@ class TransformerEncoderConfig(TransformerLanguageConfig):
             raise ValueError(f"token_types is {self.token_types}; it must be at least 0")
 
 
-OWN = ("kind", "senses", "sense_feed_forward", "encoder", "silent")
+OWN = ("kind", "senses", "sense_feed_forward", "sense_window", "encoder", "silent")
 """Settings of a Backpack that are not its contextualiser's."""
 ContextEncoder = Literal["transformer-decoder", "lstm", "gru", "rnn", "conv", "window", "dan"]
 
@@ -317,6 +317,9 @@ class BackpackConfig(LanguageConfig):
     """Sense vectors of a word; they divide dim, for each has dim / senses numbers of the queries and keys."""
     sense_feed_forward: int | None = None
     """Hidden width of the two networks that make senses; four times dim unless given."""
+    sense_window: int | None = None
+    """Senses are taken from so many words at the most, the last ones; nothing: from all. The contextualiser reads all
+    of them in any case: what stands further back then cannot speak for itself, and has to choose among near senses."""
     encoder: ContextEncoder = "transformer-decoder"
     """The contextualiser: any kind that reads one way."""
     layers: int = 4
@@ -374,6 +377,7 @@ class BackpackConfig(LanguageConfig):
         super().__post_init__()
         at_least_one("senses", self.senses)
         at_least_one("sense_feed_forward", self.sense_feed_forward)
+        at_least_one("sense_window", self.sense_window)
         if self.dim % self.senses:
             near = max(k for k in range(1, self.senses + 1) if self.dim % k == 0)
             raise ValueError(
