@@ -33,9 +33,9 @@ def test_a_row_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     words = list(dict.fromkeys(word for line in VERSE for word in line.split() if word.isalpha()))[:6]
     monkeypatch.setitem(topics.TOPICS, "sea", " ".join(words))
     asked = argparse.Namespace(prompts=[words[0], words[1]], samples=3, tokens=5, seed=1, fade=0.5)
-    plain = topics.measured(model, 1.0, "sea", VERSE[:4], asked)
+    plain = topics.measured(model, "1", "sea", VERSE[:4], asked)
     assert (plain["kl"], plain["perplexity_change"], plain["samples"]) == (0.0, 0.0, 6)
-    strong = topics.measured(model, 3.3, "sea", VERSE[:4], asked)
+    strong = topics.measured(model, "3.3,3.3,3,1", "sea", VERSE[:4], asked)
     assert strong["kl"] > 0
     assert strong["fluency"] > 1
     assert 0 <= strong["success"] <= 1

@@ -90,11 +90,13 @@ def test_patches_compose_and_what_can_be_undone_is(say: Any, backpack: Path, tex
 def test_a_topic_and_an_evening_are_patches_too(say: Any, backpack: Path, text: Path, tmp_path: Path) -> None:
     topic = tmp_path / "topic.json"
     made = say(
-        "patch", backpack, topic, "--topic", f"verse={WORD},{OTHER}", "--strength", 3.3, "--text", text, "--json"
+        "patch", backpack, topic, "--topic", f"verse={WORD},{OTHER}", "--strength", 2.5, "--text", text, "--json"
     )
     assert made.code == 0, made.err
     (operation,) = json.loads(made.last)["patch"]["operations"]
-    assert operation["factors"] == pytest.approx([3.3, 3.3, 3.0, 1.0])
+    assert operation["factors"] == [2.5, 1.0, 1.0, 1.0]
+    four = say("patch", backpack, "--topic", f"verse={WORD}", "--factors", "3.3,3.3,3,1", "--json")
+    assert json.loads(four.last)["patch"]["operations"][0]["factors"] == [3.3, 3.3, 3.0, 1.0]
     score = say("evaluate", backpack, "--text", text, "--patch", topic, "--json")
     effect = json.loads(made.last)["side_effect"]
     assert json.loads(score.last)["perplexity"] == pytest.approx(effect["perplexity_after"], rel=1e-5)
@@ -134,6 +136,9 @@ def test_mistakes_are_one_sentence_and_write_nothing(
         (("patch", backpack, "--scale", WORD), "write WORDS#SENSES=FACTOR"),
         (("patch", backpack), "nothing is to be changed"),
         (("patch", backpack, "--remove", WORD, "--strength", 2), "--strength is about --topic"),
+        (("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2"), "four numbers are wanted"),
+        (("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2,3,-4"), "factors are numbers from 0 to 100"),
+        (("patch", backpack, "--topic", "a=zyzzyva"), "topic a: none of its words is a token of this model"),
         (("patch", backpack, "--remove", WORD, "--words", "a"), "--words is about --even or --less-gender"),
         (("patch", backpack, "--even", WORD), "two different words are wanted"),
         (("patch", backpack, "--even", f"{WORD},{OTHER}"), "needs words whose senses may be changed"),

@@ -55,7 +55,11 @@ def patch(
         typer.Option(metavar="NAME=WORD,…", help="Speak about these words; =@FILE reads them.", rich_help_panel=MADE),
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="Of the topics: 1 is none; 2.2 unless said.", rich_help_panel=MADE)
+        float | None, typer.Option(help="Of the topics: 1 is none; 3.3 unless said.", rich_help_panel=MADE)
+    ] = None,
+    factors: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,C,D", help="Instead: of the best senses, the next, …", rich_help_panel=MADE),
     ] = None,
     fade: Annotated[
         float | None,
@@ -133,15 +137,17 @@ def patch(
     if less_gender and even is not None:
         raise UserError("--less-gender is --even he,she", cure="leave out the one or the other")
     evening = even is not None or less_gender
-    idle: dict[str, Any] = {"--strength": strength, "--fade": fade} if not topic else {}
+    idle: dict[str, Any] = {"--strength": strength, "--factors": factors, "--fade": fade} if not topic else {}
     idle |= {} if evening else {"--words": words, "--prompts": prompts}
     if said := [name for name, value in idle.items() if value is not None]:
-        what = "--topic" if said[0] in ("--strength", "--fade") else "--even or --less-gender"
+        what = "--topic" if said[0] in ("--strength", "--factors", "--fade") else "--even or --less-gender"
         raise UserError(f"{said[0]} is about {what}, and there is none", cure="leave it out")
     if not any((*given.values(), from_, undo, evening)):
         raise UserError("nothing is to be changed", cure="say what, for example --remove 'sick#3', or --from FILE")
     loaded = open_text_model(told, model, device)
-    how: dict[str, Any] = {"strength": strength, "fade": fade}
+    if strength is not None and factors is not None:
+        raise UserError("--factors say what --strength would", cure="leave out the one or the other")
+    how: dict[str, Any] = {"strength": strength, "fade": fade, "factors": None if factors is None else _four(factors)}
     how = {name: value for name, value in how.items() if value is not None}
     how |= {do: texts or () for do, texts in given.items()}
     made = make_patch(loaded, **how, after=from_ or (), undo=undo or ())
@@ -168,6 +174,18 @@ def patch(
         made.write(out, force=force)
         told.say(f"written: {out} ({count(len(made.operations), 'operation', 'operations')})")
     told.finish({**document, "patch": made.document()})
+
+
+def _four(text: str) -> list[float]:
+    from anaphora.errors import UserError
+
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) != 4:
+        raise UserError(f"--factors {text}: four numbers are wanted", cure="write --factors 3.3,3.3,3,1")
+    return found
 
 
 def _even(out: Output, loaded: TextModel, pair: str | None, words: str | None, prompts: Path | None) -> Evened:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from anaphora.errors import UserError
 from anaphora.models.language.patch import (
     ALL,
+    PUBLISHED,
     Add,
     Exchange,
     MadeFor,
@@ -210,10 +211,11 @@ def test_operations_as_typed(tmp_path: Path) -> None:
     assert read_operation("replace", "sick=ill") == Replace(words=("sick",), with_="ill")
     exchange = Exchange(words=("MacBook",), out="Apple", in_="HP")
     assert read_operation("exchange", "MacBook=Apple>HP") == exchange
-    topic = read_operation("topic", "sea=ship,sail,ship", strength=3.3)
+    topic = read_operation("topic", "sea=ship,sail,ship", factors=PUBLISHED)
     assert isinstance(topic, Topic)
     assert topic.words == ("ship", "sail")
-    assert topic.factors == pytest.approx((3.3, 3.3, 3.0, 1.0))  # those that were published
+    assert topic.factors == (3.3, 3.3, 3.0, 1.0)
+    assert factors_of(1.0) == (1.0, 1.0, 1.0, 1.0)
     (tmp_path / "sea.txt").write_text("ship\n\nsail \n")
     assert listed(f"@{tmp_path / 'sea.txt'}") == ("ship", "sail")
     assert words_of([exchange, topic]) == ["MacBook", "Apple", "HP", "ship", "sail"]

@@ -13,7 +13,7 @@ from torch import Tensor
 from anaphora.decoding.generation import generate
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.patch import Patch, Remove, Topic, factors_of
+from anaphora.models.language.patch import PUBLISHED, Patch, Remove, Topic, factors_of
 from anaphora.models.language.patched import apply, patched
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.models.language.topic import buckets, topic_scores
@@ -22,7 +22,7 @@ from sense_models import WORDS, looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()
 OWN, LOOKUP = looked_up(MODEL, TOKENIZER)
-TOPIC = Topic(name="people", words=("nurse", "doctor", "man"))
+TOPIC = Topic(name="people", words=("nurse", "doctor", "man"), factors=PUBLISHED)
 
 
 def texts(rows: int = 3, length: int = 10, seed: int = 1) -> Tensor:
@@ -41,13 +41,17 @@ def test_buckets_are_cut_at_the_quantiles() -> None:
     assert (buckets(scores).flatten()[:50] == 0).all()  # the largest scores are the best
 
 
-def test_scores_are_how_much_a_sense_raises_the_bag_over_all_words() -> None:
+def test_scores_are_the_probability_of_the_bag_by_each_sense_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     bag = torch.zeros(MODEL.vocabulary, dtype=torch.bool)
     bag[[7, 9]] = True
     with torch.no_grad():
         logits = MODEL.sense_vectors(torch.arange(MODEL.vocabulary)) @ MODEL.vocabulary_matrix.T  # (V, k, V)
-    expected = logits[..., bag].mean(-1) - logits.mean(-1)
+    expected = logits.softmax(-1)[..., bag].sum(-1).log()
     assert torch.allclose(topic_scores(MODEL, bag), expected, atol=1e-4)
+    monkeypatch.setattr("anaphora.models.language.topic.SAMPLE", 10)  # from eight words of the twenty-two
+    estimated = topic_scores(MODEL, bag)
+    ranks = [one.flatten().argsort().argsort().double() for one in (estimated, expected)]
+    assert torch.corrcoef(torch.stack(ranks))[0, 1] > 0.7
 
 
 def test_the_sum_is_the_one_that_is_written_down() -> None:

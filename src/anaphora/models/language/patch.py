@@ -14,7 +14,7 @@ need not be a training run or a new model: it is data, beside the model and a fe
         {"do": "add", "words": ["sick"], "senses": [3], "direction": ["great"], "by": 0.5},
         {"do": "replace", "words": ["sick"], "senses": [3], "with": "ill", "sense": 2},
         {"do": "exchange", "words": ["MacBook"], "senses": "all", "out": "Apple", "in": "HP"},
-        {"do": "topic", "name": "sea", "words": ["ship", "sail"], "factors": [3.3, 3.3, 3.0, 1.0], "fade": 0.5}
+        {"do": "topic", "name": "sea", "words": ["ship", "sail"], "factors": [3.3, 1.0, 1.0, 1.0], "fade": 0.5}
       ]
     }
 
@@ -50,8 +50,8 @@ FADE = 0.5
 QUANTILES = (0.95, 0.80, 0.60)
 """Senses are put into four buckets by how much they raise a topic's words: the best 5 %, the next 15 %, 20 %, the
 rest."""
-MILDER = 2.0 / 2.3
-"""The third bucket's share of the strength, so that strength 3.3 gives the published factors 3.3, 3.3, 3, 1."""
+PUBLISHED = (3.3, 3.3, 3.0, 1.0)
+"""The strongest factors of the buckets that Hewitt et al. (2023) used: two senses in five speak up."""
 
 Words = tuple[str, ...] | Literal["all"]
 Senses = tuple[int, ...] | Literal["all"]
@@ -226,7 +226,7 @@ class Topic(Operation):
 
     do = "topic"
     name: str = ""
-    factors: tuple[float, ...] = (3.3, 3.3, 3.0, 1.0)
+    factors: tuple[float, ...] = (3.3, 1.0, 1.0, 1.0)
     fade: float = FADE
 
     def __post_init__(self) -> None:
@@ -260,8 +260,9 @@ class Topic(Operation):
 
 
 def factors_of(strength: float) -> tuple[float, float, float, float]:
-    """A topic's factors by one number: 1 changes nothing, 3.3 is the strongest that was published."""
-    return (strength, strength, 1.0 + MILDER * (strength - 1.0), 1.0)
+    """A topic's factors by one number, 1 changing nothing: the best senses alone. Where more of them speak up, a text
+    is disturbed more than it is led (benchmarks/topics.py)."""
+    return (strength, 1.0, 1.0, 1.0)
 
 
 OPERATIONS: dict[str, type[Operation]] = {

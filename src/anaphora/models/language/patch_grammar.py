@@ -14,7 +14,7 @@ vocabulary has the whole (`has_word`); a word that holds a comma cannot be writt
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from anaphora.errors import UserError
@@ -43,22 +43,27 @@ FORMS = {
     "exchange": "WORDS#SENSES=OUT>IN, such as MacBook=Apple>HP",
     "topic": "NAME=WORD,WORD,… or NAME=@FILE, such as sea=ship,sail,harbour",
 }
-STRENGTH = 2.2
+STRENGTH = 3.3
 """Of a topic, unless said."""
 HasWord = Callable[[str], bool]
 
 
 def read_operation(
-    do: str, text: str, *, has_word: HasWord = lambda _: False, strength: float = STRENGTH, fade: float = FADE
+    do: str,
+    text: str,
+    *,
+    has_word: HasWord = lambda _: False,
+    factors: Sequence[float] = factors_of(STRENGTH),
+    fade: float = FADE,
 ) -> Operation:
-    """What `--remove sick#3` means: do is "remove", text "sick#3"."""
+    """What `--remove sick#3` means: do is "remove", text "sick#3". factors and fade: of a topic."""
     try:
-        return _read(do, text, has_word, strength, fade)
+        return _read(do, text, has_word, tuple(factors), fade)
     except ValueError as error:
         raise UserError(f"--{do} {text}: {error}", cure=f"write {FORMS[do]}") from None
 
 
-def _read(do: str, text: str, has_word: HasWord, strength: float, fade: float) -> Operation:
+def _read(do: str, text: str, has_word: HasWord, factors: tuple[float, ...], fade: float) -> Operation:
     if do == "remove":
         words, senses = target(text)
         return Remove(words=words, senses=senses)
@@ -66,7 +71,7 @@ def _read(do: str, text: str, has_word: HasWord, strength: float, fade: float) -
     if not which.strip() or not value.strip():
         raise ValueError("something is missing around the =")
     if do == "topic":
-        return Topic(words=listed(value), name=which.strip(), factors=factors_of(strength), fade=fade)
+        return Topic(words=listed(value), name=which.strip(), factors=factors, fade=fade)
     words, senses = target(which)
     if do == "scale":
         return Scale(words=words, senses=senses, by=_number(value))

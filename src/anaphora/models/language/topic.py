@@ -1,8 +1,8 @@
 """Speaking about a topic: senses that raise its words weigh more, until the topic has come up.
 
-Each sense of each word is scored by how much it raises the words of the topic's *bag* over all others,
+Each sense of each word is scored by the probability that it alone would give the words of the topic's *bag*,
 
-    score(w, ℓ) = C(w)_ℓ · (mean of E over the bag - mean of E over the vocabulary),
+    score(w, ℓ) = log Σ_{b in bag} softmax(E C(w)_ℓ)_b,
 
 the scores of the whole vocabulary are cut at their quantiles .95, .80 and .60, and each of the four buckets has a
 factor δ by which α is multiplied (Hewitt et al. 2023). Nothing is retrained, and no word is forced: what the text's own
@@ -19,6 +19,7 @@ that reading at once, reading step by step and scoring are the same numbers. Sev
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
 
 AT_ONCE = 1 << 24
-"""Numbers of sense vectors that are scored at once, 64 MB in float32."""
+"""Numbers of sense vectors, or logits, that are there at once, 64 MB in float32."""
+SAMPLE = 4096
+"""Words, at the most, from which the sum over all words is estimated."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,22 @@ def knows(word: str, tokens_of: Lookup) -> bool:
 
 @torch.no_grad()
 def topic_scores(model: Backpack, bag: Tensor) -> Tensor:
-    """How much each sense raises the words of a bag (V,) over all words: (V, k) float32."""
+    """log P of a bag (V,) of words by each sense alone: (V, k) float32.
+
+    The normaliser is a sum over every n-th word: numbers of subwords go from the frequent to the rare, so that such a
+    sample has of all kinds. For a vocabulary of 50,000 it is as cheap as the senses themselves.
+    """
     table = model.vocabulary_matrix.float()
-    towards = table[bag].mean(dim=0) - table.mean(dim=0)  # (d,)
-    several = max(1, AT_ONCE // (model.senses_count * model.dim))
-    ids = torch.arange(model.vocabulary, device=table.device)
-    return torch.cat([model.sense_vectors(some).float() @ towards for some in ids.split(several)])
+    apart = -(-model.vocabulary // SAMPLE)
+    topic, others = table[bag].T, table[~bag][::apart].T  # (d, bag), (d, sample)
+    several = max(1, AT_ONCE // (model.senses_count * max(model.dim, others.shape[1])))
+    found = []
+    for some in torch.arange(model.vocabulary, device=table.device).split(several):
+        senses = model.sense_vectors(some).float()  # (n, k, d)
+        own = (senses @ topic).logsumexp(dim=-1)
+        rest = (senses @ others).logsumexp(dim=-1) + math.log(apart)
+        found.append(own - torch.logaddexp(own, rest))
+    return torch.cat(found)
 
 
 def buckets(scores: Tensor) -> Tensor:
