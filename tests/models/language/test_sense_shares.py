@@ -13,7 +13,7 @@ from anaphora.errors import UserError
 from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy, why_by_sense
 from anaphora.models.why import explain_next, explains
 from anaphora.text.tokenizer import BOS
-from neural_rungs import CAUSAL
+from neural_rungs import CAUSAL, rung
 
 BODIES = ["backpack", "backpack of one sense", "backpack lstm", "backpack conv"]
 PREFIX = [4, 7, 7, 5, 9]
@@ -87,3 +87,14 @@ def test_any_model_is_asked_alike() -> None:
     assert not explains(lstm)
     with pytest.raises(UserError, match=r"cannot say where its probabilities come from.*a Backpack"):
         explain_next(lstm, PREFIX)
+
+
+def test_tokens_that_are_never_said_have_no_part_of_the_sum() -> None:
+    model = rung("backpack", senses=4, silent=[0, 1, 3])()
+    found = why_by_sense(model, PREFIX, top=12, tokens=[6])
+    logs = model.score(torch.tensor([[*PREFIX, 6]]), torch.tensor([6]))[0, -1]
+    by = {one.token: one for one in found.candidates}
+    assert by[6].log_probability == pytest.approx(float(logs), abs=1e-5)
+    assert set(by) == set(range(12)) - {0, 1, 3}
+    with pytest.raises(UserError, match="token 1 is never said by this model"):
+        why_by_sense(model, PREFIX, top=1, tokens=[1])

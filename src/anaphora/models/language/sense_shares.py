@@ -99,6 +99,8 @@ def why_by_sense(model: Backpack, prefix: Sequence[int], *, top: int, tokens: Se
     for token in (*prefix, *tokens):
         if not 0 <= token < model.vocabulary:
             raise UserError(f"there is no token {token}: the model has {model.vocabulary}")
+    if silent := next((token for token in tokens if token in model.head.silent), None):
+        raise UserError(f"token {silent} is never said by this model, only read", cure="ask for another word")
     with torch.no_grad():
         ids = torch.tensor([BOS, *map(int, prefix)], device=model.device)
         alpha = model.sense_weights(ids[None])[0]  # (k, T, T)
@@ -106,8 +108,10 @@ def why_by_sense(model: Backpack, prefix: Sequence[int], *, top: int, tokens: Se
         senses = model.sense_vectors(ids).double()  # (T, k, d)
         table = model.vocabulary_matrix.double()
         logits = torch.einsum("tk,tkd->d", weights, senses) @ table.T  # (V,)
+        logits[list(model.head.silent)] = -torch.inf  # they are never said
         own = (model.mixed(ids[None])[0, -1].float() @ model.vocabulary_matrix.float().T).double()
-        logs = torch.log_softmax(logits, dim=0).cpu().numpy()
+        whole = float(torch.logsumexp(logits, dim=0))  # the logarithm of the sum over all words
+        logs = (logits - whole).cpu().numpy()
         chosen = [*dict.fromkeys([*likeliest(logs.astype(np.float32), top), *tokens])]
         says = senses @ table[torch.tensor(chosen, dtype=torch.long, device=table.device)].T  # (T, k, chosen)
         rows = torch.tensor([[*prefix, token] for token in chosen], dtype=torch.long, device=model.device)
@@ -117,7 +121,6 @@ def why_by_sense(model: Backpack, prefix: Sequence[int], *, top: int, tokens: Se
     for place, token in enumerate(chosen):
         said = says[:, :, place].cpu().numpy()
         shares = said * weights.cpu().numpy()
-        rest = float(logits[token]) - float(logs[token])  # the logarithm of the sum over all words
-        log_probability = math.fsum(shares.flatten().tolist()) - rest
+        log_probability = math.fsum(shares.flatten().tolist()) - whole
         candidates.append(SenseCandidate(token, log_probability, scored[place], float(own[token]), said, shares))
     return SensesWhy(tuple(map(int, prefix)), weights.cpu().numpy(), alpha.float().cpu().numpy(), tuple(candidates))

@@ -17,13 +17,15 @@ from anaphora.text.pocket.lexicon import Noun, Verb
 from anaphora.text.pocket.senses import ADJECTIVE_SENSES, NOUN_SENSES, NounSense
 from anaphora.text.pocket.splits import Split, stream
 
+SENSES = frozenset([*NOUN_SENSES, *(adjective.sense for adjective, _ in ADJECTIVE_SENSES)])
+
 
 def discourses(number: int, *, sentences: int = 4, split: Split = "train", seed: int = 1) -> list[str]:
-    """So many pocket sentences (English) with one ambiguous word each, put into lines of `sentences` that use it in
-    the same sense, in an order by chance."""
+    """So many pocket sentences (English) with one ambiguous noun or adjective each, put into lines of `sentences` that
+    use it in the same sense, in an order by chance."""
     labelled = ((pair.source, pair.senses[0].sense) for pair in stream(split, seed) if len(pair.senses) == 1)
     by_sense: dict[str, list[str]] = {}
-    for text, sense in islice(labelled, number):
+    for text, sense in islice((one for one in labelled if one[1] in SENSES), number):
         by_sense.setdefault(sense, []).append(text)
     lines = [
         " ".join(some[begin : begin + sentences])
