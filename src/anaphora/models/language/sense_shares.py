@@ -99,8 +99,8 @@ def why_by_sense(model: Backpack, prefix: Sequence[int], *, top: int, tokens: Se
     for token in (*prefix, *tokens):
         if not 0 <= token < model.vocabulary:
             raise UserError(f"there is no token {token}: the model has {model.vocabulary}")
-    if silent := next((token for token in tokens if token in model.head.silent), None):
-        raise UserError(f"token {silent} is never said by this model, only read", cure="ask for another word")
+    if silent := [token for token in tokens if token in model.head.silent]:
+        raise UserError(f"token {silent[0]} is never said by this model, only read", cure="ask for another word")
     with torch.no_grad():
         ids = torch.tensor([BOS, *map(int, prefix)], device=model.device)
         alpha = model.sense_weights(ids[None])[0]  # (k, T, T)
