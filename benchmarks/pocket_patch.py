@@ -7,8 +7,9 @@ sense of *sick* is looked for as `anaphora why` would show it: the one whose sha
 most for tricks, jumps and parties over all that may be ill, after prompts made for looking. A patch file removes it.
 For *other* prompts that end in *sick*, the share of the two meanings in what may come next is compared, and the
 likeliest continuation. Beside it the side effect on unseen sentences: on all, and on those without the word, where
-nothing at all may change. The last line is JSON; the exit code is 1 where a prompt does not flip, or a sentence without
-*sick* moves.
+nothing at all may change. The last line is JSON; the exit code is 1 where tricks, jumps and parties do not fall from
+the larger share to the smaller, on average and after each prompt that had them as the larger, or where a sentence
+without *sick* moves.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -103,7 +105,9 @@ def tell(model: Any, file: Path, seed: int, lines: Sequence[str]) -> dict[str, A
             f"  unseen sentences, {name}: KL {one['kl']:.5f} a token, {one['moved']:,} of {one['tokens']:,} tokens "
             f"moved, perplexity {one['perplexity_before']:.3f} → {one['perplexity_after']:.3f}"
         )
-    flips = all(row["flips"] for row in rows) and not moved["without the word"]["moved"]
+    means = [fmean(row["cool_share"][when] for row in rows) for when in (0, 1)]
+    flips = means[0] > 0.5 > means[1] and all(row["flips"] for row in rows if row["cool_share"][0] > 0.5)
+    flips = flips and not moved["without the word"]["moved"]
     return {"seed": seed, "sense": sense, "flips": flips, "prompts": rows, "side_effect": moved}
 
 
