@@ -16,12 +16,13 @@ from anaphora.kernels.senses import distinct, distinct_of, mix, rounded, segment
 from anaphora.layers.senses import reference_mix
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """So small that a row of eleven places has several of them, and a batch several runs."""
-    monkeypatch.setattr(kernel, "BLOCK", 4)
+@pytest.fixture(autouse=True, params=[False, True], ids=["as a CPU", "as a GPU"])
+def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """So small that a row of eleven places has several of them, and a batch several runs; by both ways of products."""
+    monkeypatch.setattr(kernel, "BLOCK", 16)
     monkeypatch.setattr(kernel, "AT_ONCE", 150)
     monkeypatch.setattr(kernel, "PIECE", 3)
+    monkeypatch.setattr(kernel, "sense_by_sense", lambda device: request.param)
     yield
 
 

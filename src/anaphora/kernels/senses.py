@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 BLOCK = 256
-"""Queries of a row at once."""
+"""Queries of a row at once; on a CPU a quarter of it: smaller blocks compute less in vain, larger ones fill a GPU."""
 AT_ONCE = 1 << 27
 """Weights, rows × block × senses × places, at once: a quarter of a gigabyte in bfloat16."""
 PIECE = 64
@@ -121,15 +121,53 @@ class _Mix(torch.autograd.Function):
                 asked = torch.bmm(said, values.transpose(1, 2)).unflatten(2, (-1, end))  # (b, m, k, end)
                 del values
                 scores = torch._softmax_backward_data(asked, weights, -1, weights.dtype)
-                kept = 0 if end == length else 1
-                for sense in range(weights.shape[2]):
-                    alpha, score = weights[:, :, sense].transpose(1, 2), scores[:, :, sense]  # (b, end, m), (b, m, end)
-                    places[rows, :end, sense].baddbmm_(alpha, said, beta=kept)
-                    to_key[rows, sense, :end].baddbmm_(score.transpose(1, 2), query[rows, sense, begin:end], beta=kept)
-                    torch.bmm(score, key[rows, sense, :end], out=to_query[rows, sense, begin:end])
+                spread = (to_query[rows, :, begin:end], to_key[rows, :, :end], places[rows, :end])
+                give_back = _spread_by_sense if sense_by_sense(query.device) else _spread
+                give_back(weights, scores, said, query[rows, :, begin:end], key[rows, :, :end], spread, end == length)
             to_senses = segment_sum(places.view(batch * length, -1), slots.flatten(), len(senses)).view_as(senses)
         to_query = to_query / math.sqrt(query.shape[-1])
         return to_query.transpose(1, 2), to_key.transpose(1, 2), to_senses, None, None, None
+
+
+def sense_by_sense(device: torch.device) -> bool:
+    """Whether products are taken for one sense after the other, each written to where it belongs. A GPU is so spared
+    copies of all weights; a CPU prefers few large products, and copies are cheap beside them."""
+    return device.type == "cuda"
+
+
+Gradients = tuple[Tensor, Tensor, Tensor]
+"""Of the block's queries (b, k, m, D), of the keys that it sees (b, k, end, D), of their senses (b, end, k, dim)."""
+
+
+def _spread_by_sense(
+    weights: Tensor, scores: Tensor, said: Tensor, query: Tensor, key: Tensor, to: Gradients, first: bool
+) -> None:
+    """What a block gives back: weights and the gradient of scores (b, m, k, end), said (b, m, dim). first: nothing
+    stands there yet, so it is written, not added."""
+    to_query, to_key, places = to
+    kept = 0 if first else 1
+    for sense in range(weights.shape[2]):
+        alpha, score = weights[:, :, sense].transpose(1, 2), scores[:, :, sense]  # (b, end, m), (b, m, end)
+        places[:, :, sense].baddbmm_(alpha, said, beta=kept)
+        to_key[:, sense].baddbmm_(score.transpose(1, 2), query[:, sense], beta=kept)
+        torch.bmm(score, key[:, sense], out=to_query[:, sense])
+
+
+def _spread(
+    weights: Tensor, scores: Tensor, said: Tensor, query: Tensor, key: Tensor, to: Gradients, first: bool
+) -> None:
+    """The same in three products."""
+    to_query, to_key, places = to
+    each = torch.bmm(weights.flatten(2).transpose(1, 2), said).unflatten(1, (query.shape[1], -1))  # (b, k, end, dim)
+    score = scores.transpose(1, 2)  # (b, k, m, end)
+    keys = score.transpose(2, 3) @ query
+    to_query.copy_(score @ key)
+    if first:
+        places.copy_(each.transpose(1, 2))
+        to_key.copy_(keys)
+    else:
+        places.add_(each.transpose(1, 2))
+        to_key.add_(keys)
 
 
 def _by_sense(x: Tensor) -> Tensor:
@@ -140,9 +178,9 @@ def _by_sense(x: Tensor) -> Tensor:
 def _blocks(query: Tensor) -> list[tuple[slice, int, int]]:
     """Which rows, and which places of them, are done at once: (rows, begin, end)."""
     batch, senses, length, _ = query.shape
-    found = []
-    for begin in range(0, length, BLOCK):
-        end = min(begin + BLOCK, length)
+    found, size = [], BLOCK if query.device.type == "cuda" else BLOCK // 4
+    for begin in range(0, length, size):
+        end = min(begin + size, length)
         several = max(1, AT_ONCE // ((end - begin) * end * senses))
         found += [(slice(first, first + several), begin, end) for first in range(0, batch, several)]
     return found
@@ -160,9 +198,12 @@ def _weights(
     """α of the places begin … end - 1, over all places before end: (b, m, k, end). Senses stand beside places, so that
     both together are the one axis of the sum: every sense's product is written to where it belongs."""
     batch, senses = query.shape[:2]
-    scores = query.new_empty(batch, end - begin, senses, end)
-    for sense in range(senses):
-        torch.bmm(query[:, sense, begin:end], key[:, sense, :end].transpose(1, 2), out=scores[:, :, sense])
+    if sense_by_sense(query.device):
+        scores = query.new_empty(batch, end - begin, senses, end)
+        for sense in range(senses):
+            torch.bmm(query[:, sense, begin:end], key[:, sense, :end].transpose(1, 2), out=scores[:, :, sense])
+    else:
+        scores = (query[:, :, begin:end] @ key[:, :, :end].transpose(2, 3)).transpose(1, 2).contiguous()
     at = torch.arange(end, device=query.device)
     if documents is None:  # all that is hidden stands in the block's own square
         later = at[None, begin:] > at[begin:, None]  # (m, m)
