@@ -72,6 +72,19 @@ def test_windows_are_those_of_evaluate(boundaries: str, context: int | None, str
         assert told == pytest.approx(same.perplexity, rel=1e-5)
 
 
+@pytest.mark.parametrize("settings", [{"silent": [1, 2, 4]}, {"encoder": "lstm", "heads": None, "max_length": None}])
+def test_perplexity_is_that_of_evaluate_whatever_the_model(settings: dict[str, object]) -> None:
+    """One that never says some of its tokens; one that reads rows of any length as wholes."""
+    model, tokenizer = small_backpack(**settings)
+    changed = apply(model, [Remove(words=("sick", "she"), senses=(0, 2))], looked_up(model, tokenizer)[1])
+    ids = np.array([*np.random.default_rng(1).integers(5, model.vocabulary, 699), EOS], np.uint32)
+    starts = np.array([0, 640, 700])
+    found = side_effect(model, changed, ids, starts)
+    for one, told in ((model, found.perplexity_before), (changed, found.perplexity_after)):
+        same = evaluate_ids(one, [(ids, starts)], lines=2, dropped=0, size=1, boundaries="lines")
+        assert told == pytest.approx(same.perplexity, rel=1e-4)
+
+
 def test_no_text_is_refused() -> None:
     with pytest.raises(UserError, match="there is no text to compare on"):
         side_effect(MODEL, CHANGED, np.zeros(0, np.uint32), np.zeros(1, np.int64))

@@ -30,8 +30,6 @@ NUMBERS = 1 << 24
 """Log-probabilities of one model that are held at once: tokens times vocabulary, 64 MB in float32."""
 TOKENS = 8192
 """Tokens, padding included, that are read at once."""
-WHOLE = 512
-"""Tokens that are read at once of a row without end, by a model that could read on."""
 PLACES = 5
 
 
@@ -115,8 +113,8 @@ def _told(
 ) -> Iterator[tuple[NDArray[np.int64], tuple[NDArray[Any], ...]]]:
     """Some tokens at a time: which, and of each KL, log P before and after."""
     rows = starts[[0, -1]] if boundaries == "stream" else starts
-    reach = context_of(before, context, stride) or (WHOLE, WHOLE // 2)
-    windows = windows_for(rows, *reach)
+    whole = int(np.diff(rows).max())  # rows are read as `evaluate` reads them, or its perplexity would be another
+    windows = windows_for(rows, *(context_of(before, context, stride) or (whole, whole)))
     sizes = windows.end - windows.begin
     order = np.argsort(-sizes, kind="stable")
     place = 0
@@ -139,8 +137,7 @@ def _compared(vectors: list[Tensor], tokens: Tensor, before: Backpack, after: Ba
     several = max(1, NUMBERS // before.vocabulary)
     told: list[tuple[Tensor, Tensor, Tensor]] = []
     for old, new, token in zip(vectors[0].split(several), vectors[1].split(several), tokens.split(several)):
-        p = F.log_softmax((old @ before.vocabulary_matrix.T).float(), dim=-1)
-        q = F.log_softmax((new @ after.vocabulary_matrix.T).float(), dim=-1)
+        p, q = (F.log_softmax(one.head(x).float(), dim=-1) for one, x in ((before, old), (after, new)))
         # the sum over the vocabulary rounds; what is below zero by that is zero
         kl = (p.exp() * (p - q)).sum(dim=-1).clamp(min=0.0)
         told.append((kl, p.gather(1, token[:, None])[:, 0], q.gather(1, token[:, None])[:, 0]))
