@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anaphora.text import pocket
-from anaphora.text.pocket.discourse import deciding_words, discourses
+from anaphora.text.pocket.discourse import SENSES, deciding_words, discourses
 from anaphora.text.pocket.senses import ADJECTIVE_SENSES, NOUN_SENSES
 
 NAMES = [*NOUN_SENSES, *(adjective.sense for adjective, _ in ADJECTIVE_SENSES)]
@@ -60,3 +60,13 @@ def test_sick() -> None:
     assert {"man", "men", "dog", "cows"} <= labels["sick.ill"]
     assert {"river", "flooded", "muddy"} <= deciding_words("bank")["bank.shore"]
     assert deciding_words("house") == {}
+
+
+def test_as_many_of_each_sense_in_several_rounds() -> None:
+    number = 5 * len(SENSES)
+    lines = discourses(number, sentences=5, most=5, rounds=2)
+    assert len(lines) == 2 * len(SENSES)
+    sentences = [one for line in lines for one in line.replace("? ", "?|").replace(". ", ".|").split("|")]
+    assert len(sentences) == 2 * number and len(set(sentences)) == number
+    with pytest.raises(ValueError, match="are no"):
+        discourses(number + 1, most=5)

@@ -20,19 +20,29 @@ from anaphora.text.pocket.splits import Split, stream
 SENSES = frozenset([*NOUN_SENSES, *(adjective.sense for adjective, _ in ADJECTIVE_SENSES)])
 
 
-def discourses(number: int, *, sentences: int = 4, split: Split = "train", seed: int = 1) -> list[str]:
+def discourses(
+    number: int, *, sentences: int = 4, split: Split = "train", seed: int = 1, most: int | None = None, rounds: int = 1
+) -> list[str]:
     """So many pocket sentences (English) with one ambiguous noun or adjective each, put into lines of `sentences` that
-    use it in the same sense, in an order by chance."""
+    use it in the same sense, in an order by chance.
+
+    most: of each sense, so many sentences at the most; others are passed over, until there are `number`. rounds: how
+    often every sentence comes, in other company each time.
+    """
     labelled = ((pair.source, pair.senses[0].sense) for pair in stream(split, seed) if len(pair.senses) == 1)
-    by_sense: dict[str, list[str]] = {}
-    for text, sense in islice((one for one in labelled if one[1] in SENSES), number):
-        by_sense.setdefault(sense, []).append(text)
-    lines = [
-        " ".join(some[begin : begin + sentences])
-        for some in by_sense.values()
-        for begin in range(0, len(some), sentences)
-    ]
-    Random(f"discourses|{seed}").shuffle(lines)
+    most = number if most is None else most
+    if number > most * len(SENSES):
+        raise ValueError(f"{len(SENSES)} senses with {most} sentences each are no {number}")
+    by_sense: dict[str, list[str]] = {sense: [] for sense in sorted(SENSES)}
+    wanted = (one for one in labelled if one[1] in SENSES and len(by_sense[one[1]]) < most)
+    for text, sense in islice(wanted, number):
+        by_sense[sense].append(text)
+    random, lines = Random(f"discourses|{seed}"), []
+    for _ in range(rounds):
+        for some in by_sense.values():
+            random.shuffle(some)
+            lines += [" ".join(some[begin : begin + sentences]) for begin in range(0, len(some), sentences)]
+    random.shuffle(lines)
     return lines
 
 
