@@ -65,7 +65,7 @@ def test_the_side_effect_is_told_in_words(say: Any, backpack: Path, text: Path) 
     assert told.code == 0
     assert "KL(original ‖ patched)" in told.out
     assert "perplexity  " in told.out
-    assert all(len(line) <= 100 for line in told.out.splitlines())
+    assert all(len(line) <= 80 for line in told.out.splitlines())
     assert "written" not in told.err
 
 
@@ -117,6 +117,10 @@ def test_a_word_in_pieces_is_said_to_be(say: Any, pieces: Path, tmp_path: Path) 
     assert told.code == 0, told.err
     assert "note: 'zyzzyva' is no single token: it is spelled " in told.err
     assert "done to every word that has them" in told.err
+    told = say("patch", pieces, "--project-out", "the#1=zyzzyva")
+    assert told.code == 0, told.err
+    assert "and their mean stands for it" in told.err
+    assert "done to every word" not in told.err
 
 
 def test_mistakes_are_one_sentence_and_write_nothing(

@@ -234,8 +234,8 @@ def _say_effect(out: Output, loaded: TextModel, effect: SideEffect, lines: list[
     from anaphora.patching import around
 
     out.result(
-        f"KL(original ‖ patched)  {effect.kl:.5f} a token, at most {effect.kl_largest:.3f}; "
-        f"{effect.moved:,} of {count(effect.tokens, 'token', 'tokens')} moved"
+        f"KL(original ‖ patched)  {effect.kl:.5f} a token, at most {effect.kl_largest:.3f} "
+        f"({effect.moved:,} of {effect.tokens:,} moved)"
     )
     out.result(
         f"perplexity              {effect.perplexity_before:.3f} → {effect.perplexity_after:.3f} "

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.models.contracts import LanguageModel
-from anaphora.models.language.patch import ALL, Add, Operation, ProjectOut, Remove, Senses
+from anaphora.models.language.patch import ALL, LARGEST, Add, Operation, ProjectOut, Remove, Senses
 from anaphora.models.language.patched import WordLookup, apply
 from anaphora.models.language.topic import knows
 from anaphora.text.tokenizer import BOS
@@ -197,7 +197,7 @@ def _counterweight(
     def ratio(by: float) -> float:
         return float((level + by * slope).abs().exp().mean())
 
-    reach = 2.0 * float(level.abs().max()) / max(float(slope.abs().mean()), 1e-9)
+    reach = min(2.0 * float(level.abs().max()) / max(float(slope.abs().mean()), 1e-9), LARGEST)
     low, high = -reach, reach
     for _ in range(100):  # a convex function, thirded
         third = (high - low) / 3

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from anaphora.errors import UserError
 from anaphora.models.language.patch import (
     ALL,
-    PUBLISHED,
     Add,
     Exchange,
     MadeFor,
@@ -59,14 +58,6 @@ def test_what_is_written_is_read(patch: Patch) -> None:
     assert Patch.of_document(json.loads(patch.text())) == patch
 
 
-@given(patches, patches, patches)
-def test_patches_compose_in_their_order(a: Patch, b: Patch, c: Patch) -> None:
-    left = Patch.composed([Patch.composed([a, b]), c])
-    assert left == Patch.composed([a, Patch.composed([b, c])]) == Patch.composed([a, b, c])
-    assert left.operations == a.operations + b.operations + c.operations
-    assert Patch.composed([a, Patch(OWN)]) == a
-
-
 @given(st.lists(st.builds(Scale, words=words, senses=senses, by=st.sampled_from([0.5, -2.0, 4.0])), max_size=4))
 def test_the_inverse_of_scaling_is_exact_for_powers_of_two(several: list[Scale]) -> None:
     patch = Patch(OWN, tuple(several))
@@ -82,6 +73,7 @@ def test_the_inverse_of_scaling_is_exact_for_powers_of_two(several: list[Scale])
     [
         Remove(words=("sick",)),
         Scale(words=("sick",), by=0.0),
+        Scale(words=("sick",), by=1e-7),
         ProjectOut(words=("sick",), direction=("she",)),
         Replace(words=("sick",), with_="ill"),
         Topic(words=("ship",)),
@@ -115,8 +107,6 @@ def test_a_patch_for_another_model_is_refused() -> None:
         patch.check(MadeFor("v" * 32, "s" * 32, 8))
     with pytest.raises(UserError, match="the senses of this one's words are others"):
         patch.check(MadeFor("v" * 32, "t" * 32, 4))
-    with pytest.raises(UserError, match="another model"):
-        Patch.composed([patch, Patch(MadeFor("w" * 32, "s" * 32, 4))])
 
 
 @pytest.mark.parametrize("operation", [Remove(words=("a",), senses=(4,)), Replace(words=("a",), with_="b", sense=4)])
@@ -157,6 +147,8 @@ def _document(**changes: Any) -> dict[str, Any]:
         (_document(operations=[{"do": "remove", "words": ["a"], "by": 2}]), "unknown entry 'by'"),
         (_document(operations=[{"do": "scale", "words": ["a"], "by": "2"}]), "by must be a number"),
         (_document(operations=[{"do": "scale", "words": ["a"], "by": float("nan")}]), "by must be a number"),
+        (_document(operations=[{"do": "scale", "words": ["a"], "by": 1e39}]), "from -1,000,000 to 1,000,000"),
+        (_document(operations=[{"do": "scale", "words": ["a"], "by": 10**400}]), "from -1,000,000 to 1,000,000"),
         (_document(operations=[{"do": "exchange", "words": ["a"], "out": "b", "in": "b"}]), "the same word"),
         (_document(operations=[{"do": "project-out", "words": ["a"], "direction": []}]), "words are a list"),
         (_document(operations=[{"do": "topic", "words": ["a"], "factors": [1, 2]}]), "factors are 4 numbers"),
@@ -211,7 +203,7 @@ def test_operations_as_typed(tmp_path: Path) -> None:
     assert read_operation("replace", "sick=ill") == Replace(words=("sick",), with_="ill")
     exchange = Exchange(words=("MacBook",), out="Apple", in_="HP")
     assert read_operation("exchange", "MacBook=Apple>HP") == exchange
-    topic = read_operation("topic", "sea=ship,sail,ship", factors=PUBLISHED)
+    topic = read_operation("topic", "sea=ship,sail,ship", factors=(3.3, 3.3, 3.0, 1.0))
     assert isinstance(topic, Topic)
     assert topic.words == ("ship", "sail")
     assert topic.factors == (3.3, 3.3, 3.0, 1.0)
@@ -249,3 +241,10 @@ def test_a_hyphen_parts_two_words_unless_it_is_one() -> None:
 def test_what_cannot_be_read_is_said(do: str, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_operation(do, text)
+
+
+@pytest.mark.parametrize("how", [{"factors": (-1.0, 1.0, 1.0, 1.0)}, {"fade": 3.0}])
+def test_a_strength_that_is_none_is_not_laid_to_the_words(how: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="a number from 0 to 100; a fade one from 0 to 1") as refused:
+        read_operation("topic", "sea=ship", **how)
+    assert "NAME=WORD" not in str(refused.value)

@@ -13,7 +13,7 @@ from torch import Tensor
 from anaphora.decoding.generation import generate
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.patch import PUBLISHED, Patch, Remove, Topic, factors_of
+from anaphora.models.language.patch import Patch, Remove, Topic, factors_of
 from anaphora.models.language.patched import apply, patched
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.models.language.topic import buckets, topic_scores
@@ -22,7 +22,7 @@ from sense_models import WORDS, looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()
 OWN, LOOKUP = looked_up(MODEL, TOKENIZER)
-TOPIC = Topic(name="people", words=("nurse", "doctor", "man"), factors=PUBLISHED)
+TOPIC = Topic(name="people", words=("nurse", "doctor", "man"), factors=(3.3, 3.3, 3.0, 1.0))
 
 
 def texts(rows: int = 3, length: int = 10, seed: int = 1) -> Tensor:

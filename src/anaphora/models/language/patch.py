@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +42,8 @@ ALL: Literal["all"] = "all"
 MOST_OPERATIONS = 10_000
 LONGEST = 1 << 26
 """Bytes of a patch file that are read at the most."""
+LARGEST = 1e6
+"""Of a factor or an amount: with more, sense vectors and what is made of them are no numbers any more."""
 SHOWN = 8
 """Words of an operation that are named where it is told; the file has them all."""
 FADE = 0.5
@@ -50,8 +51,6 @@ FADE = 0.5
 QUANTILES = (0.95, 0.80, 0.60)
 """Senses are put into four buckets by how much they raise a topic's words: the best 5 %, the next 15 %, 20 %, the
 rest."""
-PUBLISHED = (3.3, 3.3, 3.0, 1.0)
-"""The strongest factors of the buckets that Hewitt et al. (2023) used: two senses in five speak up."""
 
 Words = tuple[str, ...] | Literal["all"]
 Senses = tuple[int, ...] | Literal["all"]
@@ -120,7 +119,7 @@ class Scale(Operation):
         _check_number("by", self.by)
 
     def inverse(self) -> Operation | None:
-        return None if self.by == 0 or not math.isfinite(1 / self.by) else dataclasses.replace(self, by=1 / self.by)
+        return dataclasses.replace(self, by=1 / self.by) if abs(self.by) >= 1 / LARGEST else None
 
     def __str__(self) -> str:
         return f"scale {self.target}={self.by:g}"
@@ -303,16 +302,6 @@ class Patch:
     def __bool__(self) -> bool:
         return bool(self.operations)
 
-    @classmethod
-    def composed(cls, patches: Sequence[Patch]) -> Patch:
-        """One patch that does what these do, in their order."""
-        if not patches:
-            raise ValueError("no patch is given")
-        first = patches[0]
-        for other in patches[1:]:
-            other.check(first.made_for)
-        return cls(first.made_for, tuple(operation for patch in patches for operation in patch.operations))
-
     def inverse(self) -> Patch:
         """The patch that takes this one back when it comes after it; refused where something was taken away."""
         back = []
@@ -459,8 +448,10 @@ def _is_whole(value: Any) -> bool:
 
 
 def _check_number(name: str, value: Any) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool):
         raise ValueError(f"{name} must be a number; it is {shown.repr(value)}")
+    if not -LARGEST <= value <= LARGEST:  # nor is it no number
+        raise ValueError(f"{name} must be a number from {-LARGEST:,.0f} to {LARGEST:,.0f}; it is {shown.repr(value)}")
 
 
 def _check_words(words: Any) -> None:

@@ -71,7 +71,12 @@ def _read(do: str, text: str, has_word: HasWord, factors: tuple[float, ...], fad
     if not which.strip() or not value.strip():
         raise ValueError("something is missing around the =")
     if do == "topic":
-        return Topic(words=listed(value), name=which.strip(), factors=factors, fade=fade)
+        bag = listed(value)
+        try:
+            return Topic(words=bag, name=which.strip(), factors=factors, fade=fade)
+        except ValueError as error:  # the words are in order
+            cure = "a strength, or each of four factors, is a number from 0 to 100; a fade one from 0 to 1"
+            raise UserError(f"--topic {text}: {error}", cure=cure) from None
     words, senses = target(which)
     if do == "scale":
         return Scale(words=words, senses=senses, by=_number(value))

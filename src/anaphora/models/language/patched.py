@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anaphora.errors import UserError
-from anaphora.models.language.patch import MadeFor, Operation, Patch, Topic, words_of
+from anaphora.models.language.patch import ALL, MadeFor, Operation, Patch, Topic, words_of
 from anaphora.models.language.sense_edits import Lookup, edited
 from anaphora.models.language.sense_table import fingerprint_of
 from anaphora.models.language.topic import emphasised, knows
@@ -41,7 +41,11 @@ class WordLookup:
         return self.found[word]
 
     def _shown(self, token: int) -> str:
-        return self.tokenizer.decode([token]) or self.tokenizer.token(token)
+        """As it is spelled; what is no text by itself by its name."""
+        try:
+            return self.tokenizer.token_bytes(token).decode() or self.tokenizer.token(token)
+        except UnicodeDecodeError:
+            return self.tokenizer.token(token)
 
     def notes(self, operations: Sequence[Operation]) -> list[str]:
         """What must be known of the words that the operations name."""
@@ -51,13 +55,16 @@ class WordLookup:
                 lacking = [repr(word) for word in operation.words if not knows(word, self)]
                 if lacking and len(lacking) < len(operation.words):
                     told.append(f"topic {operation.name}: no token of the model is {', '.join(lacking)}: left out")
-        for word in words_of(operation for operation in operations if not isinstance(operation, Topic)):
+        edits = [operation for operation in operations if not isinstance(operation, Topic)]
+        changed = {word for operation in edits if operation.words != ALL for word in operation.words}
+        for word in words_of(edits):
             pieces = self(word).pieces
             if pieces:
                 spelled = " ".join(repr(self._shown(piece)) for piece in pieces[:8])
+                then = "what is done to these pieces is done to every word that has them"
+                then = then if word in changed else "their mean stands for it"
                 told.append(
-                    f"{word!r} is no single token: it is spelled {spelled}{' …' if len(pieces) > 8 else ''}, and what "
-                    "is done to these pieces is done to every word that has them"
+                    f"{word!r} is no single token: it is spelled {spelled}{' …' if len(pieces) > 8 else ''}, and {then}"
                 )
         return told
 
