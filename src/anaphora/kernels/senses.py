@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 BLOCK = 256
 """Queries of a row at once; on a CPU a quarter of it: smaller blocks compute less in vain, larger ones fill a GPU."""
@@ -106,6 +107,7 @@ class _Mix(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable  # what is kept knows nothing of its own making
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, senses, slots, *rest = ctx.saved_tensors
         documents = rest[0] if rest else None

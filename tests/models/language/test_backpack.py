@@ -232,12 +232,19 @@ def test_training_never_looks_senses_up() -> None:
         ({"encoder": "lstm", "heads": 2}, "heads means nothing where encoder is lstm"),
         ({"hidden": 8}, "hidden means nothing where encoder is transformer-decoder"),
         ({"encoder": "transformer-encoder"}, "model.encoder cannot be 'transformer-encoder'"),
+        ({"encoder": "lstm", "max_length": 100}, "max_length means nothing where encoder is lstm"),
         ({"heads": 3}, r"dim \(8\) must be a multiple of heads \(3\)"),
     ],
 )
 def test_settings_that_cannot_be(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         settings({"kind": "backpack", "dim": 8, "senses": 2} | changes)
+
+
+@pytest.mark.parametrize("token", [-1, 20])
+def test_only_tokens_of_the_vocabulary_are_silent(token: int) -> None:
+    with pytest.raises(UserError, match=f"silent has token {token}, and the vocabulary has tokens 0 to 19"):
+        build_language_model(settings({"kind": "backpack", "dim": 8, "senses": 2, "silent": [3, token]}), 20)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("encoder", ["transformer-decoder", "lstm", "gru", "rnn", "conv", "window", "dan"])

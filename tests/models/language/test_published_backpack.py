@@ -58,6 +58,14 @@ def test_who_forgets_the_scale_of_layers_is_told_apart() -> None:
     assert not torch.allclose(model(ids[None])[0][0], plainly(w, ids)[0], atol=1e-2)
 
 
+def test_a_class_that_does_not_say_its_scale_of_layers_has_it() -> None:
+    """BackpackGPT2Config's own default; a plain GPT-2's would be the other one, so nothing is guessed without a class."""
+    silent = {key: value for key, value in DOCUMENT.items() if key != "scale_attn_by_inverse_layer_idx"}
+    assert published_backpack_settings(silent)["inverse_layer_scale"] is True
+    with pytest.raises(UserError, match="do not say whether attention is divided"):
+        published_backpack_settings({key: value for key, value in silent.items() if key != "architectures"})
+
+
 def test_settings_there_and_back() -> None:
     model = ours()
     again = published_document(model, end=40)
@@ -79,6 +87,8 @@ def test_settings_there_and_back() -> None:
         ({"num_senses": 7}, "7 senses do not divide 24"),
         ({"activation_function": "relu"}, "activation_function='relu'"),
         ({"scale_attn_weights": False}, "scale_attn_weights=False"),
+        ({"sense_intermediate_scale": 2}, "sense_intermediate_scale=2"),
+        ({"scale_attn_by_inverse_layer_idx": None}, "do not say whether attention is divided"),
     ],
 )
 def test_settings_of_other_models_are_refused(changes: dict[str, Any], said: str) -> None:
@@ -121,7 +131,7 @@ def test_weights_of_other_models_are_refused(change: Any, said: str) -> None:
     [
         ({"encoder": "lstm"}, "model.encoder=lstm has no published names"),
         ({"positions": "rotary"}, "model.positions=rotary has no published names"),
-        ({"sense_feed_forward": 12}, "no multiple of dim"),
+        ({"sense_feed_forward": 2 * DIM}, "model.sense_feed_forward=48 has no published names"),
         ({"key_value_heads": 1}, "no shared key heads"),
     ],
 )

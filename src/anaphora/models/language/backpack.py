@@ -8,7 +8,7 @@
 So every logit is a finite sum over (word, sense) pairs, E[w] · α_ℓij C(x_j)_ℓ, and can be read as one (Hewitt et al.
 2023). E is one table, used three times: what the contextualiser reads, what senses are made of, what words are guessed
 with. There is no value projection, no bias, no norm on o, and no division by k. With k = 1 and α = 1/n it is CBOW
-(tests/models/test_backpack.py).
+(tests/models/language/test_backpack.py).
 
 In use, senses may come from a table (sense_table.py); `rewrite` changes them on the way, which is how a patch works.
 """
@@ -54,6 +54,8 @@ class Backpack(NeuralLanguageModel):
         self.whole = True
         self.dim, self.senses_count = config.dim, config.senses
         self.sense_window = config.sense_window
+        if odd := [token for token in config.silent if not 0 <= token < vocabulary]:
+            raise ValueError(f"silent has token {odd[0]}, and the vocabulary has tokens 0 to {vocabulary - 1}")
         self.head.silent = tuple(config.silent)
         epsilon = body.epsilon if isinstance(body, TransformerLanguageConfig) else 1e-5
         self.sense_network = SenseNetwork(

@@ -125,6 +125,7 @@ def published_backpack_settings(document: Mapping[str, Any]) -> dict[str, Any]:
         "add_cross_attention": (False,),
         "tie_word_embeddings": (True,),
         "rotary_emb_fraction": (0, 0.0),
+        "sense_intermediate_scale": (4,),  # of the class, it widens one of the two networks that make senses
     }
     for key, allowed in wanted.items():
         if key in document and document[key] not in allowed:
@@ -137,18 +138,26 @@ def published_backpack_settings(document: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(
             f"{senses} senses do not divide {dim} numbers (num_senses, n_embd)", cure="give its config.json"
         )
+    known = ARCHITECTURE in (document.get("architectures") or [])
+    inverse = document.get("scale_attn_by_inverse_layer_idx", True if known else None)  # of the class: unless said
+    if not isinstance(inverse, bool):
+        raise UserError(
+            "its settings do not say whether attention is divided by the layer's number "
+            "(scale_attn_by_inverse_layer_idx)",
+            cure="write true or false there; stanfordnlp/backpack-gpt2 has true",
+        )
     return {
         **SHAPE,
         "kind": "backpack",
         "senses": senses,
-        "sense_feed_forward": dim * int(document.get("sense_intermediate_scale", 4)),
+        "sense_feed_forward": 4 * dim,
         "dim": dim,
         "layers": int(document.get("n_layer", 12)),
         "heads": int(document.get("n_head", 12)),
         "feed_forward": document.get("n_inner") or 4 * dim,
         "max_length": int(document.get("n_positions", 512)),
         "epsilon": float(document.get("layer_norm_epsilon", 1e-5)),
-        "inverse_layer_scale": bool(document.get("scale_attn_by_inverse_layer_idx", False)),
+        "inverse_layer_scale": inverse,
         "dropout": float(document.get("resid_pdrop", 0.1)),
         "input_dropout": float(document.get("embd_pdrop", 0.1)),
         "attention_dropout": float(document.get("attn_pdrop", 0.1)),
@@ -159,7 +168,6 @@ def published_backpack_settings(document: Mapping[str, Any]) -> dict[str, Any]:
 def published_document(model: Backpack, *, end: int) -> dict[str, Any]:
     """The config.json of a Backpack; end: the token that stands between texts."""
     config = checked(model)
-    hidden = config.sense_feed_forward or 4 * config.dim
     return {
         "architectures": [ARCHITECTURE],
         "model_type": "gpt2",
@@ -180,7 +188,7 @@ def published_document(model: Backpack, *, end: int) -> dict[str, Any]:
         "resid_pdrop": config.dropout,
         "scale_attn_by_inverse_layer_idx": bool(config.inverse_layer_scale),
         "scale_attn_weights": True,
-        "sense_intermediate_scale": hidden // config.dim,
+        "sense_intermediate_scale": 4,
         "use_cache": True,
         "vocab_size": model.vocabulary - len(config.silent),
     }
@@ -198,10 +206,10 @@ def checked(model: Backpack) -> BackpackConfig:
             )
     if config.key_value_heads not in (None, config.heads):
         raise UserError("published Backpacks have no shared key heads", cure="leave model.key_value_heads out")
-    if (config.sense_feed_forward or 4 * config.dim) % config.dim:
+    if config.sense_feed_forward not in (None, 4 * config.dim):
         raise UserError(
-            f"model.sense_feed_forward={config.sense_feed_forward} is no multiple of dim, as published ones have it",
-            cure=f"make it a multiple of {config.dim}",
+            f"a Backpack with model.sense_feed_forward={config.sense_feed_forward} has no published names",
+            cure=f"published ones have four times dim, {4 * config.dim}",
         )
     return config
 

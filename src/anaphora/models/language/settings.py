@@ -393,6 +393,8 @@ class BackpackConfig(LanguageConfig):
             if getattr(self, name) is None and hasattr(body, name):
                 setattr(self, name, getattr(body, name))
         if self.encoder != "transformer-decoder":
+            if self.max_length not in (None, 512):
+                raise ValueError(f"max_length means nothing where encoder is {self.encoder}; leave it out")
             self.max_length = None
 
     def contextualiser(self) -> NeuralConfig:
