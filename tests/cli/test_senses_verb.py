@@ -74,6 +74,27 @@ def test_senses_of_what_has_none(say: Any, tmp_path: Path, model: Path) -> None:
     assert unknown.code == 2 and "'elephant' is not in the vocabulary" in unknown.err
 
 
+def test_a_sense_that_was_removed_says_nothing(say: Any, model: Path, tmp_path: Path) -> None:
+    patch, picture = tmp_path / "fix.json", tmp_path / "senses.svg"
+    assert say("patch", model, patch, "--remove", "cat#1").code == 0
+    told = say("senses", model, "cat", "--nearest", "--patch", patch, "--picture", picture)
+    assert told.code == 0 and told.out.count("(nothing)") == 2 and told.out.count("nearest") == 1
+    said = json.loads(say("senses", model, "cat", "--nearest", "--patch", patch, "--json").last)
+    assert said["patches"] == [str(patch)]
+    removed = said["words"][0]["tokens"][0]["senses"][1]
+    assert (removed["size"], removed["raises"], removed["lowers"], removed["nearest"]) == (0.0, [], [], [])
+
+
+def test_examples_are_of_a_text_and_long_lines_are_told(say: Any, tmp_path: Path) -> None:
+    folder = neural_folder(tmp_path / "short", "backpack", max_length=6)
+    (tmp_path / "long.txt").write_text("the cat sat on the mat the cat sat on the cat\n")
+    told = say("senses", folder, "cat", "--text", tmp_path / "long.txt", "--examples", 1)
+    assert told.code == 0 and "used 1 time in 1 line" in told.out
+    assert "1 line that holds them went on after the 6 tokens that the model reads" in " ".join(told.out.split())
+    refused = say("senses", folder, "cat", "--examples", 1)
+    assert refused.code == 2 and "--examples are lines of a text, and there is none" in refused.err
+
+
 # why ----------------------------------------------------------------------------------------------------------------
 
 
@@ -110,6 +131,26 @@ def test_why_draws_shares_and_alpha(form: str, say: Any, model: Path, tmp_path: 
     for file in (shares, alpha):
         assert file.read_bytes().startswith(b"\x89PNG" if form == "png" else b"<svg")
     assert say("why", model, "the dog", "--alpha", alpha).code == 2
+
+
+def test_why_under_patches(say: Any, model: Path, tmp_path: Path) -> None:
+    """Weights that a topic raised are no shares of 1; what a removed sense weighs is told; large logits round."""
+    topic, removed, loud = (tmp_path / f"{name}.json" for name in ("topic", "removed", "loud"))
+    assert say("patch", model, topic, "--topic", "cats=cat,mat", "--factors", "3,3,3,3").code == 0
+    assert say("patch", model, removed, "--remove", "dog#1").code == 0
+    assert say("patch", model, loud, "--scale", "*=10000", "--add", "*=cat*100000").code == 0
+    shares, alpha = tmp_path / "shares.svg", tmp_path / "alpha.svg"
+    answer = say("why", model, "the dog", "--patch", topic, "--picture", shares, "--alpha", alpha)
+    assert answer.code == 0 and "FAILS" not in answer.out
+    assert "topic" in shares.read_text() and "sums to 1" not in alpha.read_text()
+    said = json.loads(say("why", model, "the dog", "--patch", topic, "--json").last)
+    assert [sum(column) for column in zip(*said["weights"])] == pytest.approx([3.0, 3.0], abs=1e-5)
+    answer = say("why", model, "dog", "--top", 1, "--patch", removed)
+    (row,) = [line.split() for line in answer.out.splitlines() if line.split()[:2] == ["dog", "1"]]
+    weights = json.loads(say("why", model, "dog", "--patch", removed, "--json").last)["weights"]
+    assert row[3:] == ["0", "0"] and float(row[2]) == pytest.approx(weights[1][1], rel=1e-3) and weights[1][1] > 0.01
+    answer = say("why", model, "the dog sat on", "--top", 8, "--patch", loud)
+    assert answer.code == 0 and "FAILS" not in answer.out
 
 
 def test_why_of_others_draws_no_senses(say: Any, tmp_path: Path) -> None:
@@ -173,8 +214,22 @@ def test_the_embedding_matrix_of_any_other_model(say: Any, tmp_path: Path, files
     assert answer.code == 0 and "the embedding matrix" in answer.out
     said = json.loads(say("evaluate", folder, "--similarity", files[0], "--json").last)
     (found,) = said["similarity"].values()
-    assert said["what"] == "embedding matrix" and len(found["senses"]) == 1 and said["chosen_sense"] is None
+    assert (
+        said["what"] == "embedding matrix"
+        and "patches" not in said
+        and len(found["senses"]) == 1
+        and said["chosen_sense"] is None
+    )
     both = say("evaluate", folder, "--similarity", files[0], "--text", files[0])
     assert both.code == 2 and "--text and --similarity are both given" in both.err
     counted = say("evaluate", ngram_folder(tmp_path / "ngram"), "--similarity", files[0])
     assert counted.code == 2 and "does not have vectors of text" in counted.err
+
+
+def test_a_backpack_of_one_sense_has_a_sense_and_is_patched(say: Any, tmp_path: Path, files: list[Path]) -> None:
+    folder, patch = neural_folder(tmp_path / "one", "backpack", senses=1), tmp_path / "fix.json"
+    assert say("patch", folder, patch, "--replace", "cat=dog").code == 0
+    answer = say("evaluate", folder, "--similarity", files[0], "--patch", patch)
+    assert answer.code == 0 and "sense 0  " in answer.out and "embedding" not in answer.out
+    said = json.loads(say("evaluate", folder, "--similarity", files[0], "--patch", patch, "--json").last)
+    assert said["what"] == "senses" and said["patches"] == [str(patch)]

@@ -121,7 +121,7 @@ def evaluate(
             raise UserError(f"{idle_too[0]} and --similarity are both given", cure=cure)
         from anaphora.cli.similarity import evaluate_similarity
 
-        evaluate_similarity(out, open_text_model(out, model, device, patch), similarity)
+        evaluate_similarity(out, open_text_model(out, model, device, patch), similarity, patch or ())
         return
     if only := [flag for flag, value in asked.items() if value]:
         raise UserError(f"{only[0]} is about word vectors", file=model, cure="leave it out, or give vectors")

@@ -25,7 +25,9 @@ def senses(
         list[str] | None,
         typer.Option("--text", metavar="FILE", help="Look for the words in this text; - is stdin. Repeatable."),
     ] = None,
-    examples: Annotated[int, typer.Option(min=0, help="With --text: lines shown for each sense.")] = 2,
+    examples: Annotated[
+        int | None, typer.Option(min=0, help="With --text: lines shown for each sense; 2 unless said.")
+    ] = None,
     nearest: Annotated[
         bool, typer.Option("--nearest", help=f"The {NEAREST} nearest senses of other words, of the whole vocabulary.")
     ] = False,
@@ -61,6 +63,8 @@ def senses(
     check_new_file(picture, force=force, inputs=text or [])
     if exact and not table:
         raise UserError("--exact says how a table is written", cure="add --table")
+    if examples is not None and not text:
+        raise UserError("--examples are lines of a text, and there is none", cure="add --text FILE")
     if not words and not table:
         raise UserError("no word is asked for", cure="give one, or --table")
     if table and patch:
@@ -74,7 +78,8 @@ def senses(
             return
     notes: Counter[str] = Counter()
     lines = None if not text else read_text(text, notes)
-    found = loaded.senses(words or [], top=top, nearest=NEAREST if nearest else 0, text=lines, examples=examples)
+    how = {} if examples is None else {"examples": examples}
+    found = loaded.senses(words or [], top=top, nearest=NEAREST if nearest else 0, text=lines, **how)
     warn_of_notes(out, notes)
     for line in found.lines(shutil.get_terminal_size().columns):
         out.result(line)
@@ -84,4 +89,5 @@ def senses(
 
         write_bytes(picture, draw_senses(found, format=picture.suffix.lower()[1:]))
         out.say(f"drawn: {picture}")
-    out.finish({"model": str(model), **found.document()})
+    named = {"patches": [str(file) for file in patch]} if patch else {}
+    out.finish({"model": str(model), **named, **found.document()})

@@ -88,7 +88,8 @@ def why(
     for file, walk in ((picture, drawn.get("shares")), (alpha, drawn.get("alpha"))):
         if file is not None and walk is not None:
             _draw(out, file, walk)
-    out.finish({"model": str(model), **found.document()})
+    named = {"patches": [str(file) for file in patch]} if patch else {}
+    out.finish({"model": str(model), **named, **found.document()})
     if not found.holds:
         out.say("a check fails: this is a mistake of ours; please report it")
         raise typer.Exit(1)

@@ -146,7 +146,8 @@ class SensesText:
             name = called if word.whole else isolated(cut(self.name(piece.token), 40))
             used = ""
             if piece.uses is not None:
-                used = f", used {piece.uses:,} time{'' if piece.uses == 1 else 's'} in {self.lines_read:,} lines"
+                read = f"{self.lines_read:,} line{'' if self.lines_read == 1 else 's'}"
+                used = f", used {piece.uses:,} time{'' if piece.uses == 1 else 's'} in {read}"
             yield f"{name}: {len(piece.senses)} sense{'' if len(piece.senses) == 1 else 's'}{used}"
             if word.whole and word.other_forms:
                 also = " ".join(isolated(visible(self.name(form))) for form in word.other_forms)
@@ -215,6 +216,11 @@ def look_up_senses(
         if uses is not None and not any(piece.uses for piece in pieces):
             notes.append(f"the text does not hold {word!r}")
         names |= {*known.all, *(token for piece in pieces for token in _tokens(piece))}
+    if uses is not None and uses.cut_lines:
+        many = f"{uses.cut_lines:,} line{' that holds' if uses.cut_lines == 1 else 's that hold'} them"
+        notes.append(
+            f"{many} went on after the {model.max_length:,} tokens that the model reads: the rest was left out"
+        )
     shown = {token: token_name(tokenizer, token).removeprefix("␣") or "␣" for token in names}
     if tokenizer.kind in ("bpe", "unigram"):  # a piece that begins no word says so, instead of every word its space
         shown = {token: _inside(tokenizer, token, name) for token, name in shown.items()}
@@ -259,13 +265,14 @@ def _senses_of(
     low = said.masked_fill(~there, torch.inf).topk(number, dim=1, largest=False)
     near = nearest_senses(model, vectors, nearest, without=(token, *unsaid)) if nearest else [()] * len(vectors)
     own = None if uses is None else uses.of(token)
+    sizes = vectors.norm(dim=1).tolist()  # one that a patch removed is 0, raises nothing and is like nothing
     senses = tuple(
         Sense(
             number=place,
-            size=float(vectors[place].norm()),
-            raises=tuple(zip(high.indices[place].tolist(), high.values[place].tolist())),
-            lowers=tuple(zip(low.indices[place].tolist(), low.values[place].tolist())),
-            nearest=tuple(near[place]),
+            size=sizes[place],
+            raises=tuple(zip(high.indices[place].tolist(), high.values[place].tolist())) if sizes[place] else (),
+            lowers=tuple(zip(low.indices[place].tolist(), low.values[place].tolist())) if sizes[place] else (),
+            nearest=tuple(near[place]) if sizes[place] else (),
             share=None if own is None else own.share(place),
             examples=() if own is None else own.examples(place, examples),
         )

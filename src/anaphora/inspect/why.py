@@ -61,10 +61,10 @@ class WhyText:
     def checks(self) -> list[Check]:
         """Whether the explanation leads to what the model itself says."""
         found = self.explanation
-        off = [_off(one.log_probability, one.scored) for one in found.candidates]
+        off = [_off(one) for one in found.candidates]
         if isinstance(found, MixtureWhy):
             inner = _inner(found)
-            worst = max((_off(one.log_probability, one.scored) for one in inner), default=0.0)
+            worst = max(map(_off, inner), default=0.0)
             return [
                 Check("the parts' weighted sum is the P that the mixture gives", max(off, default=0.0), TOLERANCE),
                 Check("each part's path ends at the P that the part gives", worst, TOLERANCE),
@@ -92,7 +92,7 @@ class WhyText:
         names = [self.name(one.token) for one in found.candidates]
         return {
             "shares": shares_walk(found, words, names, self.checks),
-            "alpha": alpha_walk(found.alpha, words),
+            "alpha": alpha_walk(found, words),
         }
 
     def document(self) -> dict[str, Any]:
@@ -299,8 +299,13 @@ def _sums(candidates: Sequence[AnyCandidate]) -> list[Check]:
     return [Check("what the levels add sums to P", worst, TOLERANCE)]
 
 
-def _off(log: float, other: float) -> float:
-    return 0.0 if log == other else abs(log - other)  # minus infinity is equal to itself
+def _off(one: AnyCandidate) -> float:
+    """How far log P is from what the model gives; where it is a difference of large logits, as a share of them."""
+    if one.log_probability == one.scored:  # minus infinity is equal to itself
+        return 0.0
+    parts = one.parts if isinstance(one, MixedCandidate) else ()
+    sums = [each for each in (one, *(part.because for part in parts)) if isinstance(each, SenseCandidate)]
+    return abs(one.log_probability - one.scored) / max((each.size for each in sums), default=1.0)
 
 
 def _apart(a: float, b: float) -> float:

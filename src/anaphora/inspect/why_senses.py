@@ -27,7 +27,7 @@ from anaphora.models.ngram.why import NextWord
 SHARES = 8
 """Pairs of word and sense that a table has rows for."""
 TOLERANCE = 1e-5
-"""How far the shares' sum may be from the logit: as a share of it, where it is more than 1."""
+"""How far the shares' sum may be from the logit: as a share of the largest number in it, where that is more than 1."""
 ABOUT = "logit(w) = sum over words and senses of α · (sense · E_w), and P(w) is its softmax"
 
 
@@ -45,8 +45,7 @@ def share_lines(
     label = max(min(max(map(cells, names)), room), len(rest) - 7)
     yield f"{indent}  {'word':<{label}}  sense  {'α here':>{NUMBER}}  {'says for it':>{NUMBER + 2}}  {'adds':>{NUMBER}}"
     for (place, sense), word in zip(shown, names):
-        share, says = float(one.shares[place, sense]), float(one.says[place, sense])
-        weight = share / says if says else 0.0
+        weight, says, share = (float(table[place, sense]) for table in (one.weights, one.says, one.shares))
         numbers = f"{number(weight)}  {says:>{NUMBER + 2}.4g}  {number(share)}"
         yield f"{indent}  {padded(word, label)}  {sense:>5}  {numbers}"
     total = one.total
@@ -67,15 +66,15 @@ def sums_of_shares(candidates: Sequence[NextWord]) -> list[Check]:
     found = [one for one in candidates if isinstance(one, SenseCandidate)]
     if not found:
         return []
-    worst = max(abs(one.total - one.logit) / max(1.0, abs(one.logit)) for one in found)
+    worst = max(abs(one.total - one.logit) / one.size for one in found)
     return [Check("the shares of each word add up to the logit that the model gives", worst, TOLERANCE)]
 
 
 def shares_walk(found: SensesWhy, words: Sequence[str], names: Sequence[str], checks: Sequence[Check]) -> Walk:
     """Tables of word by sense, for pictures: the weights at this place, and the shares of each next word."""
     senses = [str(sense) for sense in range(found.senses)]
-    steps = [Step("α", "α at this place", "weights of the senses (columns)", words, senses, found.weights,
-                  shares=True, decimals=2)]  # fmt: skip
+    what = "weights of the senses, times the topic's" if found.emphasised else "weights of the senses (columns)"
+    steps = [Step("α", "α at this place", what, words, senses, found.weights, shares=not found.emphasised, decimals=2)]
     for one, name in zip(found.candidates, names):
         says = f"logit {one.logit:.3f}, P {one.probability:.3g}"
         steps.append(Step(name, f"→ {name}", says, words, senses, one.shares, decimals=2))
@@ -83,13 +82,15 @@ def shares_walk(found: SensesWhy, words: Sequence[str], names: Sequence[str], ch
     return Walk("why", title, f"after {' '.join(words)}", steps, list(checks))
 
 
-def alpha_walk(alpha: np.ndarray, words: Sequence[str]) -> Walk:
+def alpha_walk(found: SensesWhy, words: Sequence[str]) -> Walk:
     """For each sense a table, for pictures: row i, how much the sense weighs at each word before what comes after i."""
-    seen = np.tril(np.ones((len(words), len(words)), bool))
+    seen, whole = np.tril(np.ones((len(words), len(words)), bool)), not found.emphasised
     steps = [
-        Step(f"α{sense}", f"sense {sense}", "", words, words, table, seen, shares=True, decimals=2)
-        for sense, table in enumerate(alpha)
+        Step(f"α{sense}", f"sense {sense}", "", words, words, table, seen, shares=whole, decimals=2)
+        for sense, table in enumerate(found.alpha)
     ]
-    checks = [Check("every row of every sense sums to 1", float(np.abs(alpha.sum(-1) - 1).max()), TOLERANCE)]
+    off = float(np.abs(found.alpha.sum(-1) - 1).max())
+    checks = [Check("every row of every sense sums to 1", off, TOLERANCE)] if whole else []
     says = "A row is a place: the word after it is expected from the senses of the words before, so weighted."
+    says += "" if whole else " A topic makes some weigh more."
     return Walk("alpha", "α: where each sense is taken from", says, steps, checks)

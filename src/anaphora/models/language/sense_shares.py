@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,13 +39,24 @@ class SenseCandidate(NextWord):
     """As the model itself computes it: what the shares have to add up to."""
     says: NDArray[np.float64]
     """C(x_j)_ℓ · E_w: (T, k), for ⟨s⟩ and the words after it."""
-    shares: NDArray[np.float64]
-    """α_{ℓj} times that: (T, k)."""
+    weights: NDArray[np.float64]
+    """α_{ℓj}: (T, k), the same for every word."""
+
+    @cached_property
+    def shares(self) -> NDArray[np.float64]:
+        """Their product: (T, k)."""
+        return self.says * self.weights
 
     @property
     def total(self) -> float:
         """What the shares add up to."""
         return math.fsum(self.shares.flatten().tolist())
+
+    @property
+    def size(self) -> float:
+        """The largest number that was summed, 1 at the least: 32 bits round against it."""
+        summed = (self.logit, self.log_probability, float(np.abs(self.shares).max(initial=0.0)))
+        return max(1.0, *(abs(value) for value in summed if math.isfinite(value)))
 
     def largest(self, number: int) -> list[tuple[int, int]]:
         """(place, sense) of the shares that are furthest from 0, in that order."""
@@ -66,10 +78,13 @@ class SensesWhy:
 
     prefix: tuple[int, ...]
     weights: NDArray[np.float64]
-    """α at the place where the next word is expected: (T, k), of ⟨s⟩ and the prefix; each column sums to 1."""
+    """α at the place where the next word is expected: (T, k), of ⟨s⟩ and the prefix; each column sums to 1, unless a
+    topic made some of them larger."""
     alpha: NDArray[np.float32]
     """α of all places: (k, T, T), row i what is looked at after i words."""
     candidates: tuple[SenseCandidate, ...]
+    emphasised: bool = False
+    """Whether a patch has a topic, whose factors are in the weights."""
 
     @property
     def senses(self) -> int:
@@ -117,10 +132,10 @@ def why_by_sense(model: Backpack, prefix: Sequence[int], *, top: int, tokens: Se
         rows = torch.tensor([[*prefix, token] for token in chosen], dtype=torch.long, device=model.device)
         lengths = torch.full((len(chosen),), len(prefix) + 1, device=model.device)
         scored = model.score(rows, lengths)[:, -1].tolist() if chosen else []
-    candidates = []
+    here, candidates = weights.cpu().numpy(), []
     for place, token in enumerate(chosen):
         said = says[:, :, place].cpu().numpy()
-        shares = said * weights.cpu().numpy()
-        log_probability = math.fsum(shares.flatten().tolist()) - whole
-        candidates.append(SenseCandidate(token, log_probability, scored[place], float(own[token]), said, shares))
-    return SensesWhy(tuple(map(int, prefix)), weights.cpu().numpy(), alpha.float().cpu().numpy(), tuple(candidates))
+        log_probability = math.fsum((said * here).flatten().tolist()) - whole
+        candidates.append(SenseCandidate(token, log_probability, scored[place], float(own[token]), said, here))
+    every = alpha.float().cpu().numpy()
+    return SensesWhy(tuple(map(int, prefix)), here, every, tuple(candidates), model.emphasis is not None)
