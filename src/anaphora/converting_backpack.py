@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.errors import UserError
 from anaphora.folder import (
@@ -29,9 +29,12 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
-from anaphora.text.published_bpe import PublishedTokens
+from anaphora.text.published_bpe import UNUSED, PublishedTokens
 from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
 from anaphora.version import __version__
+
+if TYPE_CHECKING:
+    from anaphora.text_model import TextModel
 
 PUBLISHED_CONFIG = "config.json"
 FILES = ("model.safetensors", "pytorch_model.bin")
@@ -115,11 +118,12 @@ def read_published(source: Path, target: Path, *, force: bool) -> tuple[int, lis
     rows = int(document.get("vocab_size", 50_264))
     end = int(document.get("eos_token_id", 50_256))
     tokens = PublishedTokens.read(source, rows=rows, end=end)
+    silent = [] if tokens.marked else SILENT
     config = RunConfig.read(
         {
             "run": {"recipe": "backpack"},
-            "tokenizer": {"kind": "bpe", "vocabulary": rows + len(SILENT)},
-            "model": given | {"silent": SILENT},
+            "tokenizer": {"kind": "bpe", "vocabulary": rows + len(silent)},
+            "model": given | {"silent": silent},
             "data": {"boundaries": "lines"},
             "training": {"context": given["max_length"]},
         }
@@ -130,13 +134,14 @@ def read_published(source: Path, target: Path, *, force: bool) -> tuple[int, lis
     except UserError as error:
         raise UserError(error.what, file=error.file or source, cure=error.cure) from None
     weights = model_weights(theirs)
-    table = weights["embedding.table.weight"]  # (rows, dim)
-    order = torch.tensor(tokens.order)  # of our tokens from ⟨/s⟩ on, which row is whose
-    own = torch.zeros(rows + len(SILENT), table.shape[1])
-    own[EOS], own[BOS] = table[end], table[end]
-    own[len(SPECIALS) :] = table[order]
-    weights["embedding.table.weight"] = own
-    notes = ["⟨s⟩ and ⟨/s⟩ are both its <|endoftext|>; every line is read as a text of its own"]
+    notes = ["every line is read as a text of its own"]
+    if not tokens.marked:
+        table = weights["embedding.table.weight"]  # (rows, dim)
+        own = torch.zeros(rows + len(SILENT), table.shape[1])
+        own[EOS], own[BOS] = table[end], table[end]
+        own[len(SPECIALS) :] = table[torch.tensor(tokens.order)]  # of our tokens, which row is whose
+        weights["embedding.table.weight"] = own
+        notes = [f"⟨s⟩ and ⟨/s⟩ are both its <|endoftext|>; {notes[0]}"]
     with atomic_folder(target) as folder:
         write_config(folder, config.document())
         tokenizer = tokens.tokenizer()
@@ -149,7 +154,7 @@ def read_published(source: Path, target: Path, *, force: bool) -> tuple[int, lis
                 "finished": True,
                 "converted_from": str(source),
                 "vocabularies": {"text": tokenizer.vocabulary_fingerprint()},
-                "published": {"end": end, "rows": rows},
+                **({} if tokens.marked else {"published": {"end": end, "rows": rows}}),
                 "notes": notes,
             },
         )
@@ -181,6 +186,21 @@ def _card(name: str, source: Path, parameters: int, senses: int, notes: list[str
 # -- to a published folder ---------------------------------------------------------------------------------------------
 
 
+def _published_order(loaded: TextModel) -> tuple[list[int], int, list[str]]:
+    """Which of our rows is whose, the number of <|endoftext|>, and what there is to say, of a model that came from a
+    published folder. One that has learned on since no longer knows that number: it stood behind the last word."""
+    rows, unused = range(loaded.model.vocabulary), UNUSED.format(0)
+    order = [row for row in rows if row not in SILENT and row != EOS]
+    known, notes = read_metrics(loaded.folder).get("published"), []
+    if isinstance(known, dict):
+        end = int(known["end"])
+    else:
+        end = next((place for place, row in enumerate(order) if loaded.tokenizer.token(row) == unused), len(order))
+        notes.append(f"<|endoftext|> is number {end}, behind the last word")
+    order.insert(end, EOS)
+    return order, end, notes
+
+
 def write_published(source: Path, target: Path, *, force: bool) -> tuple[int, list[str]]:
     """Make a folder in the published layout of a Backpack of ours; its number of parameters, and what there is to say.
     A model that came from such a folder becomes what it was, number by number."""
@@ -197,23 +217,20 @@ def write_published(source: Path, target: Path, *, force: bool) -> tuple[int, li
     assert isinstance(model, Backpack)
     try:
         weights, silent = published_backpack_weights(model), list(model.head.silent)
-        known = read_metrics(source).get("published") if silent else None
-        end = int(known["end"]) if isinstance(known, dict) else EOS
+        if silent and sorted(silent) != sorted(SILENT):
+            raise UserError(f"a Backpack with model.silent={silent} has no published form", cure="publish one without")
+        order, end, notes = _published_order(loaded) if silent else (list(range(model.vocabulary)), EOS, [])
         document = published_document(model, end=end)
     except UserError as error:
         raise UserError(error.what, file=error.file or source, cure=error.cure) from None
-    notes = []
+    names = [loaded.tokenizer.token(row) for row in order]
     if silent:
         table = weights[WORDS[0]]
-        order = [row for row in range(len(table)) if row not in silent and row != EOS]
-        order.insert(end, EOS)
         weights[WORDS[0]] = table[torch.tensor(order)].contiguous()
-        names = [loaded.tokenizer.token(row) for row in order]
         names[end] = "<|endoftext|>"
         if not torch.equal(table[BOS], table[EOS]):
             notes.append("⟨s⟩ and ⟨/s⟩ have become two vectors since; both are <|endoftext|> there, with that of ⟨/s⟩")
     else:
-        names = [loaded.tokenizer.token(row) for row in range(model.vocabulary)]
         notes.append(f"tokens keep our numbers: texts begin with {BOS} and end with {EOS}")
         document["bos_token_id"] = BOS
     with atomic_folder(target) as folder:

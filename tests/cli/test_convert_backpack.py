@@ -16,6 +16,7 @@ from neural_folders import neural_folder
 from ngram_folders import VERSE
 from published_backpacks import DOCUMENT, as_safetensors, as_trained, plainly, published
 
+TOKENS: dict[str, Any] = {"tokenizer": {"kind": "bpe", "vocabulary": 270}}
 WORDS, ROWS = 270, 273
 """Tokens of the vocabulary, <|endoftext|> among them as the last, and rows of the table, which has room for more."""
 
@@ -94,6 +95,19 @@ def _both(tmp_path: Path, name: str) -> list[str]:
     return [(tmp_path / side / name).read_text() for side in ("theirs", "back")]
 
 
+def test_a_published_model_that_has_learned_on_keeps_its_numbers(say: Any, bpe: Tokenizer, tmp_path: Path) -> None:
+    """What a run says of itself no longer says which number <|endoftext|> had."""
+    assert say("convert", folder(tmp_path / "theirs", bpe), tmp_path / "ours").code == 0
+    metrics = json.loads((tmp_path / "ours" / "metrics.json").read_text())
+    del metrics["published"]
+    (tmp_path / "ours" / "metrics.json").write_text(json.dumps(metrics))
+    answer = say("convert", tmp_path / "ours", tmp_path / "back")
+    assert (answer.code, f"<|endoftext|> is number {WORDS - 1}" in answer.err) == (0, True), answer.err
+    read = [json.loads(text) for text in _both(tmp_path, "vocab.json")]
+    assert read[0] == read[1]
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["eos_token_id"] == WORDS - 1
+
+
 def test_a_converted_folder_works_with_every_verb(say: Any, bpe: Tokenizer, tmp_path: Path) -> None:
     ours = tmp_path / "ours"
     assert say("convert", folder(tmp_path / "theirs", bpe), ours).code == 0
@@ -111,14 +125,21 @@ def test_a_converted_folder_works_with_every_verb(say: Any, bpe: Tokenizer, tmp_
 
 def test_a_backpack_that_learned_here_in_the_published_layout(say: Any, bpe: Tokenizer, tmp_path: Path) -> None:
     shape = {"positions": "learned", "activation": "gelu-tanh", "scale_embedding": False}
-    ours = neural_folder(tmp_path / "ours", "backpack", tokenizer={"kind": "bpe", "vocabulary": 270}, **shape)
+    ours = neural_folder(tmp_path / "ours", "backpack", **TOKENS, **shape)
     answer = say("convert", ours, tmp_path / "theirs")
     assert answer.code == 0 and "tokens keep our numbers" in answer.err
     document = json.loads((tmp_path / "theirs" / "config.json").read_text())
     assert (document["num_senses"], document["bos_token_id"], document["eos_token_id"]) == (2, BOS, EOS)
     assert document["vocab_size"] == TextModel(ours).model.vocabulary
     assert json.loads((tmp_path / "theirs" / "vocab.json").read_text())["⟨s⟩"] == BOS
-    other = neural_folder(tmp_path / "rotary", "backpack", tokenizer={"kind": "bpe", "vocabulary": 270})
+    answer = say("convert", tmp_path / "theirs", tmp_path / "back")
+    assert (answer.code, "<|endoftext|>" in answer.err) == (0, False), answer.err
+    first, again = TextModel(ours), TextModel(tmp_path / "back")
+    assert list(again.log_probabilities(VERSE[:2])) == list(first.log_probabilities(VERSE[:2]))
+    assert first.tokenizer.encode(VERSE[0]) == again.tokenizer.encode(VERSE[0])
+    silent = neural_folder(tmp_path / "silent", "backpack", **TOKENS, **shape, silent=[7])
+    assert "model.silent=[7] has no published form" in say("convert", silent, tmp_path / "no").err
+    other = neural_folder(tmp_path / "rotary", "backpack", **TOKENS)
     answer = say("convert", other, tmp_path / "no")
     assert (answer.code, (tmp_path / "no").exists()) == (2, False)
     assert "model.activation=gelu has no published names" in answer.err

@@ -16,7 +16,7 @@ from tokenizers import models
 
 from anaphora.errors import UserError
 from anaphora.folder import write_text
-from anaphora.text.tokenizer import SPECIALS, Tokenizer, byte_level
+from anaphora.text.tokenizer import EOS, SPECIALS, Tokenizer, byte_level
 
 VOCABULARY, MERGES, TOKENIZER = "vocab.json", "merges.txt", "tokenizer.json"
 UNUSED = "<|unused{}|>"
@@ -24,13 +24,16 @@ UNUSED = "<|unused{}|>"
 
 @dataclass
 class PublishedTokens:
-    """Published tokens in the order that ours have: the end mark taken out, which is ⟨/s⟩."""
+    """Published tokens in the order that ours have: the end mark taken out, which is ⟨/s⟩. A folder that was written
+    here of a model of ours has our marks, and the order that it had."""
 
     names: list[str]
     """Of our tokens 4, 5, …"""
     order: list[int]
     """Their published numbers."""
     merges: list[tuple[str, str]]
+    marked: bool = False
+    """Whether the published tokens begin with our four marks."""
 
     @classmethod
     def read(cls, folder: Path, *, rows: int, end: int) -> PublishedTokens:
@@ -41,19 +44,21 @@ class PublishedTokens:
             raise UserError(
                 f"has tokens for other numbers than the model's {rows:,}", file=file, cure="give the tokeniser's own"
             )
-        order = [number for number in range(rows) if number != end]
+        marked = end == EOS and all(by_number.get(number) == name for number, name in enumerate(SPECIALS))
+        order = [number for number in range(rows) if (number >= len(SPECIALS) if marked else number != end)]
         names, spare = [], 0
         for number in order:
             name = by_number.get(number)
             if name is None:
                 name, spare = UNUSED.format(spare), spare + 1
             names.append(name)
-        return cls(names, order, merges)
+        return cls(names, order, merges, marked)
 
     def tokenizer(self) -> Tokenizer:
         vocabulary = {name: number for number, name in enumerate((*SPECIALS, *self.names))}
         if len(vocabulary) != len(SPECIALS) + len(self.names):
-            raise UserError("has a token twice, or one of our marks", cure="give the tokeniser that was published")
+            twice = next(name for name in self.names if name in SPECIALS or self.names.count(name) > 1)
+            raise UserError(f"its token {twice} is there twice, or a mark of ours", cure="give the published tokeniser")
         try:
             made = byte_level(models.BPE(vocab=vocabulary, merges=self.merges))
         except Exception as error:  # the library raises bare Exception

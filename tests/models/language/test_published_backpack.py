@@ -59,7 +59,7 @@ def test_who_forgets_the_scale_of_layers_is_told_apart() -> None:
 
 
 def test_a_class_that_does_not_say_its_scale_of_layers_has_it() -> None:
-    """BackpackGPT2Config's own default; a plain GPT-2's would be the other one, so nothing is guessed without a class."""
+    """BackpackGPT2Config's own default; a plain GPT-2 has the other one: nothing is guessed without a class."""
     silent = {key: value for key, value in DOCUMENT.items() if key != "scale_attn_by_inverse_layer_idx"}
     assert published_backpack_settings(silent)["inverse_layer_scale"] is True
     with pytest.raises(UserError, match="do not say whether attention is divided"):
