@@ -211,6 +211,13 @@ def test_a_table_of_other_weights_is_refused(tmp_path: Any) -> None:
         SenseTable.open(tmp_path, one)
 
 
+def test_a_table_has_no_dropout_even_of_a_model_that_is_learning() -> None:
+    model = rung("backpack", dropout=0.5)().train()
+    table = SenseTable.build(model, dtype=torch.float32)
+    assert model.training and model.sense_network.training
+    assert torch.equal(table.senses, SenseTable.build(model.eval(), dtype=torch.float32).senses)
+
+
 def test_training_never_looks_senses_up() -> None:
     model = rung("backpack", dropout=0.0)()
     model.attach(SenseTable(torch.zeros(VOCABULARY, 2, 8), ""))

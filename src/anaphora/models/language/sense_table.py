@@ -39,11 +39,14 @@ class SenseTable:
     @classmethod
     @torch.no_grad()
     def build(cls, model: Backpack, dtype: torch.dtype = torch.bfloat16) -> SenseTable:
-        """The table of a model, where the model is; without interventions, which are applied to what is looked up."""
-        every = torch.arange(model.vocabulary, device=model.device)
+        """The table of a model, where the model is; without interventions, which are applied to what is looked up, and
+        without dropout, even of a model that is learning."""
+        every, learning = torch.arange(model.vocabulary, device=model.device), model.sense_network.training
         senses = torch.empty(model.vocabulary, model.senses_count, model.dim, dtype=dtype, device=model.device)
+        model.sense_network.eval()
         for some in every.split(AT_ONCE):
             senses[some] = model.sense_network(model.vocabulary_matrix[some]).to(dtype)
+        model.sense_network.train(learning)
         return cls(senses, fingerprint_of(model))
 
     def rows(self, ids: Tensor) -> Tensor:
