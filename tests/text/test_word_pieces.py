@@ -26,6 +26,8 @@ def test_a_word_has_a_token_inside_a_line_and_one_at_its_beginning(kind: str) ->
     assert spelled.pieces == tuple(tokenizer.encode(" sickzig"))
     assert set(spelled.all) == set(spelled.pieces)
     assert spelled.chief == spelled.pieces
+    with pytest.raises(UserError, match="an empty word"):
+        tokens_of_word(tokenizer, "")
 
 
 def test_words_alone_have_one_token_or_none() -> None:

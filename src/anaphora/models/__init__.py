@@ -63,7 +63,7 @@ NEURAL_MODELS = (
     "transformer-encoder",
     "backpack",
 )
-"""Kinds that learn to guess words from those before them, transformer-encoder from those around them (models/language)."""
+"""Kinds that learn to guess words from those before them, transformer-encoder from those around (models/language)."""
 LANGUAGE_MODELS = COUNTED_MODELS + NEURAL_MODELS
 """Kinds that are made of text alone; what each can do, its `capabilities` say."""
 VECTOR_MODELS = ("word2vec", "glove")

@@ -43,7 +43,7 @@ def tokens_of_word(tokenizer: Tokenizer, word: str) -> WordTokens:
         return WordTokens(word, (MARKS[word],), ())
     inside = tokenizer.kind in ("bpe", "unigram")
     ways = [tokenizer.encode(written) for written in ((f" {word}", word) if inside else (word,))]
-    if not ways[0]:
+    if not word or not ways[0]:
         raise UserError("an empty word was asked for", cure="name a word")
     if any(UNK in ids for ids in ways):
         raise UserError(

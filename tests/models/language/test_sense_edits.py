@@ -25,6 +25,7 @@ from anaphora.models.language.patch import (
 from anaphora.models.language.patched import apply, patched
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.text.tokenizer import BOS
+from anaphora.text.word_pieces import WordTokens
 from sense_models import WORDS, looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()
@@ -117,6 +118,24 @@ def test_patches_apply_in_order_and_the_model_stays_what_it_was(
     assert torch.equal(at_once.mixed(TEXT), one_by_one.mixed(TEXT))
     assert MODEL.rewrite is None
     assert torch.equal(senses_of(MODEL), BEFORE)
+
+
+def test_the_first_operation_comes_first() -> None:
+    louder, other = Scale(words=("sick",), by=2.0), Replace(words=("sick",), with_="ill")
+    sick, ill = id_of("sick"), id_of("ill")
+    torch.testing.assert_close(senses_of(apply(MODEL, [louder, other], LOOKUP))[sick], BEFORE[ill])
+    torch.testing.assert_close(senses_of(apply(MODEL, [other, louder], LOOKUP))[sick], 2 * BEFORE[ill])
+
+
+def test_a_word_is_changed_inside_a_line_and_at_its_beginning() -> None:
+    """A direction, and what a sense is replaced by, are of the form inside a line."""
+    forms = {"sick": WordTokens("sick", (5, 9), ()), "ill": WordTokens("ill", (7, 8), ())}
+    after = senses_of(apply(MODEL, [Replace(words=("sick",), with_="ill")], forms.__getitem__))
+    torch.testing.assert_close(after[[5, 9]], BEFORE[[7, 7]])
+    assert torch.equal(after[[7, 8]], BEFORE[[7, 8]])
+    flat = senses_of(apply(MODEL, [ProjectOut(words=("sick",), direction=("ill",))], forms.__getitem__))
+    left = flat[[5, 9]] @ MODEL.vocabulary_matrix.detach()[[7, 8]].T  # (forms, k, forms)
+    assert left[..., 0].abs().max() < 1e-4 < left[..., 1].abs().max()
 
 
 def test_an_empty_patch_changes_nothing_bit_for_bit() -> None:
