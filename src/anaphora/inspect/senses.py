@@ -14,7 +14,7 @@ Senses are numbered from 0. A word that is no token is looked at piece by piece,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -87,7 +87,6 @@ class SensesText:
     notes: tuple[str, ...] = ()
     lines_read: int | None = None
     """Of the text; None: none was read."""
-    settings: dict[str, Any] = field(default_factory=dict)
 
     def name(self, token: int) -> str:
         return self.names[token]

@@ -39,8 +39,6 @@ from anaphora.text.word_pieces import WordTokens
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
 
-Rewrite = Callable[[Tensor, Tensor], Tensor]
-"""ids (N,), their senses (N, k, d) -> their senses (N, k, d)."""
 Lookup = Callable[[str], WordTokens]
 NEGLIGIBLE = 1e-8
 """A direction shorter than this, by the longest row of E, is none."""

@@ -50,9 +50,6 @@ class Emphasis:
     fades: Tensor
     """(t,)"""
 
-    def __len__(self) -> int:
-        return len(self.fades)
-
     def said(self, ids: Tensor) -> Tensor:
         """Whether tokens are the topics' words: (…,) -> (…, t) int32."""
         return self.bags[:, ids].movedim(0, -1)
