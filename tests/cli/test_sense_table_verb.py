@@ -74,3 +74,9 @@ def test_only_a_backpack_has_a_table(tmp_path: Path, say: Any) -> None:
     answer = say("senses", neural_folder(tmp_path / "lstm", "lstm"), "--table")
     assert answer.code == 2
     assert not (tmp_path / "lstm" / FILE).exists()
+
+
+def test_info_says_how_far_back_senses_come_from(tmp_path: Path, model: Path, say: Any) -> None:
+    assert "2 senses weighed by transformer-decoder" in say("info", model).out
+    near = neural_folder(tmp_path / "near", "backpack", sense_window=3)
+    assert "2 senses of the last 3 words weighed by transformer-decoder" in say("info", near).out
