@@ -164,7 +164,7 @@ def main() -> None:
     model = anaphora.load(given.model, given.device)
     k, vocabulary = model.model.senses_count, model.model.vocabulary
     print(f"{given.model}: {k} senses a word, {vocabulary:,} tokens; balanced accuracy, percent")
-    print(f"{'word':8}{'meanings':>10}{'by chance':>11}{'own':>8}{'context':>9}{'words':>8}{'uses':>13}{'seconds':>9}")
+    print(f"{'word':8}{'meanings':>10}{'by chance':>11}{'own':>8}{'context':>9}{'words':>8}{'uses':>15}{'seconds':>9}")
     rows = {}
     for word in given.words:
         begun = time.perf_counter()
@@ -186,7 +186,7 @@ def main() -> None:
             f"{100 / number:11.1f}{100 * found['own']:8.1f}{100 * found['context']:9.1f}{100 * found['words']:8.1f}"
         )
         uses = f"{len(train):,} + {len(test):,}"
-        print(f"{word:8}{number:10}{figures}{uses:>13}{time.perf_counter() - begun:9.0f}")
+        print(f"{word:8}{number:10}{figures}{uses:>15}{time.perf_counter() - begun:9.0f}")
     enough = {word: max(row["own"], row["context"]) >= row["chance"] + ABOVE for word, row in rows.items()}
     print(f"at least {100 * ABOVE:.0f} points above chance by sense weights: {enough}")
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
