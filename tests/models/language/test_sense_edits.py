@@ -120,6 +120,15 @@ def test_patches_apply_in_order_and_the_model_stays_what_it_was(
     assert torch.equal(senses_of(MODEL), BEFORE)
 
 
+def test_half_precision_is_rounded_once() -> None:
+    several = [ProjectOut(words=ALL, direction=("he", "she")), Exchange(words=ALL, out="ill", in_="great")]
+    for operation in several:
+        rewrite = apply(MODEL, [operation], LOOKUP).rewrite
+        assert rewrite is not None
+        half = BEFORE.bfloat16()
+        assert torch.equal(rewrite(EVERY, half), rewrite(EVERY, half.float()).bfloat16())
+
+
 def test_the_first_operation_comes_first() -> None:
     louder, other = Scale(words=("sick",), by=2.0), Replace(words=("sick",), with_="ill")
     sick, ill = id_of("sick"), id_of("ill")
