@@ -195,7 +195,8 @@ def test_flops_are_those_that_torch_counts(name: str) -> None:
     counted = float(counter.get_total_flops())
     backpack = isinstance(config, kinds.BackpackConfig)
     if backpack:
-        counted -= (1 + config.senses) * config.dim * batch * length * (length - 1)
+        near = min((length + 1) / 2, config.sense_window or length)
+        counted -= 2 * (1 + config.senses) * config.dim * batch * length * (length - near)
     if transformer:
         seen = (length + 1) / 2 if name in CAUSAL else length
         if config.window is not None:
