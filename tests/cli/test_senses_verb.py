@@ -109,6 +109,19 @@ def test_why_in_80_columns(say: Any, model: Path, monkeypatch: pytest.MonkeyPatc
     assert "holds: the shares of each word add up to the logit" in answer.out and "FAILS" not in answer.out
 
 
+def test_the_rows_of_a_table_add_up_and_name_what_adds_most(say: Any, model: Path) -> None:
+    answer = say("why", model, "the dog sat on the mat", "--top", 1)
+    lines = answer.out.splitlines()
+    head = next(place for place, line in enumerate(lines) if "says for it" in line)
+    rows = [line.split() for line in lines[head + 1 :]]
+    rows = rows[: rows.index([]) - 1]
+    assert len(rows) == 9 and rows[-1][:3] == ["6", "other", "pairs"]
+    total = float(lines[head + 10].removeprefix("  ").split()[-1])
+    assert sum(float(row[-1]) for row in rows) == pytest.approx(total, rel=2e-3, abs=1e-4)
+    most = max(rows[:-1], key=lambda row: float(row[-1]))
+    assert f"  {most[0]}#{most[1]}" in lines[next(i for i, line in enumerate(lines) if "log P" in line) + 1]
+
+
 def test_why_as_json_adds_up(say: Any, model: Path) -> None:
     said = json.loads(say("why", model, "the dog", "--word", "saw", "--json").last)
     assert said["kind"] == "backpack" and said["words"] == ["⟨s⟩", "the", "dog"]

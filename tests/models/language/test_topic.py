@@ -75,6 +75,16 @@ def test_the_sum_is_the_one_that_is_written_down() -> None:
         assert torch.allclose(changed.mixed(ids)[0, i], o, atol=1e-5)
 
 
+def test_topics_add_up_each_with_its_own_fade() -> None:
+    lasting = Topic(words=("dog", "run"), factors=factors_of(4.0), fade=1.0)
+    ids = texts()
+    ids[:, 3], ids[:, 5] = LOOKUP("man").forms[0], LOOKUP("dog").forms[0]
+    with torch.no_grad():
+        plain, one, other = (apply(MODEL, some, LOOKUP).mixed(ids) for some in ([], [TOPIC], [lasting]))
+        for both in ([TOPIC, lasting], [lasting, TOPIC]):
+            assert torch.allclose(apply(MODEL, both, LOOKUP).mixed(ids), one + other - plain, atol=1e-4)
+
+
 @settings(deadline=None, max_examples=12)
 @given(
     st.lists(
