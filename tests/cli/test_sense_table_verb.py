@@ -35,7 +35,10 @@ def test_a_table_is_looked_up_by_whoever_opens_the_folder(model: Path, say: Any)
     assert opened.model.table is not None and opened.model.table.senses.dtype == torch.float32
     assert score(model) == pytest.approx(computed, abs=1e-4)
     assert say("generate", model, "the", "--greedy", "--tokens", "6").out == first.out
-    assert say("senses", model, "--table", "--json").code == 0
+    asked = json.loads(say("senses", model, "cat", "--table", "--json").last)
+    assert asked["table"] == str(model / FILE) and asked["words"][0]["word"] == "cat"
+    idle = say("senses", model, "--table", "--nearest")
+    assert idle.code == 2 and "no word is asked for; give one, or --table alone" in idle.err
     opened = TextModel(model)
     assert opened.model.table.senses.dtype == torch.bfloat16
     assert score(model) == pytest.approx(computed, rel=0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -65,16 +65,18 @@ def senses(
         raise UserError("--exact says how a table is written", cure="add --table")
     if examples is not None and not text:
         raise UserError("--examples are lines of a text, and there is none", cure="add --text FILE")
-    if not words and not table:
-        raise UserError("no word is asked for", cure="give one, or --table")
+    if not words and (not table or text or nearest or picture is not None):
+        raise UserError("no word is asked for", cure="give one, or --table alone")
     if table and patch:
         raise UserError("a table holds senses as they were learned", cure="leave out --patch")
     loaded = open_text_model(out, model, device, patch)
+    named: dict[str, Any] = {"model": str(model)}
     if table:
         made = loaded.make_sense_table(exact=exact)
+        named["table"] = str(made)
         out.say(f"senses of {loaded.model.vocabulary:,} tokens, {made.stat().st_size / 1e6:,.1f} MB: {made}")
         if not words:
-            out.finish({"model": str(model), "table": str(made)})
+            out.finish(named)
             return
     notes: Counter[str] = Counter()
     lines = None if not text else read_text(text, notes)
@@ -89,5 +91,6 @@ def senses(
 
         write_bytes(picture, draw_senses(found, format=picture.suffix.lower()[1:]))
         out.say(f"drawn: {picture}")
-    named = {"patches": [str(file) for file in patch]} if patch else {}
-    out.finish({"model": str(model), **named, **found.document()})
+    if patch:
+        named["patches"] = [str(file) for file in patch]
+    out.finish({**named, **found.document()})
