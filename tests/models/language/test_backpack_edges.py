@@ -15,7 +15,7 @@ from anaphora.kernels.senses import mix
 from anaphora.layers.senses import DEVIATION
 from anaphora.models import build_language_model, settings
 from anaphora.models.language import backpack
-from anaphora.models.language.sense_table import FILE, SenseTable
+from anaphora.models.language.sense_table import FILE, SenseTable, fingerprint_of
 from neural_rungs import CAUSAL, rung
 
 BODIES = ["backpack", "backpack of near senses"]
@@ -61,6 +61,10 @@ def test_a_table_of_other_words_is_refused_and_nothing_unfinished_stays(
     with pytest.raises(UserError, match="of another model"):
         SenseTable.open(tmp_path, other)
     written = (tmp_path / FILE).read_bytes()
+    SenseTable(torch.zeros(12, 2, 8), fingerprint_of(one)).save(tmp_path)  # as many senses as it has not
+    with pytest.raises(UserError, match="of another model"):
+        SenseTable.open(tmp_path, one)
+    (tmp_path / FILE).write_bytes(written)
     monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("no room")))
     with pytest.raises(UserError, match="cannot be written"):
         SenseTable.build(other).save(tmp_path)
@@ -124,3 +128,41 @@ def test_a_gradient_of_gradients_is_refused_not_wrong() -> None:
     (first,) = torch.autograd.grad(out, query, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         first.sum().backward()
+
+
+@torch.no_grad()
+def test_silent_tokens_are_read_and_never_said() -> None:
+    """Whichever way the head is asked: all at once, a step, several steps, a score; the others share what they had."""
+    plain, model = rung("backpack")(), rung("backpack", silent=[0, 1, 3])()
+    model.load_state_dict(plain.state_dict())
+    logits, silent = plain(FIRST)[0], [0, 1, 3]
+    assert logits.softmax(-1)[..., silent].sum(-1).min() > 0.01  # something to lose
+    logits[..., silent] = -torch.inf
+    wanted = logits.log_softmax(-1)  # (1, 4, V)
+    said, state = model.step(FIRST[:, 0], model.start(1, 5))
+    more, _ = model.extend(FIRST[:, 1:], state)
+    for found in (model(FIRST)[0].log_softmax(-1), torch.cat([said[:, None], more], dim=1)):
+        assert (found[..., silent].exp() == 0).all() and torch.isfinite(found).all()
+        others = [token for token in range(wanted.shape[-1]) if token not in silent]
+        torch.testing.assert_close(found[..., others], wanted[..., others], atol=2e-5, rtol=2e-5)
+    after = FIRST[:, 1:]  # what each place says of the next, ⟨s⟩ being put before
+    scores = model.score(after, torch.tensor([3]))
+    torch.testing.assert_close(scores, wanted[:, :3].gather(2, after[..., None])[..., 0], atol=2e-5, rtol=2e-5)
+
+
+@torch.no_grad()
+def test_scores_of_the_second_layer_are_halved() -> None:
+    """`inverse_layer_scale`: the same as queries that are smaller by the layer's number."""
+    plain, model = (rung("backpack", layers=3, inverse_layer_scale=scaled)() for scaled in (False, True))
+    model.load_state_dict(plain.state_dict())
+    assert not torch.allclose(model(FIRST)[0], plain(FIRST)[0], atol=1e-4)
+    for number, block in enumerate(plain.encoder.blocks, start=1):
+        for parameter in block.attention.query_key_value.parameters():
+            parameter[: model.dim] /= number
+    torch.testing.assert_close(model(FIRST)[0], plain(FIRST)[0], atol=2e-5, rtol=2e-5)
+
+
+def test_only_a_transformer_has_a_longest_row() -> None:
+    assert rung("backpack", encoder="lstm")().config.max_length is None and rung("backpack")().config.max_length
+    whole: Any = build_language_model(settings({"kind": "backpack", "dim": 8, "senses": 2, "encoder": "lstm"}), 20)  # type: ignore[arg-type]
+    assert whole.max_length is None and whole.config.max_length is None
