@@ -16,8 +16,9 @@ from anaphora.models.language.backpack import Backpack
 from anaphora.models.language.patch import Patch, Remove, Topic, factors_of
 from anaphora.models.language.patched import apply, patched
 from anaphora.models.language.sense_table import SenseTable
-from anaphora.models.language.topic import buckets, topic_scores
+from anaphora.models.language.topic import bag_tokens, buckets, topic_scores
 from anaphora.text.tokenizer import BOS
+from anaphora.text.word_pieces import WordTokens
 from sense_models import WORDS, looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()
@@ -74,6 +75,14 @@ def test_the_sum_is_the_one_that_is_written_down() -> None:
             for sense in range(4)
         )
         assert torch.allclose(changed.mixed(ids)[0, i], o, atol=1e-5)
+
+
+def test_a_bag_is_every_form_of_its_words_and_no_pieces() -> None:
+    words = {"sea": WordTokens("sea", (5, 9), ()), "shipyard": WordTokens("shipyard", (), (6, 7))}
+    topic = Topic(words=tuple(words))
+    assert bag_tokens(topic, words.__getitem__) == [5, 9]
+    emphasis = apply(MODEL, [topic], words.__getitem__).emphasis
+    assert emphasis is not None and emphasis.bags.nonzero()[:, 1].tolist() == [5, 9]
 
 
 def test_topics_add_up_each_with_its_own_fade() -> None:
