@@ -51,6 +51,9 @@ def test_kl_and_perplexity_are_those_by_hand() -> None:
     assert found.moved == sum(one > 1e-6 for one in kl)
     assert 0 < found.moved < found.tokens  # before the first changed word nothing can move
     assert [place.token for place in found.places] == list(np.argsort(-np.array(kl)))[:5]
+    for place in found.places:
+        assert place.before == pytest.approx(before[place.token], abs=1e-4)
+        assert place.after == pytest.approx(after[place.token], abs=1e-4)
     assert found.document()["perplexity_change"] == found.perplexity_after / found.perplexity_before - 1
 
 

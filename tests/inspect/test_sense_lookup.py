@@ -71,6 +71,13 @@ def test_nearest_senses_are_those_of_a_plain_search(at_once: int | None) -> None
         assert [value for _, _, value in row] == pytest.approx(best.values.tolist(), abs=1e-6)
 
 
+def test_a_word_is_not_near_to_itself(model: Any) -> None:
+    (piece,) = model.senses("cat", nearest=4).words[0].pieces
+    for sense in piece.senses:
+        assert len(sense.nearest) == 4
+        assert all(token != piece.token and token > 1 for token, _, _ in sense.nearest)
+
+
 def test_the_uses_in_a_text_are_sums_of_alpha(model: Any) -> None:
     lines = [*VERSE, "nothing of it", "cat cat"]
     tokens = model.senses("cat").words[0].pieces[0].token
