@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import anaphora
+from anaphora.patching import around
 from neural_folders import neural_folder
 from ngram_folders import VERSE
 
@@ -67,6 +69,16 @@ def test_the_side_effect_is_told_in_words(say: Any, backpack: Path, text: Path) 
     assert "perplexity  " in told.out
     assert all(len(line) <= 80 for line in told.out.splitlines())
     assert "written" not in told.err
+
+
+def test_a_place_is_in_its_own_line(backpack: Path) -> None:
+    model = anaphora.load(backpack, "cpu")
+    lines = VERSE[:3]
+    starts = model.encode(lines)[1].tolist()
+    assert around(model, lines, starts[1]) == ("", lines[1].split()[0])
+    assert around(model, lines, starts[1] + 1) == (lines[1].split()[0], lines[1].split()[1])
+    before, end = around(model, lines, starts[1] - 1)  # ⟨/s⟩ of the first
+    assert lines[0].endswith(before.removeprefix("…")) and end == "⟨/s⟩"
 
 
 def test_patches_compose_and_what_can_be_undone_is(say: Any, backpack: Path, text: Path, tmp_path: Path) -> None:
