@@ -78,7 +78,11 @@ def lines(number: int, seed: int = 1) -> list[str]:
 def of_kind(kind: str, settings: dict[str, Any] | None = None) -> dict[str, Any]:
     """The smallest settings of a kind."""
     chosen = dict(MICRO)
-    if kind.startswith("transformer"):
+    if kind == "backpack":
+        chosen |= {"model.senses": 4}
+        if "model.encoder" not in (settings or {}):
+            chosen |= {"model.heads": 2, "model.feed_forward": 32}
+    elif kind.startswith("transformer"):
         chosen |= {"model.heads": 2, "model.feed_forward": 32}
     elif kind != "conv":
         chosen |= {"model.hidden": 24}

@@ -24,6 +24,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "conv": {"dim": 8},
     "transformer-decoder": {"dim": 8, "heads": 2, "layers": 2, "feed_forward": 16, "max_length": 32},
     "transformer-encoder": {"dim": 8, "heads": 2, "layers": 2, "feed_forward": 16, "max_length": 32},
+    "backpack": {"dim": 8, "senses": 2, "heads": 2, "layers": 2, "feed_forward": 16, "max_length": 32},
 }
 """As small as can be, of every kind."""
 

@@ -19,7 +19,9 @@ def rung(kind: str, vocabulary: int = 12, **changes: Any) -> Callable[[], Any]:
     """A builder: the same weights every time."""
 
     def make() -> Any:
-        sizes = SMALL | (TRANSFORMER if kind.startswith("transformer") else {})
+        reads = changes.get("encoder", "transformer-decoder") if kind == "backpack" else kind
+        sizes = SMALL | (TRANSFORMER if reads.startswith("transformer") else {})
+        sizes |= {"senses": 2} if kind == "backpack" else {}
         model = build_language_model(settings({"kind": kind} | sizes | changes), vocabulary)  # type: ignore[arg-type]
         generator = torch.Generator().manual_seed(11)
         for parameter in model.parameters():
@@ -68,6 +70,12 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "transformer-decoder window alibi": rung("transformer-decoder", window=2, positions="alibi", initial="xavier"),
     "transformer-decoder experts": rung("transformer-decoder", experts=4, experts_per_token=2),
     "transformer-decoder gpt2": preset(GPT2),
+    "transformer-decoder scaled by layer": rung("transformer-decoder", inverse_layer_scale=True),
+    "backpack": rung("backpack", senses=4, positions="learned", inverse_layer_scale=True),
+    "backpack of one sense": rung("backpack", senses=1),
+    "backpack lstm": rung("backpack", senses=2, encoder="lstm", sense_feed_forward=6),
+    "backpack of near senses": rung("backpack", senses=2, sense_window=2),
+    "backpack conv": rung("backpack", senses=2, encoder="conv"),
 }
 MASKED: dict[str, Callable[[], Any]] = {
     "transformer-encoder": rung("transformer-encoder"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anaphora.converting import convert
     from anaphora.layers.capture import capture
     from anaphora.mixing import mix
+    from anaphora.patching import even, make_patch, side_effect
 
 __all__ = [
     "TextModel",
@@ -35,8 +36,11 @@ __all__ = [
     "check",
     "compare",
     "convert",
+    "even",
     "load",
+    "make_patch",
     "mix",
+    "side_effect",
     "train",
 ]
 
@@ -54,6 +58,10 @@ def __getattr__(name: str) -> Any:
         from anaphora.mixing import mix
 
         return mix
+    if name in ("even", "make_patch", "side_effect"):
+        import anaphora.patching
+
+        return getattr(anaphora.patching, name)
     if name == "capture":
         from anaphora.layers.capture import capture
 

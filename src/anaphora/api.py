@@ -272,7 +272,7 @@ def load(
 def is_language_model(folder: Path_) -> bool:
     """Whether a model folder (or a file) holds a language model; otherwise it holds a translator."""
     from anaphora.folder import CONFIG, read_config
-    from anaphora.text_model import is_arpa
+    from anaphora.opened_text_model import is_arpa
 
     path = Path(folder)
     return is_arpa(path) or RunConfig.read(read_config(path), file=str(path / CONFIG)).model.kind in LANGUAGE_MODELS
@@ -281,7 +281,7 @@ def is_language_model(folder: Path_) -> bool:
 def is_vectors(folder: Path_) -> bool:
     """Whether a model folder (or a file) holds word vectors."""
     from anaphora.folder import CONFIG, read_config
-    from anaphora.text_model import is_arpa
+    from anaphora.opened_text_model import is_arpa
     from anaphora.vectors_model import is_vectors_file
 
     path = Path(folder)
@@ -340,7 +340,7 @@ def _is_counted(path: Path) -> bool:
     """Whether what a folder (or a file) holds was counted, all of it."""
     from anaphora.folder import CONFIG, read_config
     from anaphora.models import COUNTED_MODELS
-    from anaphora.text_model import is_arpa
+    from anaphora.opened_text_model import is_arpa
 
     if is_arpa(path):
         return True

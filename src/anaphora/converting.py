@@ -1,4 +1,5 @@
-"""A model folder as an ARPA file, and an ARPA file as a model folder.
+"""A model folder as an ARPA file, and an ARPA file as a model folder; a published Backpack's folder as one of ours, and
+back (converting_backpack.py).
 
 ARPA is what other toolkits read and write (KenLM, SRILM, IRSTLM). A folder that was made from such a file works like
 one that was counted here: `score`, `evaluate`, `generate`, `why`, `mix`. On the way out, names that ARPA cannot hold
@@ -49,17 +50,28 @@ class Conversion:
     """Tokens that have another name in the file."""
     notes: list[str] = field(default_factory=list)
     """What else is not as it was."""
+    parameters: int | None = None
+    """Of a Backpack: how many there are."""
 
 
 def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: bool = False) -> Conversion:
-    """Make an ARPA file of a model folder, or the other way round, by their names.
+    """Make an ARPA file of a model folder, or the other way round, by their names; of a published Backpack's folder one
+    of ours, or the other way round, by what is in it.
 
     Nothing that exists is overwritten without `force`; a run folder, with its text, never is.
     """
-    from anaphora.text_model import is_arpa
+    from anaphora import converting_backpack as backpack
+    from anaphora.opened_text_model import is_arpa
     from anaphora.vectors_model import is_vectors_file
 
     source, target = Path(source), Path(target)
+    for asked, make in (
+        (backpack.is_published_backpack, backpack.read_published),
+        (backpack.is_own_backpack, backpack.write_published),
+    ):
+        if asked(source) and not is_arpa(target):
+            parameters, notes = make(source, target, force=force)
+            return Conversion(source, target, 0, [], {}, notes, parameters)
     if is_vectors_file(source) or is_vectors_file(target):
         raise UserError("word vectors write themselves", cure='anaphora.load("runs/words").save("words.bin")')
     if is_arpa(source) == is_arpa(target):

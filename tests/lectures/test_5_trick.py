@@ -86,5 +86,25 @@ def test_the_check_of_sick_compares_with_one_and_zero(monkeypatch: pytest.Monkey
     assert not lecture._senses().holds
 
 
+def test_a_backpack_of_the_given_senses_says_one_zero_zero_zero(walks: dict[str, Walk]) -> None:
+    """By the class that learns: parallel, step by step, and with the reference's sum over senses and places."""
+    from anaphora.inspect.lectures.trick_backpack import as_backpack, sentence
+    from anaphora.layers.senses import reference_mix
+
+    model, ids = as_backpack(), sentence("that trick was sick")
+    said = model.mixed(ids)[0, -1]
+    assert said.tolist() == pytest.approx([1, 0, 0, 0], abs=1e-15)
+    query, key = model.queries_and_keys(model.contextual(ids))
+    slow = reference_mix(query, key, model.sense_vectors(ids[0])[None])
+    torch.testing.assert_close(slow[0, -1], said, atol=1e-15, rtol=0)
+    state = model.read(ids[:, :3], torch.tensor([3]), 4)
+    after, _ = model.step(ids[:, 3], state)
+    torch.testing.assert_close(after[0], (model.vocabulary_matrix @ said).log_softmax(-1).float())
+    assert walks["backpack"].holds
+    np.testing.assert_allclose(walks["backpack"].step("o").values, [[1, 0, 0, 0], [0, 1, 0, 0]], atol=1e-15)
+    model.rewrite = lambda words, senses: senses * torch.tensor([0.0, 1.0])[:, None]  # without any first sense
+    assert not model.mixed(ids)[0, -1].gt(1e-15).any()
+
+
 def test_the_page(page_shows: Any) -> None:
     page_shows("5-trick.md")

@@ -53,6 +53,10 @@ def mixture(*parts: Callable[[], Any]) -> Callable[[], Mixture]:
     return lambda: Mixture([make() for make in parts], weights)
 
 
+ELSEWHERE = {"backpack of one sense", "backpack conv"}
+"""Nothing in them is not in others here; tests/models/language/test_backpack.py has them."""
+ATTENDING = {"backpack", "backpack of near senses"}
+"""Besides Transformers: those that have one inside."""
 MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "ngram kneser-ney 1": (ngram(order=1), COUNTED),
     "ngram kneser-ney 2": (ngram(order=2), COUNTED),
@@ -75,8 +79,9 @@ MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "mixture of a counted and a neural one": (mixture(ngram(order=2), CAUSAL["transformer-decoder learned"]), COUNTED),
     "toy recurrent": (recurrent, ALL),
     **{
-        name: (make, ALL | {"attends"} if name.startswith("transformer-decoder") else ALL)
+        name: (make, ALL | ({"attends"} if name in ATTENDING or name.startswith("transformer-decoder") else set()))
         for name, make in CAUSAL.items()
+        if name not in ELSEWHERE
     },
 }
 SEEN_ONLY = {"maximum-likelihood"}
@@ -124,7 +129,9 @@ def test_declares_what_this_suite_expects(name: str) -> None:
     assert built.vocabulary == VOCABULARY
     assert built.parameter_count() > 0
     assert built.flops(10, 5.0) >= 0
-    assert (built.cache_bytes_per_token() > 0) == ("transformer-decoder" in name or "neural" in name)
+    assert (built.cache_bytes_per_token() > 0) == any(
+        part in name for part in ("transformer-decoder", "neural", "backpack")
+    )
 
 
 def test_every_kind_of_language_model_is_in_the_suite() -> None:

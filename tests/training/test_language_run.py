@@ -58,6 +58,8 @@ def test_options_of_all(option: dict[str, Any], plain_text: dict[str, Path], tmp
         ("transformer-decoder", {"model.experts": 4, "model.experts_every": 2, "training.accumulate": 2}),
         ("transformer-encoder", {"model.experts": 3, "model.experts_per_token": 3, "training.precision": "bf16"}),
         ("transformer-decoder", {"model.experts": 4, "model.expert_balance": 0.0, "data.boundaries": "packed"}),
+        ("backpack", {"model.encoder": "lstm", "model.hidden": 12}),
+        ("backpack", {"training.precision": "bf16", "training.accumulate": 2, "data.boundaries": "packed"}),
     ],
 )
 def test_options_of_one(kind: str, option: dict[str, Any], plain_text: dict[str, Path], tmp_path: Path) -> None:

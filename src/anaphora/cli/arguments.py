@@ -30,6 +30,10 @@ With = Annotated[
 Mbr = Annotated[
     str | None, typer.Option(metavar="MEASURE", help="Minimum Bayes risk: chrf, bleu or gleu of drawn translations.")
 ]
+Patches = Annotated[
+    list[Path] | None,
+    typer.Option("--patch", metavar="FILE", help="Of a Backpack: with senses changed (anaphora patch). Repeatable."),
+]
 OutputFile = Annotated[Path | None, typer.Option(help="Write the translations here.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 
@@ -146,11 +150,14 @@ def takes_text(
     return False
 
 
-def open_text_model(out: Output, model: Path, device: str = "auto") -> TextModel:
-    """A language model; what had to be taken otherwise than its file says is told before any number is."""
+def open_text_model(out: Output, model: Path, device: str = "auto", patches: Sequence[Path] | None = None) -> TextModel:
+    """A language model, with patches where there are some; what had to be taken otherwise than its file says is told
+    before any number is."""
     from anaphora import api
 
     loaded = api.load_text_model(model, device)
+    if patches:
+        loaded = loaded.patched(list(patches))
     for note in loaded.notes:
         out.say(f"note: {note}")
     return loaded

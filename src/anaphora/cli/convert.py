@@ -1,4 +1,4 @@
-"""`anaphora convert`: a model folder as an ARPA file, and back."""
+"""`anaphora convert`: a model folder as an ARPA file, as vectors, as a published Backpack, and back."""
 
 from __future__ import annotations
 
@@ -29,9 +29,14 @@ def convert(
     Word vectors become files of other tools by the names: .txt .vec (text), .bin (binary), also .gz, or .safetensors;
     and such files become others, or a model folder.
 
+    A published Backpack's folder (config.json, weights, vocab.json, merges.txt) becomes a model folder, and a Backpack
+    of that shape becomes such a folder.
+
     anaphora convert runs/plays plays.arpa.gz
 
     anaphora convert theirs.arpa theirs
+
+    anaphora convert backpack-gpt2 runs/published
 
     anaphora convert runs/words words.bin
 
@@ -41,6 +46,7 @@ def convert(
 
     from anaphora import api
     from anaphora.converting import convert as make
+    from anaphora.converting_backpack import is_published_backpack
     from anaphora.embeddings.formats import FORMATS
     from anaphora.vectors_model import is_vectors_file
 
@@ -50,7 +56,8 @@ def convert(
         return
     if not header or space is not None:
         raise UserError("--header and --space are about vectors as text", cure="leave them out")
-    if from_.is_dir() and to.suffix not in (".arpa", ".gz") and api.is_vectors(from_):
+    published = from_.is_dir() and is_published_backpack(from_)
+    if from_.is_dir() and not published and to.suffix not in (".arpa", ".gz") and api.is_vectors(from_):
         raise UserError("is of no known format of word vectors", file=to, cure=FORMATS)
     made = make(from_, to, force=force)
     for note in made.notes:
@@ -59,6 +66,10 @@ def convert(
         shown = ", ".join(f"{token!r} is {name!r}" for token, name in list(made.renamed.items())[:5])
         more = f", and {len(made.renamed) - 5:,} more (--json lists them)" if len(made.renamed) > 5 else ""
         out.say(f"note: renamed, because the file cannot hold them: {shown}{more}")
+    if made.parameters is not None:
+        out.result(f"{to} holds a Backpack of {made.parameters:,} parameters")
+        out.finish({**asdict(made), "source": str(from_), "target": str(to)})
+        return
     counted = ", ".join(f"{size:,} {order}-grams" for order, size in enumerate(made.sizes, start=1))
     out.result(f"{to} holds {counted}")
     out.finish({**asdict(made), "source": str(from_), "target": str(to)})

@@ -14,6 +14,7 @@ from anaphora.cli.arguments import (
     Log10,
     Mbr,
     OutputFile,
+    Patches,
     Set,
     TextFiles,
     With,
@@ -39,7 +40,8 @@ def evaluate(
     text: TextFiles = None,
     log10: Log10 = False,
     similarity: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Of vectors: two words and people's number a line.")
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Of vectors or a neural model: two words and people's number a line."),
     ] = None,
     analogies: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="Of vectors: four words a line, a b as c d.")
@@ -55,6 +57,7 @@ def evaluate(
     by_length: Annotated[
         int | None, typer.Option(metavar="WORDS", help="BLEU also by source length, in bins of so many words.")
     ] = None,
+    patch: Patches = None,
     picture: Annotated[Path | None, typer.Option(help="Draw BLEU by length as .svg or .png.")] = None,
     output: OutputFile = None,
     force: Force = False,
@@ -67,6 +70,7 @@ def evaluate(
     A translator, of text with references: sacreBLEU, chrF, loss, speed.
     A language model, of any text: perplexity, bits per byte, unknown tokens.
     Word vectors: how they agree with people's similarities, complete analogies, and what they hold together (WEAT).
+    Of a Backpack --similarity is by sense, the best chosen on the first file; of another neural model, of its table.
     One that can read only so much sees a longer text through a window: a smaller --stride, longer contexts.
 
     anaphora evaluate runs/en-de --source test.en --target test.de
@@ -80,6 +84,8 @@ def evaluate(
     anaphora evaluate runs/gpt --text test.txt --stride 32
 
     anaphora evaluate runs/words --similarity wordsim353.tsv --analogies questions-words.txt
+
+    anaphora evaluate runs/backpack --similarity wordsim353.tsv --similarity simlex999.tsv
     """
     import dataclasses
 
@@ -91,13 +97,31 @@ def evaluate(
     asked = {"--similarity": similarity, "--analogies": analogies, "--weat": weat}
     if api.is_vectors(model):
         others: dict[str, Any] = {"--source": source, "--target": target, "--text": text, "--beam": beam, "--set": set_}
-        others |= {"--with": with_, "--mbr": mbr}
+        others |= {"--with": with_, "--mbr": mbr, "--patch": patch or None}
         others |= {"--stride": stride, "--output": output, "--log10": log10 or None, "--force": force or None}
         others["--tokenize"] = None if tokenize == "13a" else tokenize
         if idle_too := [flag for flag, value in others.items() if value is not None]:
             cure = "give --similarity, --analogies or --weat"
             raise UserError(f"{idle_too[0]} is not about word vectors", cure=cure)
         _evaluate_vectors(out, model, similarity or [], analogies or [], weat or [])
+        return
+    if similarity and api.is_language_model(model):
+        others = {
+            "--source": source,
+            "--target": target,
+            "--text": text,
+            "--beam": beam,
+            "--set": set_,
+            "--with": with_,
+        }
+        others |= {"--analogies": analogies, "--weat": weat, "--mbr": mbr, "--stride": stride, "--output": output}
+        others |= {"--log10": log10 or None, "--force": force or None, "--by-length": by_length, "--picture": picture}
+        if idle_too := [flag for flag, value in others.items() if value is not None]:
+            cure = "measure that in a command of its own"
+            raise UserError(f"{idle_too[0]} and --similarity are both given", cure=cure)
+        from anaphora.cli.similarity import evaluate_similarity
+
+        evaluate_similarity(out, open_text_model(out, model, device, patch), similarity, patch or ())
         return
     if only := [flag for flag, value in asked.items() if value]:
         raise UserError(f"{only[0]} is about word vectors", file=model, cure="leave it out, or give vectors")
@@ -106,10 +130,10 @@ def evaluate(
         idle |= {"--with": with_, "--mbr": mbr}
         idle |= {"--by-length": by_length, "--picture": picture}
         idle["--tokenize"] = None if tokenize == "13a" else tokenize
-        _evaluate_text(out, model, text or [], device, idle, log10=log10, stride=stride)
+        _evaluate_text(out, model, text or [], device, idle, log10=log10, stride=stride, patch=patch)
         return
-    if log10 or stride is not None:
-        said = "--log10" if log10 else "--stride"
+    if log10 or stride is not None or patch:
+        said = "--log10" if log10 else "--patch" if patch else "--stride"
         raise UserError(f"{said} is about --text, and this is a translator", cure="leave it out")
     if picture is not None and by_length is None:
         raise UserError("--picture draws BLEU by length, and that is not measured", cure="add --by-length 5")
@@ -210,10 +234,11 @@ def _evaluate_text(
     *,
     log10: bool,
     stride: int | None,
+    patch: list[Path] | None,
 ) -> None:
     if said := [flag for flag, value in idle.items() if value is not None]:
         raise UserError(f"{said[0]} is about translating, and a language model translates nothing", cure="leave it out")
-    loaded = open_text_model(out, model, device)
+    loaded = open_text_model(out, model, device, patch)
     notes: Counter[str] = Counter()
     with out.bar("reading") as bar:
         try:
@@ -253,4 +278,5 @@ def _evaluate_text(
     if found.note:
         out.say(f"note: {found.note}")
     logs = {"log_probability": log, "logarithm": "10" if log10 else "e"}
-    out.finish({"model": str(model), **found.document(), **logs})
+    named = {"patches": [str(file) for file in patch]} if patch else {}
+    out.finish({"model": str(model), **named, **found.document(), **logs})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count, decoding_settings, open_text_model, read_text, warn_of_notes
+from anaphora.cli.arguments import Patches, count, decoding_settings, open_text_model, read_text, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def generate(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Also min_length, no_repeat_ngram, length_penalty."),
     ] = None,
+    patch: Patches = None,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
@@ -61,6 +62,8 @@ def generate(
 
     anaphora generate runs/gpt "The house" --draft runs/4-gram --greedy
 
+    anaphora generate runs/backpack "The trip" --patch sea.json --patch fair.json
+
     anaphora generate model.arpa.gz --file prompts.txt --beam 8 --json
     """
     from anaphora import api
@@ -72,7 +75,7 @@ def generate(
     out = Output(as_json=json, quiet=quiet)
     if file is not None and prompt:
         raise UserError("prompts are given twice, on the command line and by --file", cure="leave one of them out")
-    loaded = open_text_model(out, model, device)
+    loaded = open_text_model(out, model, device, patch)
     guess: Any = draft if draft in (None, "prompt") else api.load_text_model(str(draft))
     notes: Counter[str] = Counter()
     prompts = list(read_text([file], notes)) if file is not None else list(prompt or [""])
@@ -107,6 +110,8 @@ def generate(
     _say_ends(out, said, tokens)
     generations = [_document(text, texts, loaded.tokenizer) for text, texts in zip(prompts, found)]
     document: dict[str, Any] = {"model": str(model), "generations": generations}
+    if patch:
+        document["patches"] = [str(file) for file in patch]
     if draft is not None:
         document |= {"draft": draft, "speculation": _say_speculation(out, said)}
     out.finish(document)

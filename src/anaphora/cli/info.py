@@ -174,6 +174,8 @@ def _shape(shape: dict[str, Any], indent: str = "") -> list[tuple[str, str]]:
             "window": "words of window",
         }
         parts += [f"{shape[key]} {said}" for key, said in names.items() if key in shape]
+        near = f" of the last {shape['sense_window']} words" if "sense_window" in shape else ""
+        parts += [f"{shape['senses']} senses{near} weighed by {shape['encoder']}"] if "senses" in shape else []
         parts += [f"width {shape['width']}"] if "width" in shape else []
         parts += [f"{shape['positions']} positions"] if "positions" in shape else []
         rows.append(("shape", indent + ", ".join(parts)))

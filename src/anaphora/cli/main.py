@@ -28,7 +28,9 @@ from anaphora.cli import (
     map,
     mix,
     neighbours,
+    patch,
     score,
+    senses,
     train,
     translate,
     walk,
@@ -60,10 +62,12 @@ app.command(rich_help_panel=USE)(score.score)
 app.command(rich_help_panel=USE)(evaluate.evaluate)
 app.command(rich_help_panel=USE)(classify.classify)
 app.command(rich_help_panel=USE)(encode.encode)
+app.command(rich_help_panel=USE)(patch.patch)
 app.command(rich_help_panel=USE)(convert.convert)
 app.command(rich_help_panel=LOOK)(align.align)
 app.command(rich_help_panel=LOOK)(walk.walk)
 app.command(rich_help_panel=LOOK)(why.why)
+app.command(rich_help_panel=LOOK)(senses.senses)
 app.command(rich_help_panel=LOOK)(neighbours.neighbours)
 app.command(rich_help_panel=LOOK)(analogy.analogy)
 app.command(rich_help_panel=LOOK, name="map")(map.map_)

@@ -13,6 +13,7 @@ import typer
 
 from anaphora.cli.arguments import (
     Log10,
+    Patches,
     TextFiles,
     With,
     count,
@@ -39,6 +40,7 @@ def score(
     ] = False,
     stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
     log10: Log10 = False,
+    patch: Patches = None,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
@@ -61,9 +63,9 @@ def score(
             from anaphora.errors import UserError
 
             raise UserError("--with is about translators, and this is a language model", cure="leave it out, or mix")
-        _score_text(out, model, text or [], device, tokens=tokens, log10=log10, stride=stride)
+        _score_text(out, model, text or [], device, tokens=tokens, log10=log10, stride=stride, patch=patch)
         return
-    about_text = {"--tokens": tokens, "--log10": log10, "--stride": stride is not None}
+    about_text = {"--tokens": tokens, "--log10": log10, "--stride": stride is not None, "--patch": bool(patch)}
     if said := [name for name, given in about_text.items() if given]:
         from anaphora.errors import UserError
 
@@ -100,14 +102,22 @@ def score(
 
 
 def _score_text(
-    out: Output, model: Path, text: list[str], device: str, *, tokens: bool, log10: bool, stride: int | None
+    out: Output,
+    model: Path,
+    text: list[str],
+    device: str,
+    *,
+    tokens: bool,
+    log10: bool,
+    stride: int | None,
+    patch: list[Path] | None,
 ) -> None:
     from anaphora.decoding.language import PSEUDO, WINDOW
     from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
     from anaphora.inspect.why import token_name
     from anaphora.text.tokenizer import UNK
 
-    loaded = open_text_model(out, model, device)
+    loaded = open_text_model(out, model, device, patch)
     unit = math.log(10) if log10 else 1.0
     notes: Counter[str] = Counter()
     documents: list[dict[str, Any]] = []
@@ -167,7 +177,8 @@ def _score_text(
         out.say(f"{log}, perplexity {found['perplexity']:.3f}, {found['bits_per_byte']:.4f} bits per byte")
         if found["note"]:
             out.say(f"note: {found['note']}")
-    out.finish({"model": str(model), **found, "scores": documents})
+    named = {"patches": [str(file) for file in patch]} if patch else {}
+    out.finish({"model": str(model), **named, **found, "scores": documents})
 
 
 def _document(line: ScoredLine, names: list[str] | None, unit: float) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def train(
         typer.Option(
             help="tiny, small, base, big, a YAML file, or sized to the corpus: transformer, seq2seq, bahdanau, luong, "
             "deep-att, gnmt, moe, bytenet, convs2s (NAME-paper: published size). For --text: ngram, or dan, window, "
-            "rnn, gru, lstm, conv, transformer-decoder, transformer-encoder, gpt2, bert; for vectors of words or "
-            "--items: skipgram, cbow, glove.",
+            "rnn, gru, lstm, conv, transformer-decoder, transformer-encoder, gpt2, bert, backpack; for vectors of "
+            "words or --items: skipgram, cbow, glove.",
             show_default=False,
         ),
     ] = None,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anaphora.cli.arguments import open_text_model
+from anaphora.cli.arguments import Patches, check_new_file, open_text_model
 from anaphora.cli.output import Json, Output, Quiet
 from anaphora.errors import UserError
+
+if TYPE_CHECKING:
+    from anaphora.inspect.trace import Walk
 
 
 def why(
@@ -27,10 +30,20 @@ def why(
         list[str] | None,
         typer.Option(help="A word to explain (of GloVe, to ask about); </s> is the end of a line. Repeatable."),
     ] = None,
+    patch: Patches = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Of a Backpack: draw the shares by word and sense, .svg or .png.")
+    ] = None,
+    alpha: Annotated[
+        Path | None, typer.Option(help="Of a Backpack: draw α, what each sense looks at, .svg or .png.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite pictures.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Explain the next word: which context knew it, what each gave, what the longer ones cost, how it adds up.
+
+    Of a Backpack, what each sense of each word before it adds to its logit.
 
     Of a mixture, also what each part says. Ends with checks: whether the explanation leads to the model's own numbers.
 
@@ -42,6 +55,8 @@ def why(
 
     anaphora why model.arpa.gz "of the" --json
 
+    anaphora why runs/backpack "The doctor saw a sick" --picture shares.svg --alpha alpha.svg
+
     anaphora why runs/glove ice steam solid gas water fashion
 
     anaphora why runs/glove ice steam --top 8
@@ -50,21 +65,46 @@ def why(
 
     out = Output(as_json=json, quiet=quiet)
     others, word = others or [], word or []
+    for file in (picture, alpha):
+        if file is not None and file.suffix.lower() not in (".svg", ".png"):
+            raise UserError("is no kind of picture", file=file, cure="name it .svg or .png")
+        check_new_file(file, force=force)
     if api.is_vectors(model):
+        if picture is not None or alpha is not None:
+            raise UserError("pictures are of a Backpack's senses, and these are word vectors", cure="leave it out")
+        if patch:
+            raise UserError("--patch is about a Backpack, and these are word vectors", cure="leave it out")
         _apart(out, model, [prefix, *others] if prefix else others, word, top)
         return
     if others:
         raise UserError(
             f"one text was expected, and {others[0]!r} stands behind it", cure=f'put quotes around it: "{prefix} …"'
         )
-    loaded = open_text_model(out, model)
+    loaded = open_text_model(out, model, patches=patch)
     found = loaded.why(prefix, top=top, words=word)
+    drawn = {} if picture is None and alpha is None else found.pictures(loaded.folder)
     for line in found.lines(shutil.get_terminal_size().columns):
         out.result(line)
-    out.finish({"model": str(model), **found.document()})
+    for file, walk in ((picture, drawn.get("shares")), (alpha, drawn.get("alpha"))):
+        if file is not None and walk is not None:
+            _draw(out, file, walk)
+    named = {"patches": [str(file) for file in patch]} if patch else {}
+    out.finish({"model": str(model), **named, **found.document()})
     if not found.holds:
         out.say("a check fails: this is a mistake of ours; please report it")
         raise typer.Exit(1)
+
+
+def _draw(out: Output, file: Path, walk: Walk) -> None:
+    from anaphora.folder import write_bytes
+    from anaphora.inspect.walk_picture import walk_png, walk_svg
+
+    svg = file.suffix.lower() == ".svg"
+    content, notes = (walk_svg([walk]).encode(), list[str]()) if svg else walk_png([walk])
+    write_bytes(file, content)
+    out.say(f"drawn: {file}")
+    for note in notes:
+        out.say(f"note: {note}")
 
 
 def _apart(out: Output, model: Path, words: list[str], more: list[str], top: int) -> None:

@@ -51,7 +51,7 @@ def _perplexity(value: float) -> str:
 class LanguageTask(RecipeTask):
     name = "language"
     alone = ("data", "tokenizer")
-    usual = "unigram bigram ngram dan window rnn gru lstm conv transformer-decoder"
+    usual = "unigram bigram ngram dan window rnn gru lstm conv transformer-decoder backpack"
     short_forms = {  # noqa: RUF012
         "unigram": "ngram:model.order=1",
         "bigram": "ngram:model.order=2",

@@ -15,16 +15,19 @@ context is multiplied by, `paid` the product of the weights above, and share × 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError
+from anaphora.inspect.columns import NARROWEST, NUMBER, bar, number, padded, wrapped
 from anaphora.inspect.terminal import cells, cut, isolated, visible
-from anaphora.inspect.trace import Check
+from anaphora.inspect.trace import Check, Walk
+from anaphora.inspect.why_senses import ABOUT, alpha_walk, origin, share_lines, shares_walk, sums_of_shares
+from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.ngram.why import Candidate, Level
-from anaphora.models.why import Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
+from anaphora.models.why import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 if TYPE_CHECKING:
@@ -32,10 +35,6 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5
 """How far apart, as a share of the larger, the parts' sum and P may be: probabilities are kept in 32 bits."""
-BAR = " ▏▎▍▌▋▊▉█"
-NARROWEST = 72
-NUMBER = 9
-"""Columns of a number: four digits and a power of ten."""
 FORMULAS = {
     "kneser-ney": "P(w | c) = share(c, w) + weight(c) · P(w | c without its first word)",
     "stupid-backoff": "the longest context that knows w gives its share; each shorter one costs the same weight",
@@ -62,21 +61,39 @@ class WhyText:
     def checks(self) -> list[Check]:
         """Whether the explanation leads to what the model itself says."""
         found = self.explanation
-        off = [_off(one.log_probability, one.scored) for one in found.candidates]
+        off = [_off(one) for one in found.candidates]
         if isinstance(found, MixtureWhy):
             inner = _inner(found)
-            worst = max((_off(one.log_probability, one.scored) for one in inner), default=0.0)
+            worst = max(map(_off, inner), default=0.0)
             return [
                 Check("the parts' weighted sum is the P that the mixture gives", max(off, default=0.0), TOLERANCE),
                 Check("each part's path ends at the P that the part gives", worst, TOLERANCE),
                 *_sums(inner),
+                *sums_of_shares(inner),
             ]
+        if isinstance(found, SensesWhy):
+            ends = Check("they lead to the log P that the model gives", max(off, default=0.0), TOLERANCE)
+            return [*sums_of_shares(found.candidates), ends]
         ends = Check("the path ends at the log P that the model gives", max(off, default=0.0), 0.0)
         return [ends, *_sums(found.candidates)]
 
     @property
     def holds(self) -> bool:
         return all(check.holds for check in self.checks)
+
+    def pictures(self, folder: Path) -> dict[str, Walk]:
+        """Of a Backpack, tables to be drawn: `shares` by word and sense, and `alpha`, what each sense looks at."""
+        found = self.explanation
+        if not isinstance(found, SensesWhy):
+            raise UserError(
+                "this model has no senses to draw", file=folder, cure="leave the pictures out, or give a Backpack"
+            )
+        words = [self.name(token) for token in (BOS, *found.prefix)]
+        names = [self.name(one.token) for one in found.candidates]
+        return {
+            "shares": shares_walk(found, words, names, self.checks),
+            "alpha": alpha_walk(found, words),
+        }
 
     def document(self) -> dict[str, Any]:
         return {
@@ -90,58 +107,66 @@ class WhyText:
         """The tables, no line wider than `width`, or 72 columns where it is less."""
         width = max(width, NARROWEST)
         before = " ".join(isolated(visible(self.name(token))) for token in (BOS, *self.explanation.prefix))
-        yield from _wrapped(f"What comes after {before}", width)
+        yield from wrapped(f"What comes after {before}", width)
         for note in self.notes:
-            yield from _wrapped(f"note: {note}", width)
+            yield from wrapped(f"note: {note}", width)
         yield from self._about(self.explanation, width)
         yield ""
         yield from self._summary(width)
         for candidate in self.explanation.candidates:
             yield ""
-            if isinstance(candidate, MixedCandidate):
-                yield from self._parts(candidate, width)
-            else:
-                yield from self._levels(candidate, width)
+            yield from self._explained(candidate, width)
         yield ""
         for check in self.checks:
-            yield from _wrapped(str(check), width)
+            yield from wrapped(str(check), width)
+
+    def _explained(self, one: AnyCandidate, width: int, indent: str = "", begin: str = "") -> Iterator[str]:
+        if isinstance(one, MixedCandidate):
+            yield from self._parts(one, width, indent, begin)
+        elif isinstance(one, SenseCandidate):
+            words = [self.name(token) for token in (BOS, *self.explanation.prefix)]
+            yield from share_lines(one, self.name(one.token), words, width, indent, begin)
+        else:
+            yield from self._levels(one, width, indent, begin)
 
     def _about(self, found: Explanation | None, width: int, name: str = "", weight: float = 1.0) -> Iterator[str]:
         """What the model is, and the discounts of each of its orders."""
         begin = f"{isolated(visible(name))}, weight {weight:.4g}: " if name else ""
         if found is None:
-            yield from _wrapped(f"{begin}a model that does not explain itself", width)
+            yield from wrapped(f"{begin}a model that does not explain itself", width)
         elif isinstance(found, MixtureWhy):
-            yield from _wrapped(f"{begin}a mixture of {len(found.parts)}: P = sum of weight · P of each part", width)
+            yield from wrapped(f"{begin}a mixture of {len(found.parts)}: P = sum of weight · P of each part", width)
             for part in zip(found.parts, found.names, found.weights):
                 yield from self._about(part[0], width, *part[1:])
+        elif isinstance(found, SensesWhy):
+            yield from wrapped(f"{begin}a Backpack of {found.senses} senses a word: {ABOUT}", width)
         else:
             what = "single words" if found.model_order == 1 else f"n-grams up to {found.model_order}"
-            yield from _wrapped(f"{begin}{what}, {found.smoothing}: {FORMULAS[found.smoothing]}", width)
+            yield from wrapped(f"{begin}{what}, {found.smoothing}: {FORMULAS[found.smoothing]}", width)
             if found.discounts and any(any(order) for order in found.discounts):
                 yield from _discounts(found.discounts)
 
     def _summary(self, width: int) -> Iterator[str]:
-        candidates: Sequence[Candidate | MixedCandidate] = self.explanation.candidates
+        candidates: Sequence[AnyCandidate] = self.explanation.candidates
         label = min(max((cells(self.name(one.token)) for one in candidates), default=4), 24)
         label = max(label, 4)
-        last = "from" if isinstance(self.explanation, MixtureWhy) else "order"
-        side = [_from(one) for one in candidates]
+        last = "from" if isinstance(self.explanation, MixtureWhy | SensesWhy) else "order"
+        side = [self._from(one) for one in candidates]
         room = min(max((cells(text) for text in side), default=5), 16) if last == "from" else 5
         room = max(room, len(last))
         wide = width - label - 2 * NUMBER - room - 10
         yield f"  {'word':<{label}}  {'P':>{NUMBER}}  {'log P':>{NUMBER}}  {last:>{room}}"
         largest = max((one.probability for one in candidates), default=0.0)
         for one, text in zip(candidates, side):
-            name, said = _padded(self.name(one.token), label), _padded(text, room, right=True)
-            drawn = _bar(one.probability / largest, wide) if largest else ""
+            name, said = padded(self.name(one.token), label), padded(text, room, right=True)
+            drawn = bar(one.probability / largest, wide) if largest else ""
             log = f"{one.log_probability:.4f}"
-            row = f"  {name}  {_number(one.probability)}  {log:>{NUMBER}}  {said}  {drawn}"
+            row = f"  {name}  {number(one.probability)}  {log:>{NUMBER}}  {said}  {drawn}"
             yield row.rstrip()
 
     def _levels(self, one: Candidate, width: int, indent: str = "", begin: str = "") -> Iterator[str]:
         name = isolated(cut(self.name(one.token), 40))
-        yield from _wrapped(f"{begin}{name}: P = {one.probability:.4g}, {_answer(one)}", width, indent)
+        yield from wrapped(f"{begin}{name}: P = {one.probability:.4g}, {_answer(one)}", width, indent)
         if not one.levels:
             return
         rows = [(level, _context(self, level)) for level in one.levels]
@@ -152,30 +177,38 @@ class WhyText:
         paid = 1.0
         for level, text in rows:
             word = "" if level.order < 2 else "seen" if level.seen else "not" if level.known else "-"
-            weight = _number(level.weight) if level.weight else f"{'':>{NUMBER}}"
-            numbers = f"  {_number(level.share)}  {weight}  {_number(paid)}  {_number(level.part)}"
+            weight = number(level.weight) if level.weight else f"{'':>{NUMBER}}"
+            numbers = f"  {number(level.share)}  {weight}  {number(paid)}  {number(level.part)}"
             order = str(level.order) if level.order else "-"
-            yield f"{indent}  {order:>5}  {_padded(text, label, tail=True)}  {word:<4}{numbers}".rstrip()
+            yield f"{indent}  {order:>5}  {padded(text, label, tail=True)}  {word:<4}{numbers}".rstrip()
             paid *= level.weight
         if len(rows) > 1:
             room = 7 + 2 + label + 2 + 4 + 3 * (NUMBER + 2)
-            yield f"{indent}{'sum':>{room}}  {_number(one.total)}"
+            yield f"{indent}{'sum':>{room}}  {number(one.total)}"
 
     def _parts(self, one: MixedCandidate, width: int, indent: str = "", begin: str = "") -> Iterator[str]:
         name = isolated(cut(self.name(one.token), 40))
-        most = isolated(cut(_from(one), 24))
-        yield from _wrapped(f"{begin}{name}: P = {one.probability:.4g}, most of it from {most}", width, indent)
+        most = isolated(cut(self._from(one), 24))
+        yield from wrapped(f"{begin}{name}: P = {one.probability:.4g}, most of it from {most}", width, indent)
         label = max(min(max(cells(part.name) for part in one.parts), width - len(indent) - 3 * (NUMBER + 2) - 4), 4)
         heads = "".join(f"  {head:>{NUMBER}}" for head in ("P", "weight", "adds"))
         yield f"{indent}  {'part':<{label}}{heads}"
         for part in one.parts:
-            numbers = "  ".join(_number(value) for value in (part.probability, part.weight, part.part))
-            yield f"{indent}  {_padded(part.name, label)}  {numbers}"
-        yield f"{indent}  {'sum':>{label + 2 * (NUMBER + 2)}}  {_number(one.total)}"
+            numbers = "  ".join(number(value) for value in (part.probability, part.weight, part.part))
+            yield f"{indent}  {padded(part.name, label)}  {numbers}"
+        yield f"{indent}  {'sum':>{label + 2 * (NUMBER + 2)}}  {number(one.total)}"
         for part in one.parts:
             if part.because is not None:
-                show = self._parts if isinstance(part.because, MixedCandidate) else self._levels
-                yield from show(part.because, width, indent + "  ", f"in {isolated(cut(part.name, 24))}, ")  # type: ignore[arg-type]
+                begin = f"in {isolated(cut(part.name, 24))}, "
+                yield from self._explained(part.because, width, indent + "  ", begin)
+
+    def _from(self, one: AnyCandidate) -> str:
+        """Where most of it comes from, in a word or two."""
+        if isinstance(one, MixedCandidate):
+            return max(one.parts, key=lambda part: part.part).name
+        if isinstance(one, SenseCandidate):
+            return origin(one, [self.name(token) for token in (BOS, *self.explanation.prefix)])
+        return str(one.order)
 
 
 def explain_text(
@@ -249,16 +282,16 @@ def token_name(tokenizer: Tokenizer, token: int) -> str:
 # -- words and numbers -------------------------------------------------------------------------------------------------
 
 
-def _inner(found: MixtureWhy) -> list[Candidate | MixedCandidate]:
+def _inner(found: MixtureWhy) -> list[AnyCandidate]:
     """All explanations of parts, those of mixtures inside the mixture too."""
-    inner: list[Candidate | MixedCandidate] = []
+    inner: list[AnyCandidate] = []
     for part in found.parts:
         if part is not None:
             inner += [*part.candidates, *(_inner(part) if isinstance(part, MixtureWhy) else ())]
     return inner
 
 
-def _sums(candidates: Sequence[Candidate | MixedCandidate]) -> list[Check]:
+def _sums(candidates: Sequence[AnyCandidate]) -> list[Check]:
     said = [one for one in candidates if isinstance(one, Candidate) and one.levels]
     if not said:
         return []
@@ -266,8 +299,13 @@ def _sums(candidates: Sequence[Candidate | MixedCandidate]) -> list[Check]:
     return [Check("what the levels add sums to P", worst, TOLERANCE)]
 
 
-def _off(log: float, other: float) -> float:
-    return 0.0 if log == other else abs(log - other)  # minus infinity is equal to itself
+def _off(one: AnyCandidate) -> float:
+    """How far log P is from what the model gives; where it is a difference of large logits, as a share of them."""
+    if one.log_probability == one.scored:  # minus infinity is equal to itself
+        return 0.0
+    parts = one.parts if isinstance(one, MixedCandidate) else ()
+    sums = [each for each in (one, *(part.because for part in parts)) if isinstance(each, SenseCandidate)]
+    return abs(one.log_probability - one.scored) / max((each.size for each in sums), default=1.0)
 
 
 def _apart(a: float, b: float) -> float:
@@ -284,12 +322,6 @@ def _answer(one: Candidate) -> str:
     return "from the single word" if one.order == 1 else f"from the {one.order}-gram"
 
 
-def _from(one: Candidate | MixedCandidate) -> str:
-    if isinstance(one, MixedCandidate):
-        return max(one.parts, key=lambda part: part.part).name
-    return str(one.order)
-
-
 def _context(shown: WhyText, level: Level) -> str:
     if not level.order:
         return "(all alike)"
@@ -302,28 +334,3 @@ def _discounts(discounts: Sequence[Sequence[float]]) -> Iterator[str]:
     yield f"  {'discounts':<9}" + "".join(f"  {name:>7}" for name in ("D1", "D2", "D3+"))
     for order, found in enumerate(discounts, start=1):
         yield f"  {f'{order}-grams':<9}" + "".join(f"  {value:>7.4f}" for value in list(found)[1:4])
-
-
-def _number(value: float) -> str:
-    return f"{value:>{NUMBER}.4g}"
-
-
-def _bar(share: float, room: int) -> str:
-    eighths = round(share * room * 8)
-    return "█" * (eighths // 8) + (BAR[eighths % 8] if eighths % 8 else "")
-
-
-def _padded(text: str, room: int, *, right: bool = False, tail: bool = False) -> str:
-    """Exactly so many columns; where it is too long, `tail` keeps its end."""
-    text = visible(text)
-    if tail and cells(text) > room:
-        while text and cells(text) > room - 1:
-            text = text[1:]
-        text = "…" + text
-    text = cut(text, room)
-    space = " " * (room - cells(text))
-    return space + isolated(text) if right else isolated(text) + space
-
-
-def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)

@@ -229,9 +229,11 @@ class MultiHeadAttention(nn.Module):
         normaliser: Normaliser = "softmax",
         dropout: float = 0.0,
         backend: Backend = "auto",
+        factor: float = 1.0,
     ) -> None:
+        """factor: scores of self-attention are multiplied by it."""
         super().__init__()
-        self.heads = heads
+        self.heads, self.factor = heads, factor
         self.key_value_heads = key_value_heads or heads
         if heads < 1 or dim % heads:
             raise ValueError(f"dim ({dim}) must be a multiple of heads ({heads})")
@@ -274,6 +276,8 @@ class MultiHeadAttention(nn.Module):
     def project(self, x: Tensor, turn: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, D), keys and values (B, G, T, D) of self-attention, turned where positions are rotary."""
         query, key, value = (self.split(part) for part in self.query_key_value(x).split(self.parts, dim=-1))
+        if self.factor != 1.0:
+            query = query * self.factor
         return (query, key, value) if turn is None else (rotate(query, turn), rotate(key, turn), value)
 
     def attend(

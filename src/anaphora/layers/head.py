@@ -14,10 +14,16 @@ SLICE = 512
 """Tokens of the vocabulary that a decoding step scores in one product on a CPU."""
 
 
+SILENCE = -1e4
+"""The logit of a token that is never said: e to it is 0, and nothing that is multiplied with it becomes NaN."""
+
+
 class VocabularyHead(nn.Module):
     """x (…, dim) -> logits (…, V); tied, W is the table of the words' vectors (Press & Wolf 2017)."""
 
     bias: nn.Parameter | None
+    silent: tuple[int, ...] = ()
+    """Tokens that are read and never said: marks of our own in a model that was made elsewhere."""
 
     def __init__(self, dim: int, vocabulary: int, *, tied_to: Tensor | None = None, bias: bool = True) -> None:
         super().__init__()
@@ -30,11 +36,16 @@ class VocabularyHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight[: self.vocabulary], self.bias)
+        return self._silenced(F.linear(x, self.weight[: self.vocabulary], self.bias))
 
     def of_few(self, x: Tensor) -> Tensor:
         """The same for the few rows of a decoding step, (R, dim) -> (R, V)."""
-        return logits_of_few(x, self.weight[: self.vocabulary], self.bias)
+        return self._silenced(logits_of_few(x, self.weight[: self.vocabulary], self.bias))
+
+    def _silenced(self, logits: Tensor) -> Tensor:
+        for token in self.silent:
+            logits[..., token] = SILENCE
+        return logits
 
     def flops(self) -> float:
         """For each vector."""

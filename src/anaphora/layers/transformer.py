@@ -234,6 +234,7 @@ class TransformerEncoder(Encoder):
     `causal`, `window`, `key_value_heads`, `score`, `normaliser` and `positions` are those of its attentions (see
     layers/attention.py and layers/positions.py); positions that belong to the input are the embedding's business.
     `experts` stand in the place of feed-forward networks, in some layers or in all (layers/mixture_of_experts.py).
+    `inverse_layer_scale` divides the scores of layer i, counted from 1, by i (Mistral's GPT-2, published Backpacks).
     """
 
     def __init__(
@@ -257,6 +258,7 @@ class TransformerEncoder(Encoder):
         epsilon: float = 1e-5,
         backend: Backend = "auto",
         experts: Experts | None = None,
+        inverse_layer_scale: bool = False,
     ) -> None:
         super().__init__()
         check_positions(positions, score, normaliser)
@@ -273,6 +275,7 @@ class TransformerEncoder(Encoder):
                     normaliser=normaliser,
                     dropout=attention_dropout,
                     backend=backend,
+                    factor=1.0 / (layer + 1) if inverse_layer_scale else 1.0,
                 ),
                 feed_forward_of(
                     layer, dim, feed_forward or 4 * dim, experts, activation=activation, dropout=activation_dropout

@@ -52,8 +52,18 @@ ENSEMBLES = ("ensemble",)
 """Several translators as one: put together, not trained (models/ensemble.py)."""
 COUNTED_MODELS = ("ngram", "mixture")
 """Kinds that nothing is learned for step by step: counted n-grams, several models as one."""
-NEURAL_MODELS = ("dan", "window", "rnn", "gru", "lstm", "conv", "transformer-decoder", "transformer-encoder")
-"""Kinds that learn to guess words from those before them, the last from those around them (models/language)."""
+NEURAL_MODELS = (
+    "dan",
+    "window",
+    "rnn",
+    "gru",
+    "lstm",
+    "conv",
+    "transformer-decoder",
+    "transformer-encoder",
+    "backpack",
+)
+"""Kinds that learn to guess words from those before them, transformer-encoder from those around (models/language)."""
 LANGUAGE_MODELS = COUNTED_MODELS + NEURAL_MODELS
 """Kinds that are made of text alone; what each can do, its `capabilities` say."""
 VECTOR_MODELS = ("word2vec", "glove")
@@ -144,13 +154,17 @@ def build_language_model(config: LanguageConfig, vocabulary: int) -> NeuralModel
     from anaphora.models.language.classifier import TextClassifier
     from anaphora.models.language.masked import MaskedLanguageModel
     from anaphora.models.language.model import NeuralLanguageModel
-    from anaphora.models.language.settings import TransformerEncoderConfig
+    from anaphora.models.language.settings import BackpackConfig, TransformerEncoderConfig
 
     with _as_large_as_may_be(config):
         if config.labels:
             return TextClassifier(config, vocabulary)
         if isinstance(config, TransformerEncoderConfig):
             return MaskedLanguageModel(config, vocabulary)
+        if isinstance(config, BackpackConfig):
+            from anaphora.models.language.backpack import Backpack
+
+            return Backpack(config, vocabulary)
         return NeuralLanguageModel(config, vocabulary)
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anaphora.errors import UserError
+from anaphora.models.language.sense_shares import has_senses
 
-Ability = Literal["score", "generate", "fill", "classify", "encode"]
+Ability = Literal["score", "generate", "fill", "classify", "encode", "senses"]
 NEEDED: dict[Ability, tuple[str, ...]] = {
     "score": ("causal", "masked"),
     "generate": ("steppable",),
@@ -26,6 +27,7 @@ DOES: dict[Ability, str] = {
     "fill": "fill in blanks",
     "classify": "put texts into classes",
     "encode": "have vectors of text",
+    "senses": "have senses of words",
 }
 USE: dict[Ability, str] = {
     "score": "give a language model; this one is for `anaphora classify`",
@@ -33,6 +35,7 @@ USE: dict[Ability, str] = {
     "fill": "give a masked one (--recipe transformer-encoder); to go on with a text there is `anaphora generate`",
     "classify": "give a model that was trained with --labels",
     "encode": "give a neural model (--recipe transformer-encoder, lstm, …)",
+    "senses": "give a Backpack (--recipe backpack), or the part of a mixture that is one",
 }
 
 
@@ -40,6 +43,8 @@ def able(model: Any, ability: Ability) -> bool:
     """Whether the model can do this."""
     if ability == "encode":
         return hasattr(model, "hidden")
+    if ability == "senses":
+        return has_senses(model)
     return any(one in model.capabilities for one in NEEDED[ability])
 
 
@@ -56,4 +61,4 @@ def _what(model: Any, kind: str) -> str:
         return f"a masked language model ({kind})"
     if able(model, "encode"):
         return f"a language model that reads from left to right ({kind})"
-    return f"a counting model ({kind})"
+    return f"a mixture ({kind})" if kind == "mixture" else f"a counting model ({kind})"

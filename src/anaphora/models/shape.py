@@ -29,7 +29,19 @@ def shape(model: LanguageModel) -> dict[str, Any]:
         return {**counted, "prune": list(model.config.prune), **settings}
     if hasattr(model, "hidden"):
         config = getattr(model, "config", None)
-        kept = ("dim", "layers", "heads", "hidden", "feed_forward", "experts", "window", "width", "positions", "labels")
+        kept: tuple[str, ...] = (
+            "dim",
+            "layers",
+            "heads",
+            "hidden",
+            "feed_forward",
+            "experts",
+            "window",
+            "width",
+            "positions",
+            "labels",
+        )
+        kept += ("senses", "sense_window", "encoder") if getattr(config, "senses", None) else ()
         return {name: value for name in kept if (value := getattr(config, name, None)) not in (None, [])}
     if isinstance(model, Mixture):
         parts = zip(model.names, model.weights, model.parts)

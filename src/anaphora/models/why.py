@@ -1,8 +1,9 @@
 """Why a language model says what it says: one question, answered by every model that can explain itself.
 
 `explain_next` takes the model and what was read so far. A counting model answers with the path of each word through its
-contexts (ngram/why.py); a mixture with what each part says of the word, times the part's weight, and each part's own
-explanation. A model that has no such account is refused by name.
+contexts (ngram/why.py); a Backpack with what each sense of each word gives it (language/sense_shares.py); a mixture
+with what each part says of the word, times the part's weight, and each part's own explanation. A model that has no such
+account is refused by name.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError
+from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy, has_senses, why_by_sense
 from anaphora.models.mixture import Mixture
 from anaphora.models.ngram.model import NgramModel
 from anaphora.models.ngram.why import Candidate, Name, NextWord, Why, likeliest, why
@@ -32,7 +34,7 @@ class Contribution:
     weight: float
     probability: float
     """The part's own."""
-    because: Candidate | MixedCandidate | None
+    because: AnyCandidate | None
     """How it came about; None where the part cannot explain itself."""
 
     @property
@@ -102,14 +104,15 @@ class MixtureWhy:
         }
 
 
-Explanation = Why | MixtureWhy
+Explanation = Why | SensesWhy | MixtureWhy
+AnyCandidate = Candidate | SenseCandidate | MixedCandidate
 
 Discounts = Sequence[Sequence[float]]
 
 
 def explains(model: LanguageModel) -> bool:
     """Whether `explain_next` has an answer."""
-    return "explains" in model.capabilities
+    return "explains" in model.capabilities or has_senses(model)
 
 
 def explain_next(
@@ -128,11 +131,13 @@ def explain_next(
     """
     if isinstance(model, NgramModel):
         return why(model, prefix, top=top, tokens=tokens, discounts=discounts)
+    if has_senses(model):
+        return why_by_sense(model, prefix, top=top, tokens=tokens)  # type: ignore[arg-type]
     if isinstance(model, Mixture):
         return _mixed(model, prefix, top=top, tokens=tokens, part_discounts=part_discounts)
     raise UserError(
         "this model was not counted, and cannot say where its probabilities come from",
-        cure="ask a model that was counted (kind ngram), or a mixture of such",
+        cure="ask a model that was counted (kind ngram), a Backpack, or a mixture of such",
     )
 
 
@@ -146,7 +151,7 @@ def _mixed(
     chosen = [*dict.fromkeys([*likeliest(logs, top), *tokens])]
     asked = [*part_discounts, *[()] * (len(model.parts) - len(part_discounts))]
     explained: list[Explanation | None] = []
-    said: list[dict[int, tuple[float, Candidate | MixedCandidate | None]]] = []
+    said: list[dict[int, tuple[float, AnyCandidate | None]]] = []
     for part, minus in zip(model.parts, asked):
         if explains(part):
             found = explain_next(part, prefix, top=0, tokens=chosen, discounts=minus)

@@ -360,7 +360,8 @@ class Tokenizer:
 # -- the five kinds ----------------------------------------------------------------------------------------------------
 
 
-def _byte_level(model: models.Model) -> RustTokenizer:
+def byte_level(model: models.Model) -> RustTokenizer:
+    """Cuts as GPT-2 does, over the 256 bytes."""
     rust = RustTokenizer(model)
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     rust.decoder = decoders.ByteLevel()
@@ -370,13 +371,13 @@ def _byte_level(model: models.Model) -> RustTokenizer:
 def _bytes_alone() -> RustTokenizer:
     """Subwords without a merge; a line is one piece, since no word can be cut otherwise than its neighbours."""
     vocabulary = {token: id for id, token in enumerate((*SPECIALS, *bytes_to_unicode()))}
-    rust = _byte_level(models.BPE(vocab=vocabulary, merges=[]))
+    rust = byte_level(models.BPE(vocab=vocabulary, merges=[]))
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     return rust
 
 
 def _train_bpe(config: TokenizerConfig, texts: Iterable[str], size: int) -> RustTokenizer:
-    rust = _byte_level(models.BPE())
+    rust = byte_level(models.BPE())
     # The 256 bytes go in one by one and the specials afterwards: given to the trainer, specials would be "added
     # tokens", which the library cuts out of raw text.
     trainer = trainers.BpeTrainer(
@@ -389,7 +390,7 @@ def _train_bpe(config: TokenizerConfig, texts: Iterable[str], size: int) -> Rust
     trained = json.loads(rust.to_str())["model"]
     tokens = sorted(trained["vocab"], key=trained["vocab"].__getitem__)
     vocabulary = {token: id for id, token in enumerate((*SPECIALS, *tokens))}
-    return _byte_level(models.BPE(vocab=vocabulary, merges=[tuple(pair) for pair in trained["merges"]]))
+    return byte_level(models.BPE(vocab=vocabulary, merges=[tuple(pair) for pair in trained["merges"]]))
 
 
 def _train_unigram(texts: Iterable[str], size: int) -> RustTokenizer:
@@ -401,7 +402,7 @@ def _train_unigram(texts: Iterable[str], size: int) -> RustTokenizer:
     spelled = Counter({bytes(byte_of[character] for character in word): count for word, count in words.items()})
     pieces = train_unigram(spelled, size - len(SPECIALS))
     named = [("".join(alphabet[byte] for byte in piece), round(score, 6)) for piece, score in pieces]
-    return _byte_level(models.Unigram(vocab=[*((special, 0.0) for special in SPECIALS), *named], unk_id=UNK))
+    return byte_level(models.Unigram(vocab=[*((special, 0.0) for special in SPECIALS), *named], unk_id=UNK))
 
 
 def _word_frame(split: str, fallback: str | None, unknown: str) -> RustTokenizer:

@@ -122,6 +122,7 @@ class LanguageRun(LearningRun):
             activation_penalty=config.activation_penalty,
             temporal_penalty=config.temporal_penalty,
             carries=self.carries,
+            distinct=self.model.vocabulary if self.config.model.kind == "backpack" else None,
         )
 
     def batches(self) -> EpochBatches[LanguageBatch]:

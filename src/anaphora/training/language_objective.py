@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from anaphora.kernels.cross_entropy import cross_entropy
+from anaphora.kernels.senses import distinct
 from anaphora.text.language_batches import LanguageBatch
 from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS
 from anaphora.training.objective import Forward, Independent, send
@@ -36,6 +37,8 @@ class LanguageTensors:
     goes_on: Tensor  # (), bool: the rows continue those of the batch before
     tokens: int  # real labels, known on the host
     rows: int  # without those that only fill the batch up
+    types: Tensor | None = None  # (U,), the distinct words of the batch, where a model wants to know them
+    slots: Tensor | None = None  # (B, T), which of them stands where
 
 
 class LanguageObjective:
@@ -45,6 +48,8 @@ class LanguageObjective:
         activation_penalty · Σ_t mean (h_t²)  +  temporal_penalty · Σ_t mean ((g_t - g_{t-1})²)
 
     carries: batches are consecutive chunks of a stream, and the model keeps a state between them.
+    distinct: of how large a vocabulary the distinct words of a batch are looked for, while it is still on the host, for
+    a model that computes something once for each of them (models/language/backpack.py).
     """
 
     side = "text"
@@ -56,28 +61,33 @@ class LanguageObjective:
         activation_penalty: float = 0.0,
         temporal_penalty: float = 0.0,
         carries: bool = False,
+        distinct: int | None = None,
     ) -> None:
         self.smoothing = smoothing
         self.activation_penalty, self.temporal_penalty = activation_penalty, temporal_penalty
-        self.carries = carries
+        self.carries, self.distinct = carries, distinct
         self._past: dict[str, Tensor] | None = None
 
     def send(self, batch: LanguageBatch, device: torch.device) -> LanguageTensors:
-        labels = batch.labels()
+        labels, ids = batch.labels(), np.ascontiguousarray(batch.tokens[:, :-1])
+        types, slots = (None, None) if self.distinct is None else distinct(ids, self.distinct)
         return LanguageTensors(
-            ids=send(np.ascontiguousarray(batch.tokens[:, :-1]), device),
+            ids=send(ids, device),
             labels=send(labels, device),
             documents=None if batch.documents is None else send(np.ascontiguousarray(batch.documents[:, :-1]), device),
             goes_on=send(np.array(not batch.fresh), device),
             tokens=max(1, int((labels != PAD).sum())),  # a batch of nothing has a loss of nothing
             rows=batch.rows,
+            types=None if types is None else send(types, device),
+            slots=None if slots is None else send(slots, device),
         )
 
     def __call__(self, forward: Forward, batch: LanguageTensors) -> Tensor:
         model: Any = forward
         past = self._before(batch) if self.carries else None
+        known = {} if batch.types is None else {"distinct": (batch.types, batch.slots)}
         # padding stands at the end of rows, where a model that reads one way cannot see it: no lengths are needed
-        x, raw, after = model.encode(batch.ids, None, batch.documents, past)  # (B, T, dim) twice
+        x, raw, after = model.encode(batch.ids, None, batch.documents, past, **known)  # (B, T, dim) twice
         if self.carries:
             self._keep(after)
         loss = cross_entropy(model.head(x), batch.labels, smoothing=self.smoothing, ignore=PAD)
@@ -93,7 +103,8 @@ class LanguageObjective:
         return loss
 
     def flops(self, model: Any, batch: LanguageTensors) -> float:
-        return float(model.flops(batch.tokens, batch.tokens / max(1, batch.rows)))
+        known = {} if batch.types is None else {"types": len(batch.types)}
+        return float(model.flops(batch.tokens, batch.tokens / max(1, batch.rows), **known))
 
     # -- what is carried -----------------------------------------------------------------------------------------------
 

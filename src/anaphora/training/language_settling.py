@@ -20,7 +20,7 @@ from anaphora.models import NEURAL_MODELS
 from anaphora.text.formats import read_blocks
 from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text
 from anaphora.text.tokenizer import Tokenizer
-from anaphora.training.recipes import Document, RunConfig, check_inherited, inherit, load_recipe
+from anaphora.training.recipes import PENALTIES, Document, RunConfig, check_inherited, inherit, load_recipe
 from anaphora.training.reporting import RunReporter
 from anaphora.training.request import Request
 from anaphora.training.settings import LIMITS
@@ -152,8 +152,13 @@ def _sized(
     if any(limits.get(limit) is not None for limit in ("max_steps", "epochs", "max_tokens")):
         limits = {"epochs": None, **limits}  # a time limit alone says nothing of updates: as if there were none
     tokens = prepared.manifest["train"]["tokens"]
+    backpack = kind == "backpack"
+    if backpack:
+        kind = merge(recipe, own)["model"].get("encoder", "transformer-decoder")
     sized = sized_to_text(kind, tokens, labelled=labelled, recipe=recipe, said=limits)
     training = sized["training"]
+    if backpack:  # penalties are on what a recurrent network says; here that only weighs senses
+        sized["training"] = training = {key: value for key, value in training.items() if key not in PENALTIES}
     if gently:
         sized["model"] = {}
         training["learning_rate"] = training["learning_rate"] / 4

@@ -140,7 +140,7 @@ def training_class(kind: str) -> type[TrainingConfig]:
     return TrainingConfig
 
 
-WINDOWED = ("dan", "transformer-decoder", "transformer-encoder")
+WINDOWED = ("dan", "transformer-decoder", "transformer-encoder", "backpack")
 """Kinds whose rows know nothing of those before them: the mean of a whole book says nothing, and attention to all of it
 has no room."""
 COUNTED: dict[str, tuple[str, ...]] = {
@@ -177,6 +177,12 @@ ONLY_WITH: dict[str, dict[str, tuple[str, Any]]] = {
 """Settings of section `model` that mean something only where another one has some value, by the kind."""
 UNSAID = {"smoothing": "kneser-ney", "objective": "negative-sampling", "subwords": False}
 """What those others are where nobody says it."""
+OF_CONTEXTUALISERS = (
+    *("heads", "key_value_heads", "feed_forward", "norm", "epsilon", "activation", "positions", "scale_embedding"),
+    *("attention_dropout", "activation_dropout", "inverse_layer_scale", "attention", "window", "hidden", "initial"),
+    *("weight_dropout", "forget_bias", "width", "dilated", "gated", "normalised"),
+)
+"""Settings of a Backpack's contextualiser: each kind has some of them."""
 PENALTIES = ("activation_penalty", "temporal_penalty")
 TEXT = {
     "data": ("text", "valid_text", "labels", "valid_labels", "items", *PHRASES, "boundaries", "blank_lines"),
@@ -219,6 +225,8 @@ def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifi
         without |= {name for name in ("labels", "valid_labels") if not settings.get(name)}
     if section == "model" and not classifier:
         without |= {"labels", "pool", "both_ways"}
+    if section == "model" and kind == "backpack":  # what its contextualiser does not have
+        without |= {key for key, value in settings.items() if value is None and key in OF_CONTEXTUALISERS}
     return {key: value for key, value in settings.items() if key not in without}
 
 

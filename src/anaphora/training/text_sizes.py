@@ -46,7 +46,8 @@ def held_out_lines(lines: int) -> int:
 def sized_to_text(
     kind: str, tokens: int, *, labelled: bool, recipe: Document, said: Mapping[str, Any] | None = None
 ) -> Document:
-    """Starting points for whatever the recipe leaves open. said: of section `training`, what recipe and user say."""
+    """Starting points for whatever the recipe leaves open; kind: of a Backpack, that of its contextualiser. said: of
+    section `training`, what recipe and user say."""
     if labelled:
         document = _classifier(kind, tokens)
     elif tokens < SMALL:

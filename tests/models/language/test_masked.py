@@ -55,7 +55,7 @@ def test_what_masked_models_declare(model: Any) -> None:
 def test_what_classifiers_declare(classifier: Any) -> None:
     attends = {"attends"} if classifier.config.kind.startswith("transformer") else set()
     assert classifier.capabilities == {"classifies", "normalised", "batch-invariant", *attends}
-    assert {make().config.kind for make in CLASSIFIERS.values()} == set(NEURAL_MODELS)
+    assert {make().config.kind for make in CLASSIFIERS.values()} == set(NEURAL_MODELS) - {"backpack"}  # it refuses to
 
 
 @few

@@ -66,7 +66,7 @@ def test_a_stream_in_pieces_is_the_stream(model: Any, cuts: list[int], seed: int
 def test_what_carries_gives_its_state_unasked_and_leaves_the_old_one_alone(model: Any) -> None:
     ids = some(2, 6)
     logits, past = model(ids[:, :3])
-    assert (past is not None) == model.encoder.carries
+    assert (past is not None) == model.carries
     if past is None:
         return
     before = {name: tensor.clone() for name, tensor in past.items()}
@@ -183,20 +183,27 @@ def test_every_layer_can_be_looked_at(name: str) -> None:
 def test_flops_are_those_that_torch_counts(name: str) -> None:
     """Within 1 %, of a whole pass; torch counts what a causal mask or a window hides, and that is taken off."""
     config = dataclasses.replace((CAUSAL | MASKED)[name]().config, dim=32)
-    if isinstance(config, kinds.TransformerLanguageConfig):
+    transformer = isinstance(config, kinds.TransformerLanguageConfig) or getattr(config, "heads", None) is not None
+    if transformer:
         config.attention = "reference"  # its products are plain ones, which torch can count on any machine
     model = build_language_model(config, 100).eval()
     batch, length = 4, 30
+    ids = some(batch, length)
     counting = FlopCounterMode(display=False, custom_mapping=COUNTED)
     with counting as counter, torch.backends.mkldnn.flags(enabled=False):
-        model(some(batch, length))
+        model(ids)
     counted = float(counter.get_total_flops())
-    if isinstance(config, kinds.TransformerLanguageConfig):
+    backpack = isinstance(config, kinds.BackpackConfig)
+    if backpack:
+        near = min((length + 1) / 2, config.sense_window or length)
+        counted -= 2 * (1 + config.senses) * config.dim * batch * length * (length - near)
+    if transformer:
         seen = (length + 1) / 2 if name in CAUSAL else length
         if config.window is not None:
             seen = min(seen, config.window if name in CAUSAL else 2 * config.window - 1)
         counted -= 4 * config.dim * config.layers * batch * length * (length - seen)
-    assert model.flops(batch * length, length) == pytest.approx(counted, rel=0.01)
+    known = {"types": len(ids.unique())} if backpack else {}
+    assert model.flops(batch * length, length, **known) == pytest.approx(counted, rel=0.01)
 
 
 def test_bytes_of_the_cache_are_those_it_has(model: Any) -> None:

@@ -38,8 +38,11 @@ ONE_QUERY_A_WORD = slice(0, 8, 2)
 
 
 def trick() -> list[Walk]:
-    """The weights of the equation, the exact selection, softmax as printed, and softmax as the scale grows."""
-    return [_senses(), _exact(), _softmax(), _scales()]
+    """The weights of the equation, the exact selection, softmax as printed, softmax as the scale grows, and a Backpack
+    of the given senses."""
+    from anaphora.inspect.lectures.trick_backpack import backpack
+
+    return [_senses(), _exact(), _softmax(), _scales(), backpack()]
 
 
 def alpha() -> tuple[Tensor, Tensor, Tensor]:

@@ -42,6 +42,7 @@ class NeuralLanguageModel(Reader, LanguageModel):
         super().__init__(config, vocabulary)
         attends = {"attends"} if isinstance(self.encoder, TransformerEncoder) else set()
         self.capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant", *attends})
+        self.whole = isinstance(self.encoder, TransformerEncoder)  # rows are scored whole: nothing is carried along
         table = self.embedding.table.weight if config.tie else None
         self.head = VocabularyHead(config.dim, vocabulary, tied_to=table, bias=config.output_bias)
         if not config.tie and isinstance(config, TransformerLanguageConfig) and config.initial == "normal":
@@ -72,7 +73,7 @@ class NeuralLanguageModel(Reader, LanguageModel):
         past: Past | None = None,
     ) -> tuple[Tensor, Tensor, Past | None]:
         """What the head is given, (B, T, dim), the same before output dropout, and the past (see `forward`)."""
-        if past is None and self.encoder.carries and documents is None and lengths is None:
+        if past is None and self.carries and documents is None and lengths is None:
             past = self.started(len(ids), 0)  # rows that end here and there are whole texts: nothing follows them
         if past is None:
             raw = self.contextual(ids, lengths, documents)
@@ -81,6 +82,19 @@ class NeuralLanguageModel(Reader, LanguageModel):
         else:
             raw, past = self._read(ids, past, lengths)
         return locked_dropout(raw, self.config.output_dropout, self.training, self.config.locked), raw, past
+
+    @property
+    def carries(self) -> bool:
+        """Whether what is remembered is worth carrying from one piece of a long text to the next while it learns."""
+        return self.encoder.carries
+
+    def spoken(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """What the head is given of whole rows, without dropout of its own: ids (B, T) -> (B, T, dim)."""
+        return self.contextual(ids, lengths)
+
+    def growing(self) -> frozenset[str]:
+        """Names of what is remembered that have a place for each token, at dimension 2."""
+        return self.encoder.growing()
 
     def _read(
         self, ids: Tensor, past: Past, lengths: Tensor | None = None, bound: int | None = None
@@ -94,6 +108,11 @@ class NeuralLanguageModel(Reader, LanguageModel):
             return self.encoder.read(x, past, lengths, bound)
         return self.encoder.read(x, past, lengths)
 
+    def _next(self, tokens: Tensor, past: Past, bound: int | None) -> Tensor:
+        """Go on by one token a row, (R,) -> (R, dim); the past is changed where it stands."""
+        x = self.embedded(tokens[:, None], past["position"][:, None])[:, 0]
+        return self.encoder.step(x, past, bound=bound)
+
     # -- the contract --------------------------------------------------------------------------------------------------
 
     def score(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -104,14 +123,13 @@ class NeuralLanguageModel(Reader, LanguageModel):
         self.check_length(length)
         scores = torch.zeros(batch, length, device=ids.device)
         before = torch.cat([ids.new_full((batch, 1), BOS), ids[:, :-1]], dim=1)
-        whole = isinstance(self.encoder, TransformerEncoder)
-        piece = max(length, 1) if whole else max(1, PIECE // max(batch, 1))
+        piece = max(length, 1) if self.whole else max(1, PIECE // max(batch, 1))
         past = self.started(batch, 0) if length > piece else None
         for begin in range(0, length, piece):
             here = slice(begin, begin + piece)
             real = torch.arange(begin, begin + before[:, here].shape[1], device=ids.device) < lengths[:, None]
             if past is None:
-                x = self.contextual(before[:, here], lengths)
+                x = self.spoken(before[:, here], lengths)
             else:
                 x, past = self._read(before[:, here], past)
             scores[:, here][real] = self._of_tokens(x[real], ids[:, here][real])
@@ -136,7 +154,7 @@ class NeuralLanguageModel(Reader, LanguageModel):
             max_length = min(max_length, self.max_length)
         self.embedding.reserve(max_length)
         past = self.started(rows, max_length)
-        return DecoderState(beam=1, memory={}, past=past, growing=self.encoder.growing())
+        return DecoderState(beam=1, memory={}, past=past, growing=self.growing())
 
     @torch.no_grad()
     def read(self, ids: Tensor, lengths: Tensor, max_length: int) -> DecoderState:
@@ -152,8 +170,7 @@ class NeuralLanguageModel(Reader, LanguageModel):
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """The last token of each row (R,), at the beginning ⟨s⟩ -> log P of the next (R, V), and the state."""
         self._room(state, 1)
-        x = self.embedded(tokens[:, None], state.past["position"][:, None])[:, 0]
-        x = self.encoder.step(x, state.past, bound=state.bound)
+        x = self._next(tokens, state.past, state.bound)
         state.bound += 1
         return F.log_softmax(self.head.of_few(x).float(), dim=-1), state
 
@@ -174,7 +191,7 @@ class NeuralLanguageModel(Reader, LanguageModel):
 
     def _room(self, state: DecoderState, tokens: int) -> None:
         """Where there are caches, `bound` stays within them: rows that were taken back leave it higher than need be."""
-        for name in self.encoder.growing():
+        for name in self.growing() & state.past.keys():
             places = state.past[name].shape[2]
             if state.bound + tokens > places:
                 state.bound = int(state.past["position"].max())

@@ -45,7 +45,8 @@ class Name:
     """(in, out) there, (out, in) here."""
 
 
-def _linear(ours: str, *theirs: str, turned: bool = False) -> list[Name]:
+def linear_names(ours: str, *theirs: str, turned: bool = False) -> list[Name]:
+    """A layer's weight and bias."""
     weight = Name(f"{ours}.weight", tuple(f"{name}.weight" for name in theirs), turned)
     return [weight, Name(f"{ours}.bias", tuple(f"{name}.bias" for name in theirs))]
 
@@ -55,16 +56,16 @@ def gpt2_names(layers: int) -> list[Name]:
     names = [
         Name("embedding.table.weight", ("transformer.wte.weight",)),
         Name("embedding.positions", ("transformer.wpe.weight",)),
-        *_linear("encoder.norm", "transformer.ln_f"),
+        *linear_names("encoder.norm", "transformer.ln_f"),
     ]
     for number in range(layers):
         ours, theirs = f"encoder.blocks.{number}", f"transformer.h.{number}"
-        names += _linear(f"{ours}.around_attention.norm", f"{theirs}.ln_1")
-        names += _linear(f"{ours}.attention.query_key_value", f"{theirs}.attn.c_attn", turned=True)
-        names += _linear(f"{ours}.attention.out", f"{theirs}.attn.c_proj", turned=True)
-        names += _linear(f"{ours}.around_feed_forward.norm", f"{theirs}.ln_2")
-        names += _linear(f"{ours}.feed_forward.inner", f"{theirs}.mlp.c_fc", turned=True)
-        names += _linear(f"{ours}.feed_forward.outer", f"{theirs}.mlp.c_proj", turned=True)
+        names += linear_names(f"{ours}.around_attention.norm", f"{theirs}.ln_1")
+        names += linear_names(f"{ours}.attention.query_key_value", f"{theirs}.attn.c_attn", turned=True)
+        names += linear_names(f"{ours}.attention.out", f"{theirs}.attn.c_proj", turned=True)
+        names += linear_names(f"{ours}.around_feed_forward.norm", f"{theirs}.ln_2")
+        names += linear_names(f"{ours}.feed_forward.inner", f"{theirs}.mlp.c_fc", turned=True)
+        names += linear_names(f"{ours}.feed_forward.outer", f"{theirs}.mlp.c_proj", turned=True)
     return names
 
 
@@ -74,22 +75,22 @@ def bert_names(layers: int, *, pooler: bool) -> list[Name]:
         Name("embedding.table.weight", ("bert.embeddings.word_embeddings.weight",)),
         Name("embedding.positions", ("bert.embeddings.position_embeddings.weight",)),
         Name("token_types.weight", ("bert.embeddings.token_type_embeddings.weight",)),
-        *_linear("embedding_norm", "bert.embeddings.LayerNorm"),
-        *_linear("transform.0", "cls.predictions.transform.dense"),
-        *_linear("transform.2", "cls.predictions.transform.LayerNorm"),
+        *linear_names("embedding_norm", "bert.embeddings.LayerNorm"),
+        *linear_names("transform.0", "cls.predictions.transform.dense"),
+        *linear_names("transform.2", "cls.predictions.transform.LayerNorm"),
         Name("vocabulary_head.bias", ("cls.predictions.bias",)),
     ]
     if pooler:
-        names += _linear("pooler", "bert.pooler.dense")
+        names += linear_names("pooler", "bert.pooler.dense")
     for number in range(layers):
         ours, theirs = f"encoder.blocks.{number}", f"bert.encoder.layer.{number}"
         each = [f"{theirs}.attention.self.{what}" for what in ("query", "key", "value")]
-        names += _linear(f"{ours}.attention.query_key_value", *each)
-        names += _linear(f"{ours}.attention.out", f"{theirs}.attention.output.dense")
-        names += _linear(f"{ours}.around_attention.norm", f"{theirs}.attention.output.LayerNorm")
-        names += _linear(f"{ours}.feed_forward.inner", f"{theirs}.intermediate.dense")
-        names += _linear(f"{ours}.feed_forward.outer", f"{theirs}.output.dense")
-        names += _linear(f"{ours}.around_feed_forward.norm", f"{theirs}.output.LayerNorm")
+        names += linear_names(f"{ours}.attention.query_key_value", *each)
+        names += linear_names(f"{ours}.attention.out", f"{theirs}.attention.output.dense")
+        names += linear_names(f"{ours}.around_attention.norm", f"{theirs}.attention.output.LayerNorm")
+        names += linear_names(f"{ours}.feed_forward.inner", f"{theirs}.intermediate.dense")
+        names += linear_names(f"{ours}.feed_forward.outer", f"{theirs}.output.dense")
+        names += linear_names(f"{ours}.around_feed_forward.norm", f"{theirs}.output.LayerNorm")
     return names
 
 
@@ -189,6 +190,7 @@ def published_settings(document: Mapping[str, Any]) -> dict[str, Any]:
             "max_length": document.get("n_positions", 1024),
             "epsilon": document.get("layer_norm_epsilon", 1e-5),
             "activation": activations.get(document.get("activation_function", "gelu_new")),
+            "inverse_layer_scale": bool(document.get("scale_attn_by_inverse_layer_idx", False)),
         }
         return GPT2 | given
     if kind == "bert":

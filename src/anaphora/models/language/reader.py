@@ -67,6 +67,8 @@ class Reader(nn.Module):
             self.embedding_norm = nn.LayerNorm(c.dim, eps=masked.epsilon)
         self.encoder = build_encoder(c, causal=not (masked or c.both_ways))
         self.routed = bool(mixtures(self.encoder))
+        # a Transformer has no dropout of its own at the input
+        self.at_input = c.input_dropout or (c.dropout if transformer else 0.0)
         if transformer and transformer.initial == "normal":
             begin_as_gpt2(self.embedding, self.encoder)
             if self.token_types is not None:
@@ -92,10 +94,7 @@ class Reader(nn.Module):
         if self.token_types is not None:  # every text is one segment
             x = x + self.token_types.weight[0]
         x = self.embedding_norm(x)
-        c = self.config
-        # a Transformer has no dropout of its own at the input
-        share = c.input_dropout or (c.dropout if isinstance(c, TransformerLanguageConfig) else 0.0)
-        return locked_dropout(x, share, self.training, c.locked)
+        return locked_dropout(x, self.at_input, self.training, self.config.locked)
 
     def contextual(
         self,
@@ -224,6 +223,7 @@ def build_encoder(config: LanguageConfig, *, causal: bool) -> Encoder:
             epsilon=c.epsilon,
             backend=c.attention,
             experts=None if routed is None else Experts(**routed),
+            inverse_layer_scale=c.inverse_layer_scale,
         )
     raise ValueError(f"no encoder is known for {c.kind!r}")
 

@@ -6,6 +6,7 @@
     conv                    windows in layers, each seeing further
     transformer-decoder     attention to all words before; `GPT2` has the shape of GPT-2 small
     transformer-encoder     attention to all words, before and after, from which hidden words are guessed; `BERT`
+    backpack                several vectors for each word, the senses, which one of the others weighs (backpack.py)
 
 Each is an embedding, an encoder and a head (model.py, masked.py). With `labels`, the head chooses between classes
 instead of words (classifier.py).
@@ -13,7 +14,7 @@ instead of words (classifier.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from anaphora.models.expert_settings import chosen_experts
@@ -225,6 +226,8 @@ class TransformerLanguageConfig(LanguageConfig):
     """On attention weights."""
     activation_dropout: float = 0.0
     """Inside the feed-forward network."""
+    inverse_layer_scale: bool = False
+    """Attention scores of the second layer are halved, of the third divided by three, … (published Backpacks)."""
     attention: Backend = "auto"
     """How attention is computed: the reference, PyTorch's fused kernels, FlexAttention; auto takes the fastest."""
 
@@ -293,6 +296,125 @@ class TransformerEncoderConfig(TransformerLanguageConfig):
             raise ValueError(f"token_types is {self.token_types}; it must be at least 0")
 
 
+OWN = ("kind", "senses", "sense_feed_forward", "sense_window", "encoder", "silent")
+"""Settings of a Backpack that are not its contextualiser's."""
+ContextEncoder = Literal["transformer-decoder", "lstm", "gru", "rnn", "conv", "window", "dan"]
+
+
+@dataclass(kw_only=True)
+class BackpackConfig(LanguageConfig):
+    """Every word has several sense vectors, the same wherever it stands; an encoder that reads one way, the
+    contextualiser, says how much of each goes into the guess of the next word (Hewitt et al. 2023). One table is the
+    encoder's input, the senses' input, and what words are guessed with: always tied, and without a bias.
+
+    Settings of the contextualiser are those of its own kind; one that it does not have is refused. Where they are not
+    said, they are as there.
+    """
+
+    kind: Literal["backpack"] = "backpack"
+    """Which system this is."""
+    senses: int = 16
+    """Sense vectors of a word; they divide dim, for each has dim / senses numbers of the queries and keys."""
+    sense_feed_forward: int | None = None
+    """Hidden width of the two networks that make senses; four times dim unless given."""
+    sense_window: int | None = None
+    """Senses are taken from so many words at the most, the last ones; nothing: from all. The contextualiser reads all
+    of them in any case: what stands further back then cannot speak for itself, and has to choose among near senses."""
+    encoder: ContextEncoder = "transformer-decoder"
+    """The contextualiser: any kind that reads one way."""
+    layers: int = 4
+    """Layers of the contextualiser."""
+    silent: list[int] = field(default_factory=list)
+    """Tokens that are read and never said: marks of ours in a model that was made without them."""
+    output_bias: bool = False
+    """None: what a word scores is a sum over the senses before it, and over nothing else."""
+    max_length: int | None = 512
+    """Of a Transformer: the longest row, in tokens with ⟨s⟩."""
+    heads: int | None = None
+    """Of a Transformer: attention heads."""
+    key_value_heads: int | None = None
+    """Of a Transformer: key and value heads."""
+    feed_forward: int | None = None
+    """Of a Transformer: hidden width of its feed-forward networks."""
+    norm: Norm | None = None
+    """Of a Transformer: where it normalises."""
+    epsilon: float | None = None
+    """Of a Transformer: added to the variance by which layers are normalised."""
+    activation: Activation | None = None
+    """Of a Transformer: non-linearity of its feed-forward networks."""
+    positions: Positions | None = None
+    """Of a Transformer: how a word knows where it stands."""
+    scale_embedding: bool | None = None
+    """Of a Transformer: words' vectors are multiplied by √dim, at its input alone."""
+    attention_dropout: float | None = None
+    """Of a Transformer: on attention weights."""
+    activation_dropout: float | None = None
+    """Of a Transformer: inside the feed-forward network."""
+    inverse_layer_scale: bool | None = None
+    """Of a Transformer: attention scores of layer i are divided by i (the published ones)."""
+    attention: Backend | None = None
+    """Of a Transformer: how attention is computed."""
+    window: int | None = None
+    """Of a Transformer and of a window: how far back it sees."""
+    hidden: int | None = None
+    """Of recurrent, averaging and window networks: width of their layers."""
+    initial: Literal["xavier", "normal", "uniform", "orthogonal"] | None = None
+    """Of a Transformer and of recurrent networks: how weights begin."""
+    weight_dropout: float | None = None
+    """Of recurrent networks: on the matrices that carry the state."""
+    forget_bias: float | None = None
+    """Of an LSTM: how open the gate of the memory begins."""
+    width: int | None = None
+    """Of convolutions: places of the layer below that a place sees."""
+    dilated: bool | None = None
+    """Of convolutions: twice as far apart in each layer."""
+    gated: bool | None = None
+    """Of convolutions: each layer is a product with a gate."""
+    normalised: bool | None = None
+    """Of convolutions: layer normalisation."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("senses", self.senses)
+        at_least_one("sense_feed_forward", self.sense_feed_forward)
+        at_least_one("sense_window", self.sense_window)
+        if self.dim % self.senses:
+            near = max(k for k in range(1, self.senses + 1) if self.dim % k == 0)
+            raise ValueError(
+                f"dim ({self.dim}) must be a multiple of senses ({self.senses}); choose another of the two, "
+                f"senses={near}, say"
+            )
+        if not self.tie or self.output_bias:
+            raise ValueError("a Backpack has one table for all (tie) and no bias (output_bias); leave both out")
+        if self.labels:
+            raise ValueError(f"a Backpack says words, not classes; take kind {self.encoder} to classify")
+        body = self.contextualiser()
+        for name in _own_fields(BackpackConfig):  # what nobody said is as the encoder has it
+            if getattr(self, name) is None and hasattr(body, name):
+                setattr(self, name, getattr(body, name))
+        if self.encoder != "transformer-decoder":
+            if self.max_length not in (None, 512):
+                raise ValueError(f"max_length means nothing where encoder is {self.encoder}; leave it out")
+            self.max_length = None
+
+    def contextualiser(self) -> NeuralConfig:
+        """The settings of the encoder alone."""
+        known, cls = {f.name for f in fields(CONFIGS[self.encoder])}, CONFIGS[self.encoder]
+        said: dict[str, Any] = {}
+        for name in (f.name for f in fields(self) if f.name not in OWN):
+            value = getattr(self, name)
+            if name in known and (value is not None or name == "max_length"):
+                said[name] = value
+            elif name not in known and value is not None and name != "max_length":
+                raise ValueError(f"{name} means nothing where encoder is {self.encoder}; leave it out")
+        return cls(**said)
+
+
+def _own_fields(cls: type) -> list[str]:
+    """Fields that a settings class adds to those of every language model."""
+    return [f.name for f in fields(cls) if f.name not in {g.name for g in fields(LanguageConfig)}]
+
+
 GPT2: dict[str, Any] = {
     "kind": "transformer-decoder",
     "dim": 768,
@@ -344,6 +466,7 @@ NeuralConfig = (
     | ConvolutionConfig
     | TransformerDecoderConfig
     | TransformerEncoderConfig
+    | BackpackConfig
 )
 
 CONFIGS: dict[str, type[NeuralConfig]] = {
@@ -355,6 +478,7 @@ CONFIGS: dict[str, type[NeuralConfig]] = {
     "conv": ConvolutionConfig,
     "transformer-decoder": TransformerDecoderConfig,
     "transformer-encoder": TransformerEncoderConfig,
+    "backpack": BackpackConfig,
 }
 """By kind."""
 

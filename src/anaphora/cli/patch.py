@@ -1,0 +1,246 @@
+"""`anaphora patch`: change the senses of a Backpack's words, as a small file beside the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anaphora.cli.arguments import count, open_text_model, read_text, warn_of_notes
+from anaphora.cli.output import Device, Json, Output, Quiet
+
+if TYPE_CHECKING:
+    from anaphora.decoding.pronouns import Evened
+    from anaphora.decoding.side_effect import SideEffect
+    from anaphora.text_model import TextModel
+
+OPERATIONS = "Operations (in this order, whatever the order of the options)"
+ALREADY = "Patches that there are"
+MADE = "Topics and balance"
+
+
+def patch(
+    model: Annotated[Path, typer.Argument(help="Folder of a Backpack.")],
+    out: Annotated[
+        Path | None, typer.Argument(metavar="[OUT.json]", help="Where to write it; without, it is only tried.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS#SENSES", help="The sense says nothing.", rich_help_panel=OPERATIONS),
+    ] = None,
+    scale: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS#SENSES=X", help="It says the same, X times as loud.", rich_help_panel=OPERATIONS),
+    ] = None,
+    project_out: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS#SENSES=A[-B]", help="It no longer tells A (from B).", rich_help_panel=OPERATIONS),
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS#SENSES=A[-B]*X", help="It speaks for A (not B), by X.", rich_help_panel=OPERATIONS),
+    ] = None,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS#SENSES=W#SENSE", help="It becomes W's sense.", rich_help_panel=OPERATIONS),
+    ] = None,
+    exchange: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORDS#SENSES=A>B", help="What spoke for A speaks for B.", rich_help_panel=OPERATIONS),
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=WORD,…", help="Speak about these words; =@FILE reads them.", rich_help_panel=MADE),
+    ] = None,
+    strength: Annotated[
+        float | None, typer.Option(help="Of the topics: 1 is none; 3.3 unless said.", rich_help_panel=MADE)
+    ] = None,
+    factors: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,C,D", help="Instead: of the best senses, the next, …", rich_help_panel=MADE),
+    ] = None,
+    fade: Annotated[
+        float | None,
+        typer.Option(help="What each word of a topic that was said leaves; 0.5.", rich_help_panel=MADE),
+    ] = None,
+    even: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Expect A and B more evenly after --words.", rich_help_panel=MADE),
+    ] = None,
+    less_gender: Annotated[
+        bool, typer.Option("--less-gender", help="--even he,she, of professions.", rich_help_panel=MADE)
+    ] = False,
+    words: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD,…", help="Of --even: whose senses may change; @FILE reads them.", rich_help_panel=MADE
+        ),
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of --even: lines with {} for the word.", rich_help_panel=MADE),
+    ] = None,
+    from_: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="FILE", help="First do what this patch does.", rich_help_panel=ALREADY),
+    ] = None,
+    undo: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Then take this one back, if it can be.", rich_help_panel=ALREADY),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Tell what becomes of this text; - is stdin. Repeatable."),
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the patch's own text.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.json.")] = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Change senses of words: remove, scale, project out, replace them; speak about a topic; favour nobody.
+
+    The model stays as it is; generate, score and evaluate take the file with --patch, several in their order.
+    WORDS have commas between them; * is every word.
+    SENSES are numbers from 0, which `anaphora senses` shows; #* or nothing: all of them.
+    Options can be repeated.
+
+    anaphora patch runs/backpack fix.json --remove "sick#3" --text test.txt
+
+    anaphora patch runs/backpack hp.json --exchange "MacBook=Apple>HP"
+
+    anaphora patch runs/backpack fair.json --less-gender --text test.txt
+
+    anaphora patch runs/backpack sea.json --topic "sea=ship,sail,harbour" --strength 3.3
+
+    anaphora patch runs/backpack both.json --from fix.json --from fair.json
+    """
+    from anaphora.errors import UserError
+    from anaphora.folder import check_new_file
+    from anaphora.models.language.patch import Patch
+    from anaphora.patching import make_patch, patch_notes, side_effect
+
+    told = Output(as_json=json, quiet=quiet)
+    if out is not None:
+        check_new_file(out, force=force)
+    given = {
+        "remove": remove,
+        "scale": scale,
+        "project_out": project_out,
+        "add": add,
+        "replace": replace,
+        "exchange": exchange,
+    }
+    given["topic"] = topic
+    if less_gender and even is not None:
+        raise UserError("--less-gender is --even he,she", cure="leave out the one or the other")
+    evening = even is not None or less_gender
+    idle: dict[str, Any] = {"--strength": strength, "--factors": factors, "--fade": fade} if not topic else {}
+    idle |= {} if evening else {"--words": words, "--prompts": prompts}
+    if said := [name for name, value in idle.items() if value is not None]:
+        what = "--topic" if said[0] in ("--strength", "--factors", "--fade") else "--even or --less-gender"
+        raise UserError(f"{said[0]} is about {what}, and there is none", cure="leave it out")
+    if not any((*given.values(), from_, undo, evening)):
+        raise UserError("nothing is to be changed", cure="say what, for example --remove 'sick#3', or --from FILE")
+    loaded = open_text_model(told, model, device)
+    if strength is not None and factors is not None:
+        raise UserError("--factors say what --strength would", cure="leave out the one or the other")
+    how: dict[str, Any] = {"strength": strength, "fade": fade, "factors": None if factors is None else _four(factors)}
+    how = {name: value for name, value in how.items() if value is not None}
+    how |= {do: texts or () for do, texts in given.items()}
+    made = make_patch(loaded, **how, after=from_ or (), undo=undo or ())
+    document: dict[str, Any] = {"model": str(model), "file": None if out is None else str(out)}
+    if evening:
+        found = _even(told, loaded.patched([made]) if made else loaded, even, words, prompts)
+        made = Patch(made.made_for, (*made.operations, *found.operations))
+        document["even"] = _evened_document(found)
+    for note in patch_notes(loaded, made.operations):
+        told.say(f"note: {note}")
+    for operation in made.operations:
+        told.result(str(operation))
+    changed = loaded.patched([made])  # what it speaks of is there, or this says what is not
+    if text:
+        notes: Counter[str] = Counter()
+        lines = list(read_text(text, notes))
+        warn_of_notes(told, notes)
+        effect = side_effect(loaded, changed, lines)
+        document["side_effect"] = effect.document()
+        _say_effect(told, loaded, effect, lines)
+    if show:
+        told.result(made.text().rstrip())
+    if out is not None:
+        made.write(out, force=force)
+        told.say(f"written: {out} ({count(len(made.operations), 'operation', 'operations')})")
+    told.finish({**document, "patch": made.document()})
+
+
+def _four(text: str) -> list[float]:
+    from anaphora.errors import UserError
+
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) != 4:
+        raise UserError(f"--factors {text}: four numbers are wanted", cure="write --factors 3.3,3.3,3,1")
+    return found
+
+
+def _even(out: Output, loaded: TextModel, pair: str | None, words: str | None, prompts: Path | None) -> Evened:
+    from anaphora.decoding.pronouns import PAIR
+    from anaphora.errors import UserError
+    from anaphora.models.language.patch_grammar import listed
+    from anaphora.patching import even as find
+
+    two = PAIR if pair is None else tuple(word.strip() for word in pair.split(","))
+    if len(two) != 2 or not all(two) or two[0] == two[1]:
+        raise UserError(f"--even {pair}: two different words are wanted", cure="write --even he,she")
+    chosen = () if words is None else listed(words)
+    if pair is not None and two != PAIR and words is None:
+        raise UserError(f"--even {pair} needs words whose senses may be changed", cure="add --words WORD,WORD,…")
+    lines = None if prompts is None else [line for line in read_text([str(prompts)]) if line.strip()]
+    found = find(loaded, (two[0], two[1]), words=chosen, prompts=lines)
+    if found.left_out:
+        out.say(f"note: without a token of their own, and left out: {', '.join(found.left_out)}")
+    a, b = two
+    if not found.operations:
+        out.say("nothing that was tried makes them more even: no operation is added")
+    sense = max(range(len(found.telling)), key=found.telling.__getitem__)
+    out.result(f"sense {sense} tells {a} from {b} most ({found.telling[sense]:.3f} of a logit on average)")
+    out.result(f"mean of max(p({a})/p({b}), p({b})/p({a})); 1 is even:")
+    for name, before, after in (
+        ("chosen by", found.chosen_before, found.chosen_after),
+        ("held out", found.held_before, found.held_after),
+    ):
+        out.result(
+            f"  {name:<9} {before.ratio:8.3f} → {after.ratio:.3f}  ({count(before.prompts, 'prompt', 'prompts')})"
+        )
+    return found
+
+
+def _evened_document(found: Evened) -> dict[str, Any]:
+    return {
+        "telling": list(found.telling),
+        "chosen_by": {"before": found.chosen_before.document(), "after": found.chosen_after.document()},
+        "held_out": {"before": found.held_before.document(), "after": found.held_after.document()},
+        "left_out": list(found.left_out),
+    }
+
+
+def _say_effect(out: Output, loaded: TextModel, effect: SideEffect, lines: list[str]) -> None:
+    """How far the text's predictions moved, and where most."""
+    from anaphora.patching import around
+
+    out.result(
+        f"KL(original ‖ patched)  {effect.kl:.5f} a token, at most {effect.kl_largest:.3f} "
+        f"({effect.moved:,} of {effect.tokens:,} moved)"
+    )
+    out.result(
+        f"perplexity              {effect.perplexity_before:.3f} → {effect.perplexity_after:.3f} "
+        f"({effect.perplexity_change:+.2%})"
+    )
+    for place in effect.places[:3]:
+        before, word = around(loaded, lines, place.token)
+        out.result(f"  KL {place.kl:.3f}  log P {place.before:.2f} → {place.after:.2f}  {before}[{word[:14]}]")

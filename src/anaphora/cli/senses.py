@@ -1,0 +1,96 @@
+"""`anaphora senses`: what do the senses of a Backpack's words say, and where does a text use them?"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anaphora.cli.arguments import Patches, check_new_file, open_text_model, read_text, warn_of_notes
+from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.errors import UserError
+
+NEAREST = 5
+"""Nearest senses that `--nearest` shows."""
+
+
+def senses(
+    model: Annotated[Path, typer.Argument(help="Folder of a Backpack language model.")],
+    words: Annotated[list[str] | None, typer.Argument(metavar="WORD…", help="Words to look up.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many words each sense raises and lowers.")] = 10,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", metavar="FILE", help="Look for the words in this text; - is stdin. Repeatable."),
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(min=0, help="With --text: lines shown for each sense; 2 unless said.")
+    ] = None,
+    nearest: Annotated[
+        bool, typer.Option("--nearest", help=f"The {NEAREST} nearest senses of other words, of the whole vocabulary.")
+    ] = False,
+    table: Annotated[
+        bool,
+        typer.Option(
+            "--table", help="First write the senses of all tokens beside the weights: later uses look them up."
+        ),
+    ] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="The table in full precision, not in bfloat16.")] = False,
+    patch: Patches = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the words that each sense raises, .svg or .png.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Look words up in a Backpack: for each sense the words that it raises and lowers most as the next.
+
+    With --text, which share of the weight each sense has in that text, and the lines that use it most.
+
+    anaphora senses runs/backpack sick bank
+
+    anaphora senses runs/backpack bank --text corpus.txt --examples 3
+
+    anaphora senses runs/backpack bank --nearest --top 6 --picture bank.png
+
+    anaphora senses runs/backpack --table
+    """
+    out = Output(as_json=json, quiet=quiet)
+    if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
+        raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
+    check_new_file(picture, force=force, inputs=text or [])
+    if exact and not table:
+        raise UserError("--exact says how a table is written", cure="add --table")
+    if examples is not None and not text:
+        raise UserError("--examples are lines of a text, and there is none", cure="add --text FILE")
+    if not words and (not table or text or nearest or picture is not None):
+        raise UserError("no word is asked for", cure="give one, or --table alone")
+    if table and patch:
+        raise UserError("a table holds senses as they were learned", cure="leave out --patch")
+    loaded = open_text_model(out, model, device, patch)
+    named: dict[str, Any] = {"model": str(model)}
+    if table:
+        made = loaded.make_sense_table(exact=exact)
+        named["table"] = str(made)
+        out.say(f"senses of {loaded.model.vocabulary:,} tokens, {made.stat().st_size / 1e6:,.1f} MB: {made}")
+        if not words:
+            out.finish(named)
+            return
+    notes: Counter[str] = Counter()
+    lines = None if not text else read_text(text, notes)
+    how = {} if examples is None else {"examples": examples}
+    found = loaded.senses(words or [], top=top, nearest=NEAREST if nearest else 0, text=lines, **how)
+    warn_of_notes(out, notes)
+    for line in found.lines(shutil.get_terminal_size().columns):
+        out.result(line)
+    if picture is not None:
+        from anaphora.folder import write_bytes
+        from anaphora.inspect.senses_picture import draw_senses
+
+        write_bytes(picture, draw_senses(found, format=picture.suffix.lower()[1:]))
+        out.say(f"drawn: {picture}")
+    if patch:
+        named["patches"] = [str(file) for file in patch]
+    out.finish({**named, **found.document()})

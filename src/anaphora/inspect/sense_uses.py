@@ -1,0 +1,203 @@
+"""Where a text uses a word, and which of its senses: the weights α of a Backpack, summed over what they predict.
+
+At each place i of a line, sense ℓ spreads a weight of 1 over the words up to there. What word j gets of it, over all
+places that predict with it, m_ℓ = Σ_i α_{ℓij}, says how much that sense of the word is used; m_ℓ over the sum of all m
+is the sense's share. Each line is read by itself, and only lines that hold the word are read at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from anaphora.inspect.terminal import cells, isolated, visible
+from anaphora.text.tokenizer import BOS
+
+if TYPE_CHECKING:
+    from anaphora.models.language.backpack import Backpack
+    from anaphora.text.tokenizer import Tokenizer
+
+WINDOW = 1024
+"""Lines that are cut into tokens together."""
+CELLS = 1 << 24
+"""Weights, rows · senses · places², that are formed at once: 64 MB."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One place of the text: the line with the word in it, and what its senses weighed there."""
+
+    number: int
+    """Of the line, from 1."""
+    before: str
+    word: str
+    after: str
+    weights: NDArray[np.float64]
+    """m of each sense: (k,)."""
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Of each sense, (k,): what m is of the sum of all m."""
+        total = float(self.weights.sum())
+        return self.weights / total if total > 0 else self.weights
+
+    def line(self, width: int) -> str:
+        """The line with the word in brackets, as much of it as has room on either side."""
+        word, before, after = f"[{visible(self.word)}]", visible(self.before), visible(self.after)
+        room = max(width - cells(word), 8)
+        left, right = cells(before), cells(after)
+        if left + right > room:
+            keep = max(room // 2, room - right)
+            before = _end(before, keep) if left > keep else before
+            after = _begin(after, room - cells(before))
+        return isolated(f"{before}{word}{after}")
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "line": self.number,
+            "before": self.before,
+            "word": self.word,
+            "after": self.after,
+            "shares": self.shares.tolist(),
+        }
+
+
+def _end(text: str, room: int) -> str:
+    while text and cells(text) > room - 1:
+        text = text[1:]
+    return f"…{text}"
+
+
+def _begin(text: str, room: int) -> str:
+    if cells(text) <= room:
+        return text
+    while text and cells(text) > room - 1:
+        text = text[:-1]
+    return f"{text}…"
+
+
+@dataclass
+class TokenUses:
+    """All places of one token."""
+
+    found: list[Use] = field(default_factory=list)
+
+    @property
+    def number(self) -> int:
+        return len(self.found)
+
+    def share(self, sense: int) -> float | None:
+        """Of the weight that the text gives the senses of the token."""
+        if not self.found:
+            return None
+        total = np.sum([use.weights for use in self.found], axis=0)
+        return float(total[sense] / total.sum())
+
+    def examples(self, sense: int, number: int) -> tuple[Use, ...]:
+        """The lines where this sense has the largest share of the token's weight; no line twice."""
+        best: dict[str, Use] = {}
+        for use in sorted(self.found, key=lambda use: -float(use.shares[sense])):
+            best.setdefault(use.before + use.word + use.after, use)
+            if len(best) == number:
+                break
+        return tuple(best.values())
+
+
+@dataclass
+class Uses:
+    """The places of some tokens in a text."""
+
+    lines: int = 0
+    """That were read."""
+    cut_lines: int = 0
+    """That were longer than the model can read, and lost their end."""
+    tokens: dict[int, TokenUses] = field(default_factory=dict)
+
+    def of(self, token: int) -> TokenUses:
+        return self.tokens.get(token, TokenUses())
+
+
+def read_uses(
+    model: Backpack,
+    tokenizer: Tokenizer,
+    lines: Iterable[str],
+    sequences: Sequence[Sequence[int]],
+) -> Uses:
+    """Read a text for words given as sequences of tokens, one or more: the uses of each token, in its word."""
+    found = Uses(tokens={token: TokenUses() for sequence in sequences for token in sequence})
+    window: list[str] = []
+    for line in lines:
+        window.append(line)
+        if len(window) == WINDOW:
+            _read(model, tokenizer, window, sequences, found)
+            window = []
+    if window:
+        _read(model, tokenizer, window, sequences, found)
+    return found
+
+
+def _read(
+    model: Backpack, tokenizer: Tokenizer, lines: Sequence[str], sequences: Sequence[Sequence[int]], found: Uses
+) -> None:
+    longest = None if model.max_length is None else model.max_length - 1  # ⟨s⟩ takes a place
+    held: list[tuple[int, list[int], list[int]]] = []  # number of the line, its ids, places of tokens asked for
+    for number, ids in enumerate(tokenizer.encode_batch(list(lines)), start=found.lines + 1):
+        places = sorted({place for sequence in sequences for place in _places(ids, sequence)})
+        if longest is not None and len(ids) > longest:
+            found.cut_lines += bool(places)
+            ids, places = ids[:longest], [place for place in places if place < longest]
+        if places:
+            held.append((number, list(map(int, ids)), places))
+    found.lines += len(lines)
+    held.sort(key=lambda one: len(one[1]))  # rows of like length together
+    begin = 0
+    while begin < len(held):
+        rows = 1
+        while begin + rows < len(held):
+            length = len(held[begin + rows][1]) + 1
+            if (rows + 1) * model.senses_count * length * length > CELLS:
+                break
+            rows += 1
+        _weigh(model, tokenizer, held[begin : begin + rows], found)
+        begin += rows
+
+
+def _places(ids: Sequence[int], sequence: Sequence[int]) -> list[int]:
+    """Where the tokens of a word stand one after the other: all places that they take."""
+    wanted, number = list(sequence), len(sequence)
+    if number == 1:
+        return [place for place, token in enumerate(ids) if token == wanted[0]]
+    begins = (place for place in range(len(ids) - number + 1) if list(ids[place : place + number]) == wanted)
+    return [place + more for place in begins for more in range(number)]
+
+
+@torch.no_grad()
+def _weigh(
+    model: Backpack, tokenizer: Tokenizer, held: Sequence[tuple[int, list[int], list[int]]], found: Uses
+) -> None:
+    longest = max(len(ids) for _, ids, _ in held) + 1
+    rows = torch.tensor([[BOS, *ids] + [0] * (longest - 1 - len(ids)) for _, ids, _ in held], device=model.device)
+    lengths = torch.tensor([len(ids) + 1 for _, ids, _ in held], device=model.device)
+    alpha = model.sense_weights(rows, lengths).float()  # (B, k, T, T)
+    real = torch.arange(longest, device=model.device) < lengths[:, None]
+    masses = (alpha * real[:, None, :, None]).sum(dim=2).double().cpu().numpy()  # (B, k, T): over what predicts
+    for row, (number, ids, places) in enumerate(held):
+        for place in places:
+            before, word, after = _around(tokenizer, ids, place)
+            use = Use(number, before, word, after, masses[row, :, place + 1])
+            found.tokens[ids[place]].found.append(use)
+
+
+def _around(tokenizer: Tokenizer, ids: Sequence[int], place: int) -> tuple[str, str, str]:
+    """The text before a token, its own, and what follows."""
+    whole, before, through = (tokenizer.decode(ids[:end]) for end in (len(ids), place, place + 1))
+    if not (whole.startswith(before) and whole.startswith(through)):  # bytes of half a character
+        return f"{before} ", tokenizer.decode([ids[place]]).strip(), tokenizer.decode(ids[place + 1 :])
+    word = through[len(before) :]
+    space = word[: len(word) - len(word.lstrip())]
+    return before + space, word[len(space) :], whole[len(through) :]

@@ -1,0 +1,311 @@
+"""The senses of a Backpack's words, looked up: what each says, which other senses it is like, where a text uses it.
+
+    sick  4 senses
+      sense 2 raises   trick party jump …      the words w with the largest C(sick)_2 · E_w
+              lowers   man . very …            and those with the smallest
+              in text  61 % of α               of the weight that a text's predictions give the senses of the word
+              e.g.     The boy saw a [sick] jump.
+              nearest  cool#2 0.91 …           the nearest of all V · k sense vectors, by their cosine
+
+A sense vector belongs to the word alone, so all of this but the use of it is read from the model without any text.
+Senses are numbered from 0. A word that is no token is looked at piece by piece, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from anaphora.errors import UserError
+from anaphora.inspect.columns import NARROWEST, wrapped
+from anaphora.inspect.sense_uses import Use, Uses
+from anaphora.inspect.terminal import cells, cut, isolated, visible
+from anaphora.inspect.why import token_name
+from anaphora.text.tokenizer import BOS, BYTE_TOKENS, PAD, UNK, Tokenizer
+from anaphora.text.word_pieces import WordTokens, tokens_of_word
+
+if TYPE_CHECKING:
+    from anaphora.models.language.backpack import Backpack
+
+TOP = 10
+NEVER = (PAD, BOS)
+"""Tokens that nothing is followed by: what a sense says for them was never learned."""
+AT_ONCE = 1 << 22
+"""Numbers of sense vectors, or of their products with a vocabulary, that are formed at once."""
+
+
+@dataclass(frozen=True)
+class Sense:
+    """One sense of one token."""
+
+    number: int
+    size: float
+    """The length of its vector: a sense that says little is short."""
+    raises: tuple[tuple[int, float], ...]
+    """(token, C · E_token), the largest first."""
+    lowers: tuple[tuple[int, float], ...]
+    """The smallest first."""
+    nearest: tuple[tuple[int, int, float], ...] = ()
+    """(token, sense, cosine) of other tokens' senses."""
+    share: float | None = None
+    """Of the α that a text gives the senses of this token; None where no text was read, or it does not hold it."""
+    examples: tuple[Use, ...] = ()
+
+
+@dataclass(frozen=True)
+class TokenSenses:
+    """All senses of one token."""
+
+    token: int
+    senses: tuple[Sense, ...]
+    uses: int | None = None
+    """Places of the text that hold it; None: no text was read."""
+
+
+@dataclass(frozen=True)
+class WordSenses:
+    """What was asked for: a word, with the senses of its token, or of its pieces."""
+
+    word: str
+    pieces: tuple[TokenSenses, ...]
+    whole: bool
+    """Whether the word is one token."""
+    other_forms: tuple[int, ...] = ()
+    """Further tokens that are the same word: at the beginning of a line, without the space."""
+
+
+@dataclass(frozen=True)
+class SensesText:
+    """The senses of some words, in words and tables."""
+
+    words: tuple[WordSenses, ...]
+    names: dict[int, str]
+    notes: tuple[str, ...] = ()
+    lines_read: int | None = None
+    """Of the text; None: none was read."""
+
+    def name(self, token: int) -> str:
+        return self.names[token]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "words": [
+                {
+                    "word": word.word,
+                    "one_token": word.whole,
+                    "tokens": [self._token(piece) for piece in word.pieces],
+                }
+                for word in self.words
+            ],
+            "lines_read": self.lines_read,
+            "notes": list(self.notes),
+        }
+
+    def _token(self, piece: TokenSenses) -> dict[str, Any]:
+        return {
+            "token": self.name(piece.token),
+            "id": piece.token,
+            "uses": piece.uses,
+            "senses": [
+                {
+                    "sense": one.number,
+                    "size": one.size,
+                    "raises": [[self.name(token), value] for token, value in one.raises],
+                    "lowers": [[self.name(token), value] for token, value in one.lowers],
+                    "nearest": [[self.name(token), sense, value] for token, sense, value in one.nearest],
+                    "share": one.share,
+                    "examples": [use.document() for use in one.examples],
+                }
+                for one in piece.senses
+            ],
+        }
+
+    def lines(self, width: int = 80) -> Iterator[str]:
+        """For a terminal, no line wider than `width`, or 72 columns where it is less."""
+        width = max(width, NARROWEST)
+        for note in self.notes:
+            yield from wrapped(f"note: {note}", width)
+        for place, word in enumerate(self.words):
+            if place or self.notes:
+                yield ""
+            yield from self._word(word, width)
+
+    def _word(self, word: WordSenses, width: int) -> Iterator[str]:
+        called = isolated(cut(word.word, 40))
+        if not word.whole:
+            cut_up = " ".join(isolated(visible(self.name(piece.token))) for piece in word.pieces)
+            text = f"{called} is no word of this vocabulary: it is spelled {cut_up}, and these have senses"
+            yield from wrapped(text, width)
+        for piece in word.pieces:
+            name = called if word.whole else isolated(cut(self.name(piece.token), 40))
+            used = ""
+            if piece.uses is not None:
+                read = f"{self.lines_read:,} line{'' if self.lines_read == 1 else 's'}"
+                used = f", used {piece.uses:,} time{'' if piece.uses == 1 else 's'} in {read}"
+            yield f"{name}: {len(piece.senses)} sense{'' if len(piece.senses) == 1 else 's'}{used}"
+            if word.whole and word.other_forms:
+                also = " ".join(isolated(visible(self.name(form))) for form in word.other_forms)
+                yield from wrapped(f"(as {self.name(piece.token)}, inside a line; there is also {also})", width, "  ")
+            for sense in piece.senses:
+                yield from self._sense(sense, width)
+
+    def _sense(self, one: Sense, width: int) -> Iterator[str]:
+        begin = f"  {one.number:>3}  "
+        rows = [("raises", self._said(one.raises, width)), ("lowers", self._said(one.lowers, width))]
+        if one.share is not None:
+            rows.append(("in text", f"{100 * one.share:.0f} % of the weight that its senses have"))
+        rows += [("e.g.", use.line(width - 16)) for use in one.examples]
+        if one.nearest:
+            near = (f"{isolated(visible(self.name(t)))}#{sense} {value:.2f}" for t, sense, value in one.nearest)
+            rows.append(("nearest", _filled(near, width - 16)))
+        for number, (what, said) in enumerate(rows):
+            head = f"{begin if not number else ' ' * len(begin)}{what:<7}  "
+            for place, line in enumerate(said.split("\n")):
+                yield (head if not place else " " * len(head)) + line
+
+    def _said(self, listed: Sequence[tuple[int, float]], width: int) -> str:
+        """The words, then from which number to which their logits go."""
+        if not listed:
+            return "(nothing)"
+        words = [isolated(visible(self.name(token))) for token, _ in listed]
+        return _filled([*words, f"({listed[0][1]:+.1f} to {listed[-1][1]:+.1f})"], width - 16)
+
+
+def _filled(words: Iterable[str], room: int) -> str:
+    """Words one after the other, in lines of so many columns; one that is longer is cut."""
+    lines = [""]
+    for word in words:
+        word = cut(word, room)
+        if lines[-1] and cells(lines[-1]) + 2 + cells(word) > room:
+            lines.append(word)
+        else:
+            lines[-1] += ("  " if lines[-1] else "") + word
+    return "\n".join(lines)
+
+
+@torch.no_grad()
+def look_up_senses(
+    model: Backpack,
+    tokenizer: Tokenizer,
+    words: Sequence[str],
+    *,
+    top: int = TOP,
+    nearest: int = 0,
+    uses: Uses | None = None,
+    examples: int = 2,
+) -> SensesText:
+    """Look some words up: `top` words that each sense raises and lowers, and so many nearest senses.
+
+    uses: of the words in a text (sense_uses.py), already read; examples: lines of it for each sense.
+    """
+    if top < 1:
+        raise UserError(f"top is {top}", cure="ask for 1 word or more")
+    if not words:
+        raise UserError("no word is asked for", cure="name a word or more: anaphora senses MODEL WORD…")
+    found, names, notes, unsaid = [], set[int](), [], _unsaid(tokenizer)
+    for word in dict.fromkeys(words):
+        known = tokens_of_word(tokenizer, word)
+        pieces = tuple(_senses_of(model, token, top, nearest, uses, examples, unsaid) for token in known.chief)
+        found.append(WordSenses(word, pieces, bool(known.forms), known.forms[1:]))
+        if uses is not None and not any(piece.uses for piece in pieces):
+            notes.append(f"the text does not hold {word!r}")
+        names |= {*known.all, *(token for piece in pieces for token in _tokens(piece))}
+    if uses is not None and uses.cut_lines:
+        many = f"{uses.cut_lines:,} line{' that holds' if uses.cut_lines == 1 else 's that hold'} them"
+        notes.append(
+            f"{many} went on after the {model.max_length:,} tokens that the model reads: the rest was left out"
+        )
+    shown = {token: token_name(tokenizer, token).removeprefix("␣") or "␣" for token in names}
+    if tokenizer.kind in ("bpe", "unigram"):  # a piece that begins no word says so, instead of every word its space
+        shown = {token: _inside(tokenizer, token, name) for token, name in shown.items()}
+    return SensesText(tuple(found), shown, tuple(notes), None if uses is None else uses.lines)
+
+
+def chief_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[WordTokens]:
+    """The tokens of each word, which must be known or spelled."""
+    return [tokens_of_word(tokenizer, word) for word in dict.fromkeys(words)]
+
+
+def _inside(tokenizer: Tokenizer, token: int, name: str) -> str:
+    spelled = token_name(tokenizer, token)
+    return name if spelled.startswith("␣") or not name[:1].isalnum() else f"·{name}"
+
+
+def _tokens(piece: TokenSenses) -> Iterator[int]:
+    yield piece.token
+    for sense in piece.senses:
+        yield from (token for token, _ in (*sense.raises, *sense.lowers))
+        yield from (token for token, _, _ in sense.nearest)
+
+
+def _unsaid(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Tokens that no list is to hold: those that never follow, and bytes where words are what is said."""
+    never = NEVER if tokenizer.has_unknown else (*NEVER, UNK)
+    if tokenizer.kind not in ("word", "character"):
+        return never
+    spelled = (tokenizer.token(token) for token in range(tokenizer.vocabulary_size))
+    return (*never, *(token for token, name in enumerate(spelled) if name in BYTE_TOKENS))
+
+
+def _senses_of(
+    model: Backpack, token: int, top: int, nearest: int, uses: Uses | None, examples: int, unsaid: Sequence[int]
+) -> TokenSenses:
+    vectors = model.sense_vectors(torch.tensor([token], device=model.device))[0].float()  # (k, d)
+    said = vectors @ model.vocabulary_matrix.float().T  # (k, V)
+    there = torch.ones(said.shape[1], dtype=torch.bool, device=said.device)
+    there[list(unsaid)] = False
+    number = min(top, int(there.sum()))
+    high = said.masked_fill(~there, -torch.inf).topk(number, dim=1)
+    low = said.masked_fill(~there, torch.inf).topk(number, dim=1, largest=False)
+    near = nearest_senses(model, vectors, nearest, without=(token, *unsaid)) if nearest else [()] * len(vectors)
+    own = None if uses is None else uses.of(token)
+    sizes = vectors.norm(dim=1).tolist()  # one that a patch removed is 0, raises nothing and is like nothing
+    senses = tuple(
+        Sense(
+            number=place,
+            size=sizes[place],
+            raises=tuple(zip(high.indices[place].tolist(), high.values[place].tolist())) if sizes[place] else (),
+            lowers=tuple(zip(low.indices[place].tolist(), low.values[place].tolist())) if sizes[place] else (),
+            nearest=tuple(near[place]) if sizes[place] else (),
+            share=None if own is None else own.share(place),
+            examples=() if own is None else own.examples(place, examples),
+        )
+        for place in range(len(vectors))
+    )
+    return TokenSenses(token, senses, None if own is None else own.number)
+
+
+@torch.no_grad()
+def nearest_senses(
+    model: Backpack, vectors: Tensor, number: int, *, without: Sequence[int] = NEVER, at_once: int | None = None
+) -> list[list[tuple[int, int, float]]]:
+    """The nearest of all sense vectors of the vocabulary to each of some, by cosine: (n, d) -> n lists of (token,
+    sense, cosine), the nearest first.
+
+    The V · k vectors are formed `at_once` tokens at a time, and only the best so far are kept: V · k · d numbers are
+    never there together. without: tokens whose senses do not count.
+    """
+    queries = torch.nn.functional.normalize(vectors.float(), dim=-1)  # (n, d)
+    senses, dim, size = model.senses_count, model.dim, model.vocabulary
+    at_once = at_once or max(1, AT_ONCE // (senses * max(dim, len(queries))))
+    best = queries.new_full((len(queries), 0), 0.0)
+    places = torch.zeros((len(queries), 0), dtype=torch.long, device=queries.device)
+    for begin in range(0, size, at_once):
+        ids = torch.arange(begin, min(begin + at_once, size), device=queries.device)
+        table = torch.nn.functional.normalize(model.sense_vectors(ids).float(), dim=-1)  # (n, k, d)
+        near = queries @ table.flatten(0, 1).T  # (queries, n · k)
+        hidden = torch.isin(ids, torch.tensor(list(without), device=ids.device))
+        near.masked_fill_(hidden.repeat_interleave(senses), -torch.inf)
+        own = torch.arange(begin * senses, begin * senses + near.shape[1], device=ids.device).expand_as(near)
+        best, places = torch.cat([best, near], dim=1), torch.cat([places, own], dim=1)
+        kept = best.topk(min(number, best.shape[1]), dim=1)
+        best, places = kept.values, places.gather(1, kept.indices)
+    return [
+        [(place // senses, place % senses, value) for place, value in zip(row, values) if value > -torch.inf]
+        for row, values in zip(places.tolist(), best.tolist())
+    ]

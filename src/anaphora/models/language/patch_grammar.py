@@ -1,0 +1,166 @@
+"""Operations as a person types them: which words, which of their senses, and what becomes of them.
+
+    remove       sick#3                  the sense 3 of sick
+    scale        bank,banks#1,4=0.5      two senses of two words, half as loud
+    project-out  nurse#*=she-he          of all senses (#* may be left out) what tells she from he
+    add          sick#3=great*0.5        so much in the direction of great; great-awful: of what tells the two apart
+    replace      sick#3=ill#2            by a sense of another word; =ill: by the one of the same number
+    exchange     MacBook=Apple>HP        what speaks for the one word speaks for the other
+    topic        sea=ship,sail,harbour   or sea=@words.txt, a word a line
+
+`*` in the place of the words is every word. Senses count from 0. A hyphen parts two words of a direction unless the
+vocabulary has the whole (`has_word`); a word that holds a comma cannot be written here, but in the file it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from anaphora.errors import UserError
+from anaphora.models.language.patch import (
+    ALL,
+    FADE,
+    Add,
+    Exchange,
+    Operation,
+    ProjectOut,
+    Remove,
+    Replace,
+    Scale,
+    Senses,
+    Topic,
+    Words,
+    factors_of,
+)
+
+FORMS = {
+    "remove": "WORDS#SENSES, such as sick#3",
+    "scale": "WORDS#SENSES=FACTOR, such as bank#1=0.5",
+    "project-out": "WORDS#SENSES=WORD or =WORD-WORD, such as nurse,doctor=she-he",
+    "add": "WORDS#SENSES=WORD*AMOUNT or =WORD-WORD*AMOUNT, such as sick#3=great*0.5",
+    "replace": "WORDS#SENSES=WORD#SENSE, such as sick#3=ill#2",
+    "exchange": "WORDS#SENSES=OUT>IN, such as MacBook=Apple>HP",
+    "topic": "NAME=WORD,WORD,… or NAME=@FILE, such as sea=ship,sail,harbour",
+}
+STRENGTH = 3.3
+"""Of a topic, unless said."""
+HasWord = Callable[[str], bool]
+
+
+def read_operation(
+    do: str,
+    text: str,
+    *,
+    has_word: HasWord = lambda _: False,
+    factors: Sequence[float] = factors_of(STRENGTH),
+    fade: float = FADE,
+) -> Operation:
+    """What `--remove sick#3` means: do is "remove", text "sick#3". factors and fade: of a topic."""
+    try:
+        return _read(do, text, has_word, tuple(factors), fade)
+    except ValueError as error:
+        raise UserError(f"--{do} {text}: {error}", cure=f"write {FORMS[do]}") from None
+
+
+def _read(do: str, text: str, has_word: HasWord, factors: tuple[float, ...], fade: float) -> Operation:
+    if do == "remove":
+        words, senses = target(text)
+        return Remove(words=words, senses=senses)
+    which, _, value = text.partition("=")
+    if not which.strip() or not value.strip():
+        raise ValueError("something is missing around the =")
+    if do == "topic":
+        bag = listed(value)
+        try:
+            return Topic(words=bag, name=which.strip(), factors=factors, fade=fade)
+        except ValueError as error:  # the words are in order
+            cure = "a strength, or each of four factors, is a number from 0 to 100; a fade one from 0 to 1"
+            raise UserError(f"--topic {text}: {error}", cure=cure) from None
+    words, senses = target(which)
+    if do == "scale":
+        return Scale(words=words, senses=senses, by=_number(value))
+    if do == "project-out":
+        return ProjectOut(words=words, senses=senses, direction=direction(value.strip(), has_word))
+    if do == "add":
+        towards, star, amount = value.rpartition("*")
+        if not star or not towards.strip():
+            raise ValueError("how much is missing")
+        along = direction(towards.strip(), has_word)
+        return Add(words=words, senses=senses, direction=along, by=_number(amount))
+    if do == "replace":
+        word, sense = _sense_of(value)
+        return Replace(words=words, senses=senses, with_=word, sense=sense)
+    out, arrow, into = value.partition(">")
+    if not arrow or not out.strip() or not into.strip():
+        raise ValueError("two words are wanted, with > between them")
+    return Exchange(words=words, senses=senses, out=out.strip(), in_=into.strip())
+
+
+def target(text: str) -> tuple[Words, Senses]:
+    """nurse,doctor#0,3 -> the words and the numbers of their senses."""
+    written, senses = _cut(text)
+    return (ALL if written == "*" else _words(written)), senses
+
+
+def direction(text: str, has_word: HasWord) -> tuple[str, ...]:
+    """she -> that word; she-he -> what tells the two apart."""
+    first, hyphen, second = text.partition("-")
+    if not hyphen or not first.strip() or not second.strip() or has_word(text):
+        return (text,)
+    return (first.strip(), second.strip())
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Words with commas between them, or @FILE: a word a line. Each counts once."""
+    if not text.startswith("@"):
+        return _words(text, once=True)
+    path = Path(text[1:])
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UserError(f"cannot be read ({error.strerror})", file=path, cure="give a file of words") from None
+    except UnicodeDecodeError:
+        raise UserError("is not UTF-8", file=path, cure="give a file of words, one a line") from None
+    words = tuple(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    if not words:
+        raise UserError("holds no word", file=path, cure="give a file of words, one a line")
+    return words
+
+
+def _cut(text: str) -> tuple[str, Senses]:
+    """The words, and the senses behind the last #; a # at either end belongs to a word (C#, #1)."""
+    text = text.strip()
+    words, mark, numbers = text.rpartition("#")
+    if not mark or not words or not numbers:
+        return text, ALL
+    if numbers.strip() == "*":
+        return words, ALL
+    found = [part.strip() for part in numbers.split(",")]
+    for part in found:
+        if not (part.isascii() and part.isdigit()):
+            raise ValueError(f"{part!r} is no number of a sense")
+        if len(part) > 6:
+            raise ValueError(f"no word has {part[:20]} senses")
+    return words, tuple(dict.fromkeys(map(int, found)))
+
+
+def _sense_of(text: str) -> tuple[str, int | None]:
+    word, senses = _cut(text)
+    if "," in word or (senses != ALL and len(senses) > 1):
+        raise ValueError("one sense of one word is what it can be replaced by")
+    return word, None if senses == ALL else senses[0]
+
+
+def _words(text: str, *, once: bool = False) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(","))
+    if not all(words):
+        raise ValueError("there is no word between two commas")
+    return tuple(dict.fromkeys(words)) if once else words
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number") from None

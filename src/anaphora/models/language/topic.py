@@ -1,0 +1,132 @@
+"""Speaking about a topic: senses that raise its words weigh more, until the topic has come up.
+
+Each sense of each word is scored by the probability that it alone would give the words of the topic's *bag*,
+
+    score(w, ℓ) = log Σ_{b in bag} softmax(E C(w)_ℓ)_b,
+
+the scores of the whole vocabulary are cut at their quantiles .95, .80 and .60, and each of the four buckets has a
+factor δ by which α is multiplied (Hewitt et al. 2023). Nothing is retrained, and no word is forced: what the text's own
+words say about the topic is said louder. Once words of the bag stand in the text, shouting on would only repeat them,
+so what the factors add fades: after n of them, by `fade` each,
+
+    o_i = Σ_j Σ_ℓ α_{ℓij} (1 + fadeⁿ⁽ⁱ⁾ (δ(x_j, ℓ) - 1)) C(x_j)_ℓ,      n(i) of the bag among x_1 … x_i.
+
+n is counted for each row, and a row that stands in a beam takes its count along. It is a function of the text alone, so
+that reading at once, reading step by step and scoring are the same numbers. Several topics add up what each adds.
+
+(The published code fades by the sense; here by the row, which needs one number to remember.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from anaphora.errors import UserError
+from anaphora.models.language.patch import QUANTILES, Topic
+from anaphora.models.language.sense_edits import Lookup
+
+if TYPE_CHECKING:
+    from anaphora.models.language.backpack import Backpack
+
+AT_ONCE = 1 << 24
+"""Numbers of sense vectors, or logits, that are there at once, 64 MB in float32."""
+SAMPLE = 4096
+"""Words, at the most, from which the sum over all words is estimated."""
+
+
+@dataclass(frozen=True)
+class Emphasis:
+    """What t topics add to the weights of senses."""
+
+    added: Tensor
+    """(t, V, k): δ - 1 of each sense of each word."""
+    bags: Tensor
+    """(t, V) int32: 1 for the words of each topic."""
+    fades: Tensor
+    """(t,)"""
+
+    def said(self, ids: Tensor) -> Tensor:
+        """Whether tokens are the topics' words: (…,) -> (…, t) int32."""
+        return self.bags[:, ids].movedim(0, -1)
+
+    def left(self, said: Tensor) -> Tensor:
+        """What is left of each topic after so many of its words: (…, t) -> (…, t) float32."""
+        return self.fades**said
+
+    def factors(self, ids: Tensor, seen: Tensor) -> Tensor:
+        """What the weights of a text's senses are multiplied by: ids (R, S) of its places, and which of them each of T
+        places has read, seen (R, T, S) -> (R, k, T, S)."""
+        said = seen.float() @ self.said(ids).float()  # (R, T, t)
+        return 1.0 + torch.einsum("rqt,trsk->rkqs", self.left(said), self.added[:, ids])
+
+    def and_(self, other: Emphasis | None) -> Emphasis:
+        """Both."""
+        if other is None:
+            return self
+        return Emphasis(
+            torch.cat([other.added, self.added]),
+            torch.cat([other.bags, self.bags]),
+            torch.cat([other.fades, self.fades]),
+        )
+
+
+@torch.no_grad()
+def emphasised(model: Backpack, topic: Topic, tokens_of: Lookup) -> Emphasis:
+    """The model's emphasis with one more topic; scores are of the senses as its `rewrite` leaves them."""
+    bag = torch.zeros(model.vocabulary, dtype=torch.bool, device=model.vocabulary_matrix.device)
+    bag[bag_tokens(topic, tokens_of)] = True
+    factors = torch.tensor(topic.factors, device=bag.device)
+    added = factors[buckets(topic_scores(model, bag))] - 1.0  # (V, k)
+    fades = torch.tensor([topic.fade], device=bag.device)
+    return Emphasis(added[None], bag.to(torch.int32)[None], fades).and_(model.emphasis)
+
+
+def bag_tokens(topic: Topic, tokens_of: Lookup) -> list[int]:
+    """The tokens of a topic's words. A word in pieces is left out: its pieces are of all words, and of no topic."""
+    found = [token for word in topic.words if knows(word, tokens_of) for token in tokens_of(word).forms]
+    if not found:
+        raise UserError(
+            f"topic {topic.name or topic.words[0]}: none of its words is a token of this model",
+            cure="name words that the model was trained on",
+        )
+    return found
+
+
+def knows(word: str, tokens_of: Lookup) -> bool:
+    """Whether a token of the vocabulary is this word."""
+    try:
+        return bool(tokens_of(word).forms)
+    except UserError:
+        return False
+
+
+@torch.no_grad()
+def topic_scores(model: Backpack, bag: Tensor) -> Tensor:
+    """log P of a bag (V,) of words by each sense alone: (V, k) float32.
+
+    The normaliser is a sum over every n-th word: numbers of subwords go from the frequent to the rare, so that such a
+    sample has of all kinds. For a vocabulary of 50,000 it is as cheap as the senses themselves.
+    """
+    table = model.vocabulary_matrix.float()
+    apart = -(-model.vocabulary // SAMPLE)
+    topic, others = table[bag].T, table[~bag][::apart].T  # (d, bag), (d, sample)
+    several = max(1, AT_ONCE // (model.senses_count * max(model.dim, others.shape[1])))
+    found = []
+    for some in torch.arange(model.vocabulary, device=table.device).split(several):
+        senses = model.sense_vectors(some).float()  # (n, k, d)
+        own = (senses @ topic).logsumexp(dim=-1)
+        rest = (senses @ others).logsumexp(dim=-1) + math.log(apart)
+        found.append(own - torch.logaddexp(own, rest))
+    return torch.cat(found)
+
+
+def buckets(scores: Tensor) -> Tensor:
+    """0 for the best senses, then 1, 2, 3, cut at the quantiles of all scores: (V, k) -> (V, k)."""
+    ranked = scores.flatten().sort().values
+    cuts = ranked[[min(int(share * len(ranked)), len(ranked) - 1) for share in QUANTILES]]  # best first
+    return (scores[..., None] < cuts).sum(dim=-1)

@@ -1,0 +1,141 @@
+"""Patches for a Backpack that is in memory: making them, and what they do beside what they are for.
+
+    model = anaphora.load("runs/backpack")
+    patch = anaphora.make_patch(model, remove=["sick#3"])       # the words of `anaphora patch`
+    patch.write("fix.json")
+    changed = model.patched(["fix.json"])                       # model itself stays what it is
+    print(anaphora.side_effect(model, changed, open("test.txt")).perplexity_change)
+
+The document is models/language/patch.py's, what operations do sense_edits.py's and topic.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from anaphora.decoding.language import is_blank
+from anaphora.models.abilities import require
+from anaphora.models.language.patch import FADE, MadeFor, Operation, Patch, factors_of
+from anaphora.models.language.patch_grammar import STRENGTH, read_operation
+
+if TYPE_CHECKING:
+    from anaphora.decoding.pronouns import Evened
+    from anaphora.decoding.side_effect import SideEffect
+    from anaphora.models.language.backpack import Backpack
+    from anaphora.text_model import TextModel
+
+BEFORE = 28
+"""Characters of a line that are shown before a token."""
+
+
+def model_mark(model: TextModel) -> MadeFor:
+    """What a patch for this model says of it."""
+    from anaphora.models.language.patched import made_for
+
+    return made_for(_senses(model), model.tokenizer)
+
+
+def make_patch(
+    model: TextModel,
+    *,
+    remove: Sequence[str] = (),
+    scale: Sequence[str] = (),
+    project_out: Sequence[str] = (),
+    add: Sequence[str] = (),
+    replace: Sequence[str] = (),
+    exchange: Sequence[str] = (),
+    topic: Sequence[str] = (),
+    strength: float = STRENGTH,
+    factors: Sequence[float] | None = None,
+    fade: float = FADE,
+    after: Sequence[Patch | str | Path] = (),
+    undo: Sequence[Patch | str | Path] = (),
+) -> Patch:
+    """A patch for the model, from what a person would type: remove=["sick#3"], scale=["bank#1=0.5"], ….
+
+    strength, factors, fade: of topics; factors, one for each bucket of senses, take the place of a strength.
+    after: patches whose operations come first; undo: patches that are then taken back, where that can be. Then the
+    operations by their kind, in the order of these parameters.
+    """
+    from anaphora.models.language.patched import WordLookup
+    from anaphora.models.language.topic import knows
+
+    own = model_mark(model)
+    first, back = read_patches(after, own), read_patches(undo, own)
+    operations = [operation for patch in first for operation in patch.operations]
+    operations += [operation for patch in back for operation in patch.inverse().operations]
+    lookup, chosen = WordLookup(model.tokenizer), factors_of(strength) if factors is None else tuple(factors)
+    given = {"remove": remove, "scale": scale, "project-out": project_out, "add": add}
+    given |= {"replace": replace, "exchange": exchange}
+    for do, texts in {**given, "topic": topic}.items():
+        for text in texts:
+            operations.append(
+                read_operation(do, text, has_word=lambda word: knows(word, lookup), factors=chosen, fade=fade)
+            )
+    return Patch(own, tuple(operations))
+
+
+def read_patches(patches: Sequence[Patch | str | Path], own: MadeFor) -> list[Patch]:
+    """Patches, or files of them, each made for this model."""
+    found = []
+    for patch in patches:
+        read = patch if isinstance(patch, Patch) else Patch.read(patch)
+        read.check(own, file=None if isinstance(patch, Patch) else patch)
+        found.append(read)
+    return found
+
+
+def patch_notes(model: TextModel, operations: Sequence[Operation]) -> list[str]:
+    """What must be known of the words that operations name: which of them are spelled in pieces."""
+    from anaphora.models.language.patched import WordLookup
+
+    return WordLookup(model.tokenizer).notes(operations)
+
+
+def side_effect(model: TextModel, changed: TextModel, lines: Iterable[str]) -> SideEffect:
+    """How far the predictions of a text move from the one model to the other: KL a token, perplexity."""
+    from anaphora.decoding.side_effect import side_effect as compare
+
+    ids, starts = model.encode(_kept(model, lines))
+    windows = model.windows()
+    return compare(_senses(model), _senses(changed), ids, starts, model.boundaries, **windows)
+
+
+def even(
+    model: TextModel,
+    pair: tuple[str, str] = ("he", "she"),
+    *,
+    words: Sequence[str] = (),
+    prompts: Sequence[str] | None = None,
+) -> Evened:
+    """Find what makes a pair of words more evenly expected: `operations` for a patch, and the ratios before and after.
+
+    words: whose senses may change; professions unless given. prompts: lines with {} where such a word stands.
+    """
+    from anaphora.decoding.pronouns import PROMPTS
+    from anaphora.decoding.pronouns import even as find
+    from anaphora.models.language.patched import WordLookup
+
+    lookup, templates = WordLookup(model.tokenizer), PROMPTS if prompts is None else prompts
+    return find(_senses(model), lookup, model.encode, pair=pair, words=words, templates=templates)
+
+
+def around(model: TextModel, lines: Sequence[str], token: int) -> tuple[str, str]:
+    """Where a token of a text stands, counted over all its lines: the end of what is before it, and itself."""
+    from anaphora.inspect.why import token_name
+
+    ids, starts = model.encode(_kept(model, lines))
+    line = int((starts[1:] <= token).sum())
+    before = model.tokenizer.decode(ids[starts[line] : token].tolist())
+    return ("…" if len(before) > BEFORE else "") + before[-BEFORE:], token_name(model.tokenizer, int(ids[token]))
+
+
+def _kept(model: TextModel, lines: Iterable[str]) -> list[str]:
+    return [line for line in lines if model.blank_lines == "keep" or not is_blank(line)]
+
+
+def _senses(model: TextModel) -> Backpack:
+    require(model.model, "senses", kind=model.kind, folder=model.folder)
+    return cast("Backpack", model.model)

@@ -1,0 +1,168 @@
+"""The senses of words: what each raises, the nearest of the whole vocabulary, and the lines that use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import anaphora
+from anaphora.errors import UserError
+from anaphora.inspect.sense_uses import Use, read_uses
+from anaphora.inspect.senses import nearest_senses
+from anaphora.inspect.senses_picture import draw_senses
+from anaphora.inspect.terminal import cells
+from anaphora.text.tokenizer import BOS
+from neural_folders import neural_folder
+from neural_rungs import CAUSAL
+from ngram_folders import VERSE, mixture_folder, ngram_folder
+
+LSTM = {"encoder": "lstm", "heads": None, "feed_forward": None, "max_length": None}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Read only."""
+    root = tmp_path_factory.mktemp("senses")
+    return {
+        "transformer": neural_folder(root / "t", "backpack"),
+        "lstm": neural_folder(root / "l", "backpack", **LSTM),
+        "bpe": neural_folder(root / "b", "backpack", tokenizer={"kind": "bpe", "vocabulary": 285}),
+    }
+
+
+@pytest.fixture(params=["transformer", "lstm", "bpe"])
+def model(request: pytest.FixtureRequest, folders: dict[str, Path]) -> Any:
+    return anaphora.load(folders[request.param], "cpu")
+
+
+def test_words_that_a_sense_raises_are_those_of_its_vector(model: Any) -> None:
+    found = model.senses("cat", top=4)
+    (piece,) = found.words[0].pieces
+    ids = torch.tensor([piece.token])
+    said = model.model.sense_vectors(ids)[0] @ model.model.vocabulary_matrix.T  # (k, V)
+    assert len(piece.senses) == 2
+    for sense in piece.senses:
+        own = said[sense.number].clone()
+        own[:2] = float("nan")  # ⟨pad⟩ and ⟨s⟩ follow nothing
+        order = [token for token in own.argsort(descending=True).tolist() if own[token] == own[token]]
+        if not model.tokenizer.has_unknown:
+            order.remove(3)
+        assert [token for token, _ in sense.raises] == order[:4]
+        assert [token for token, _ in sense.lowers] == order[::-1][:4]
+        assert sense.raises[0][1] == pytest.approx(float(own[order[0]]))
+        assert sense.share is None and not sense.examples and not sense.nearest
+
+
+@pytest.mark.parametrize("at_once", [1, 5, None])
+def test_nearest_senses_are_those_of_a_plain_search(at_once: int | None) -> None:
+    model = CAUSAL["backpack"]()
+    asked = model.sense_vectors(torch.tensor([7]))[0]
+    found = nearest_senses(model, asked, 6, without=(0, 1, 7), at_once=at_once)
+    every = torch.nn.functional.normalize(model.sense_vectors(torch.arange(12)), dim=-1)  # (V, k, d)
+    cosines = torch.einsum("vkd,nd->nvk", every, torch.nn.functional.normalize(asked, dim=-1))
+    cosines[:, [0, 1, 7]] = -2
+    for row, own in zip(found, cosines):
+        best = own.flatten().topk(6)
+        assert [(token * 4 + sense) for token, sense, _ in row] == best.indices.tolist()
+        assert [value for _, _, value in row] == pytest.approx(best.values.tolist(), abs=1e-6)
+
+
+def test_a_word_is_not_near_to_itself(model: Any) -> None:
+    (piece,) = model.senses("cat", nearest=4).words[0].pieces
+    for sense in piece.senses:
+        assert len(sense.nearest) == 4
+        assert all(token != piece.token and token > 1 for token, _, _ in sense.nearest)
+
+
+def test_the_uses_in_a_text_are_sums_of_alpha(model: Any) -> None:
+    lines = [*VERSE, "nothing of it", "cat cat"]
+    tokens = model.senses("cat").words[0].pieces[0].token
+    uses = read_uses(model.model, model.tokenizer, lines, [(tokens,)])
+    assert uses.lines == len(lines)
+    own = uses.of(tokens).found
+    expected = {}
+    for number, line in enumerate(lines, start=1):
+        ids = torch.tensor([[BOS, *model.tokenizer.encode(line)]])
+        with torch.no_grad():
+            alpha = model.model.sense_weights(ids)[0]  # (k, T, T)
+        for place in (ids[0] == tokens).nonzero()[:, 0].tolist():
+            expected[number, place] = alpha[:, :, place].sum(dim=1).numpy()
+    assert len(own) == len(expected) >= 5
+    weights = sorted(map(tuple, (np.round(use.weights, 4) for use in own)))
+    assert weights == sorted(map(tuple, (np.round(one.astype(float), 4) for one in expected.values())))
+    for use in own:
+        assert use.before + use.word + use.after == lines[use.number - 1] and use.word == "cat"
+
+
+def test_shares_and_examples(model: Any) -> None:
+    found = model.senses("cat", text=VERSE, examples=2)
+    (piece,) = found.words[0].pieces
+    assert piece.uses and found.lines_read == len(VERSE)
+    assert sum(sense.share for sense in piece.senses) == pytest.approx(1)
+    for sense in piece.senses:
+        shares = [use.shares[sense.number] for use in sense.examples]
+        assert len(shares) == 2 and shares == sorted(shares, reverse=True)
+    none = model.senses("cat", text=["the log", ""])
+    assert none.words[0].pieces[0].uses == 0 and none.words[0].pieces[0].senses[0].share is None
+    assert "the text does not hold 'cat'" in none.notes
+
+
+def test_tables_fit_80_columns_and_the_document_holds_them(model: Any) -> None:
+    found = model.senses(["cat", "sat", "cat"], text=VERSE, nearest=3, top=12)
+    assert [word.word for word in found.words] == ["cat", "sat"]
+    lines = list(found.lines(80))
+    assert max(map(cells, lines)) <= 80
+    assert sum("raises" in line for line in lines) == sum("nearest" in line for line in lines) == 4
+    document = found.document()
+    senses = document["words"][0]["tokens"][0]["senses"]
+    assert len(senses) == 2 and len(senses[1]["raises"]) == 12 and len(senses[1]["nearest"]) == 3
+    assert {"before", "word", "after", "line", "shares"} == set(senses[0]["examples"][0])
+
+
+def test_a_word_that_is_no_token_is_looked_at_in_pieces(folders: dict[str, Path]) -> None:
+    model = anaphora.load(folders["bpe"], "cpu")
+    found = model.senses("catalogue", text=["a catalogue of cats"])
+    word = found.words[0]
+    assert not word.whole and len(word.pieces) > 1
+    assert found.document()["words"][0]["one_token"] is False
+    lines = list(found.lines(80))
+    assert "catalogue is no word of this vocabulary" in lines[0]
+    assert all(piece.uses >= 1 for piece in word.pieces)  # pieces inside the word alone: not those of cats
+    whole = [piece.token for piece in word.pieces]
+    assert [piece.uses for piece in word.pieces] == [whole.count(token) for token in whole]
+
+
+def test_what_has_no_senses_says_so(tmp_path: Path, folders: dict[str, Path]) -> None:
+    plain = anaphora.load(neural_folder(tmp_path / "lstm", "lstm"), "cpu")
+    with pytest.raises(UserError, match=r"left to right \(lstm\) does not have senses of words.*backpack"):
+        plain.senses("cat")
+    counted = anaphora.load(ngram_folder(tmp_path / "ngram"), "cpu")
+    with pytest.raises(UserError, match=r"a counting model \(ngram\) does not have senses of words"):
+        counted.senses("cat")
+    mixed = anaphora.load(mixture_folder(tmp_path / "mix", [VERSE, VERSE[:3]], [0.5, 0.5]), "cpu")
+    with pytest.raises(UserError, match=r"a mixture \(mixture\) does not have senses"):
+        mixed.senses("cat")
+    model = anaphora.load(folders["transformer"], "cpu")
+    with pytest.raises(UserError, match=r"'elephant' is not in the vocabulary"):
+        model.senses("elephant")
+    with pytest.raises(UserError, match="no word is asked for"):
+        model.senses([])
+
+
+def test_a_long_line_is_shown_around_the_word() -> None:
+    use = Use(1, "word " * 40, "bank", " and" * 40, np.ones(2))
+    line = use.line(60)
+    assert cells(line) <= 60 and "[bank]" in line and line.startswith("…") and line.endswith("…")
+    assert Use(1, "", "bank", " of it", np.ones(2)).line(60) == "[bank] of it"
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_a_picture_of_senses(form: str, folders: dict[str, Path]) -> None:
+    found = anaphora.load(folders["transformer"], "cpu").senses(["cat", "mat"], text=VERSE)
+    drawn = draw_senses(found, format=form)
+    assert drawn.startswith(b"\x89PNG" if form == "png" else b"<?xml")
+    assert drawn == draw_senses(found, format=form)

@@ -1,0 +1,30 @@
+"""A Backpack of a few words with random weights, for tests of what can be done to its senses."""
+
+from __future__ import annotations
+
+import torch
+
+from anaphora.models.language.backpack import Backpack
+from anaphora.models.language.patch import MadeFor
+from anaphora.models.language.patched import WordLookup, made_for
+from anaphora.models.language.settings import BackpackConfig
+from anaphora.text.tokenizer import Tokenizer
+
+WORDS = ["the", "a", "said", "that", "nurse", "doctor", "cook", "judge", "he", "she"]
+WORDS += ["sick", "trick", "party", "man", "dog", "ill", "great", "run"]
+
+
+def small_backpack(*, senses: int = 4, seed: int = 3, **settings: object) -> tuple[Backpack, Tokenizer]:
+    """The model, with weights large enough to have opinions, and its words."""
+    tokenizer = Tokenizer.of_words(WORDS)
+    shape = {"dim": 16, "layers": 2, "heads": 2, "max_length": 32, **settings}
+    torch.manual_seed(seed)
+    model = Backpack(BackpackConfig(senses=senses, **shape), tokenizer.vocabulary_size).eval()  # type: ignore[arg-type]
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.4)
+    return model, tokenizer
+
+
+def looked_up(model: Backpack, tokenizer: Tokenizer) -> tuple[MadeFor, WordLookup]:
+    return made_for(model, tokenizer), WordLookup(tokenizer)
