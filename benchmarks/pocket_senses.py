@@ -1,6 +1,6 @@
 """Do the senses of a small Backpack part the meanings of ambiguous words? Pocket text, two CPU cores, minutes.
 
-    python benchmarks/pocket_senses.py [--steps 3000] [--seeds 1 2 3] [--work DIR] [KEY=VALUE …]
+    python benchmarks/pocket_senses.py [--steps 5000] [--seeds 1 2 3] [--work DIR] [KEY=VALUE …]
 
 A Backpack learns lines of pocket English in which a word keeps its meaning (text/pocket/discourse.py), by
 `anaphora.train`. Then, for each ambiguous word, the ten words of the whole vocabulary that each of its senses raises
@@ -31,19 +31,26 @@ from anaphora.text.pocket.senses import ADJECTIVE_SENSES, NOUN_SENSES
 
 WORDS = tuple(dict.fromkeys(name.partition(".")[0] for name in (*NOUN_SENSES, *(a.sense for a, _ in ADJECTIVE_SENSES))))
 TOP, ENOUGH, TIMES = 10, 3, 3
-SENTENCES, TOGETHER = 12_000, 4
+EACH, TOGETHER, ROUNDS = 500, 6, 2
+STEPS = 5000
 PROMPT = "The doctor saw a sick"
 SETTINGS: dict[str, Any] = {
     "data.boundaries": "lines",
     "data.hold_out": 100,
     "tokenizer.kind": "word",
     "model.senses": 8,
+    "model.sense_window": 5,
     "model.dim": 64,
     "model.layers": 2,
     "model.heads": 4,
     "model.dropout": 0.0,
-    "training.batch_tokens": 1536,
-    "training.learning_rate": 3e-3,
+    "model.positions": "learned",
+    "model.max_length": 256,
+    "training.batch_tokens": 1344,
+    "training.schedule": "linear",
+    "training.warmup_steps": 200,
+    "training.weight_decay": 0.0,
+    "training.learning_rate": 4e-3,
     "training.samples": 0,
     "training.average": 1,
 }
@@ -123,7 +130,7 @@ def without(model: Any, word: str, senses: Sequence[int]) -> Any:
 def learn(folder: Path, *, steps: int, seed: int, settings: Sequence[str] = ()) -> Any:
     """Train a Backpack on pocket English, as `anaphora train` does, and open it."""
     text = folder.parent / f"pocket-{seed}.txt"
-    lines = discourse.discourses(SENTENCES, sentences=TOGETHER)
+    lines = discourse.discourses(EACH * len(discourse.SENSES), most=EACH, sentences=TOGETHER, rounds=ROUNDS)
     text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     limits = {"training.max_steps": steps, "training.seed": seed, "training.checkpoint_every": steps}
     own = [f"{key}={value}" for key, value in {**SETTINGS, **limits}.items()]
@@ -133,7 +140,7 @@ def learn(folder: Path, *, steps: int, seed: int, settings: Sequence[str] = ()) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--work", type=Path, help="where the models are kept; nowhere unless given")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="further settings")
