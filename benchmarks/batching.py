@@ -2,7 +2,7 @@
 
     python benchmarks/batching.py --source train.en.gz --target train.de.gz [--batch-tokens 4096] [--device auto]
 
-Limits (issue: the house): padding under 5 % of cells, batching under 2 % of step time. The last line is JSON.
+Limits: padding under 5 % of cells, batching under 2 % of step time. The last line is JSON.
 """
 
 from __future__ import annotations
