@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 MARKER = re.compile(r"<!-- written from the code: ([\w -]+?) -->")
-CORPUS_SIZES = (5_000, 50_000, 500_000, 5_000_000)
+CORPUS_SIZES = (5_000, 50_000, 150_000, 500_000, 5_000_000)
 TEXT_SIZES = (350_000, 1_000_000, 12_000_000)
 POCKET_PAIRS = 4_000
 

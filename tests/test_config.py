@@ -283,9 +283,11 @@ def test_users_win_over_recipe_over_size() -> None:
 
 
 def test_a_larger_corpus_gets_a_larger_model() -> None:
-    sizes = [sized_to(pairs, {}) for pairs in (1_000, 100_000, 1_000_000, 10_000_000)]
+    sizes = [sized_to(pairs, {}) for pairs in (1_000, 50_000, 100_000, 1_000_000, 10_000_000)]
     widths = [size["model"]["dim"] * size["model"]["feed_forward"] for size in sizes]
-    assert widths == sorted(set(widths))
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 4  # 100,000 pairs and a million: one size, the smaller corpus with more dropout
+    assert sizes[2]["model"]["dropout"] > sizes[3]["model"]["dropout"]
     for size in sizes:
         assert 2_000 <= size["training"]["max_steps"] <= 100_000
 

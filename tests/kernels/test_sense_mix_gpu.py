@@ -12,6 +12,8 @@ from anaphora.layers.senses import reference_mix
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    # PyTorch says so where the first product of a process is one of the backward pass, in a thread of its own
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning"),
 ]
 BATCH, LENGTH, SENSES, DIM, WORDS = 3, 600, 4, 64, 50
 

@@ -302,7 +302,10 @@ def sized_to(pairs: int, recipe: Document, kind: str = "transformer") -> Documen
     elif pairs < 300_000:
         model = {"dim": 256, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.3}
         training = {"learning_rate": 2e-3, "warmup_steps": 1000, "batch_tokens": 4096, "schedule": "cosine"}
-        training |= {"consistency": 5.0, "metric": "bleu"}  # Multi30k: docs/lab-notes.md
+        training |= {"consistency": 5.0, "metric": "bleu"}  # Multi30k and Tatoeba: docs/lab-notes.md
+        if pairs >= 100_000:  # room for more, which the consistency loss keeps from learning by heart
+            model |= {"dim": 512, "heads": 8}
+            training |= {"learning_rate": 1e-3, "batch_tokens": 8192}
     elif pairs < 2_000_000:
         model = {"dim": 512, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.2}
         training = {"learning_rate": 7e-4, "warmup_steps": 2000, "batch_tokens": 8192}
