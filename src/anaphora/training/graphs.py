@@ -49,7 +49,11 @@ class Recording:
 
 
 class GraphedLearning:
-    """`learn`, recorded for each shape of batch at its second appearance, replayed from then on."""
+    """`learn`, recorded for each shape of batch at its second appearance, replayed from then on.
+
+    Recordings share one memory, and what runs by kernels has another, as large. Where both do not fit beside each
+    other, a new shape is recorded at its first appearance: it never asks for the second one.
+    """
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class GraphedLearning:
         self.seen: set[tuple[Any, ...]] = set()
         self.recordings: dict[tuple[Any, ...], Recording] = {}
         self.pool = torch.cuda.graph_pool_handle()  # one graph runs at a time, so all share one memory
+        self.held = 0  # bytes of it
         self.stream = torch.cuda.Stream(device)
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)  # backward adds to it, at this address, forever
@@ -73,7 +78,7 @@ class GraphedLearning:
         tensors = tensors_of(batch)
         shape = tuple((name, *tensor.shape) for name, tensor in tensors.items())
         recording = self.recordings.get(shape)
-        if recording is None and shape in self.seen and len(self.recordings) < self.most:
+        if recording is None and len(self.recordings) < self.most and (shape in self.seen or self.is_tight()):
             recording = self.try_record(batch)
             if recording is not None:
                 self.recordings[shape] = recording
@@ -90,6 +95,15 @@ class GraphedLearning:
         recording.tokens.fill_(tokens)
         recording.graph.replay()
         return recording.loss.clone()  # the next replay writes there again
+
+    def is_tight(self) -> bool:
+        """Whether a pass by kernels finds less memory than recordings hold: what is free, and what the allocator keeps
+        for such passes."""
+        if not self.recordings:
+            return False
+        free, _ = torch.cuda.mem_get_info(self.device)
+        unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return free + max(0, unused - self.held) < self.held
 
     def try_record(self, batch: Any) -> Recording | None:
         """Graphs keep memory of their own, so they may not fit where the kernels alone do: then no more of them."""
@@ -111,9 +125,12 @@ class GraphedLearning:
         fixed = dataclasses.replace(batch, **{name: tensor.clone() for name, tensor in tensors_of(batch).items()})
         tokens = torch.ones((), device=self.device)
         graph = torch.cuda.CUDAGraph()
+        torch.cuda.empty_cache()  # as recording does itself; here, so that what it takes can be counted
+        before = torch.cuda.memory_reserved(self.device)
         # thread_local: another thread that prepares batches may allocate pinned memory meanwhile
         with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
             loss = self.learn(fixed, tokens)
+        self.held += max(0, torch.cuda.memory_reserved(self.device) - before)
         return Recording(graph, fixed, tokens, loss)
 
 

@@ -159,6 +159,8 @@ def _sized(
     training = sized["training"]
     if backpack:  # penalties are on what a recurrent network says; here that only weighs senses
         sized["training"] = training = {key: value for key, value in training.items() if key not in PENALTIES}
+        if sized["model"]:  # every word of a text speaks for itself, and what is rare is soon known by heart
+            sized["model"].setdefault("output_dropout", 0.3 if tokens < 100_000_000 else 0.1)
     if gently:
         sized["model"] = {}
         training["learning_rate"] = training["learning_rate"] / 4

@@ -330,7 +330,7 @@ SYSTEM = {"kind", "encoder", "decoder"}
 FREE = {
     "model": (
         *("dropout", "attention_dropout", "activation_dropout", "attention", "max_length"),
-        *("input_dropout", "output_dropout", "embedding_dropout", "weight_dropout", "locked"),
+        *("input_dropout", "output_dropout", "embedding_dropout", "weight_dropout", "sense_dropout", "locked"),
         *("labels", "pool", "unroll", "expert_balance"),
     ),
     "tokenizer": ("dropout",),

@@ -130,7 +130,7 @@ def test_training_sends_the_distinct_words_along() -> None:
 
 
 def test_one_draw_of_dropout_holds_for_all_places_of_a_word() -> None:
-    model = rung("backpack", senses=2, dropout=0.5)().train()
+    model = rung("backpack", senses=2, sense_dropout=0.5)().train()
     ids = torch.tensor([[5, 6, 5, 5]])
     types, slots = map(torch.from_numpy, distinct(ids.numpy(), VOCABULARY))
     drawn = [model.sense_vectors(types)[slots[0]] for _ in range(2)]
@@ -212,7 +212,7 @@ def test_a_table_of_other_weights_is_refused(tmp_path: Any) -> None:
 
 
 def test_a_table_has_no_dropout_even_of_a_model_that_is_learning() -> None:
-    model = rung("backpack", dropout=0.5)().train()
+    model = rung("backpack", sense_dropout=0.5)().train()
     table = SenseTable.build(model, dtype=torch.float32)
     assert model.training and model.sense_network.training
     assert torch.equal(table.senses, SenseTable.build(model.eval(), dtype=torch.float32).senses)

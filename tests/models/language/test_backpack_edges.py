@@ -16,6 +16,7 @@ from anaphora.layers.senses import DEVIATION
 from anaphora.models import build_language_model, settings
 from anaphora.models.language import backpack
 from anaphora.models.language.sense_table import FILE, SenseTable, fingerprint_of
+from anaphora.models.language.settings import BackpackConfig
 from neural_rungs import CAUSAL, rung
 
 BODIES = ["backpack", "backpack of near senses"]
@@ -76,9 +77,30 @@ def test_how_senses_begin() -> None:
     torch.manual_seed(1)
     model: Any = build_language_model(settings({"kind": "backpack", "dim": 64, "senses": 4, "layers": 8}), 20)  # type: ignore[arg-type]
     network = model.sense_network
-    for layer in (network.inner, network.last_inner, network.last_outer, model.query_key):
+    for layer in (network.inner, network.last_inner, network.last_outer):
         assert layer.weight.detach().std().item() == pytest.approx(DEVIATION, rel=0.05) and not layer.bias.any()
     assert network.outer.weight.detach().std().item() == pytest.approx(DEVIATION / 4, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("dim", "senses", "said", "near"),
+    [(64, 16, None, 8), (60, 3, None, 2), (32, 1, None, 1), (64, 4, 0, 0), (64, 4, 4, 4)],
+)
+def test_near_senses_begin_at_their_own_place(dim: int, senses: int, said: int | None, near: int) -> None:
+    torch.manual_seed(1)
+    shape = {"kind": "backpack", "dim": dim, "senses": senses, "near_senses": said, "heads": 2, "layers": 2}
+    model: Any = build_language_model(settings(shape), 20).eval()  # type: ignore[arg-type]
+    assert not model.query_key.bias.any()
+    query, key = model.query_key.weight.detach().chunk(2)
+    rows = near * dim // senses
+    assert torch.equal(query[:rows], key[:rows])
+    torch.testing.assert_close(query[:rows] @ query[:rows].T, torch.eye(rows), atol=1e-5, rtol=0)
+    for rest in (query[rows:], key[rows:]):
+        assert not len(rest) or float(rest.std()) == pytest.approx(DEVIATION, rel=0.1)
+    ids = torch.stack([torch.randperm(17)[:8] + 3 for _ in range(4)])
+    own = model.sense_weights(ids).diagonal(dim1=2, dim2=3)[..., -1].mean(dim=0)  # (k,): at the last of eight places
+    assert (own[:near] > 1.5 / 8).all()
+    torch.testing.assert_close(own[near:], torch.full((senses - near,), 1 / 8), atol=0.02, rtol=0)
 
 
 def test_norms_have_the_contextualisers_epsilon() -> None:
@@ -89,7 +111,7 @@ def test_norms_have_the_contextualisers_epsilon() -> None:
 
 def test_every_dropout_of_the_sense_network() -> None:
     """In front of each of the three residual sums: with one half gone, the numbers of the other are doubled."""
-    network = rung("backpack", dropout=0.5)().sense_network.train()
+    network = rung("backpack", sense_dropout=0.5)().sense_network.train()
     drawn: list[Any] = []
     network.dropout.register_forward_hook(lambda module, given, said: drawn.append((given[0], said)))
     e = torch.randn(50, 8)
@@ -97,6 +119,20 @@ def test_every_dropout_of_the_sense_network() -> None:
     assert len(drawn) == 3 and torch.equal(drawn[0][0], e)
     torch.testing.assert_close(drawn[1][0], network.norm(drawn[0][1]))
     assert all(0.3 < float((said == 0).float().mean()) < 0.7 for _, said in drawn)
+    quiet = rung("backpack", dropout=0.5)().sense_network.train()  # the contextualiser's is not theirs
+    assert torch.equal(quiet(e), quiet(e))
+
+
+@pytest.mark.parametrize("near", [-1, 17])
+def test_more_near_senses_than_there_are(near: int) -> None:
+    with pytest.raises(ValueError, match=rf"near_senses is {near}; of 16 senses 0 to 16 can be near"):
+        BackpackConfig(near_senses=near)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+def test_a_sense_dropout_that_is_none(rate: float) -> None:
+    with pytest.raises(ValueError, match=r"sense_dropout is .* at least 0 and less than 1"):
+        BackpackConfig(sense_dropout=rate)
 
 
 def test_output_dropout_is_on_the_sum_and_penalties_see_it_whole() -> None:

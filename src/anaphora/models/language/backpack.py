@@ -39,6 +39,23 @@ NUMBERS = 1 << 26
 """Numbers of sense vectors that reading a prompt gathers at once: 256 MB in float32."""
 
 
+def begin_near_and_far(query_key: nn.Linear, senses: int, near: int) -> None:
+    """How weights begin: so many of the senses at a place's own word, the others at all words alike.
+
+    With small random queries and keys every α begins as 1/n: a bag of words, in which the last one, which says most of
+    what comes next, has hardly a voice, and finding it takes a Backpack hundreds of updates that a Transformer, whose
+    last word stands in its residual stream, does not need. So queries and keys of the near senses begin as the same
+    rotation: a place is then more like itself, by √(dim/k) where the contextualiser ends in a norm, than like others.
+    """
+    nn.init.zeros_(query_key.bias)
+    nn.init.normal_(query_key.weight, std=DEVIATION)
+    dim = query_key.in_features
+    if rows := near * (dim // senses):
+        rotation = nn.init.orthogonal_(torch.empty(dim, dim))
+        with torch.no_grad():
+            query_key.weight[:rows] = query_key.weight[dim : dim + rows] = rotation[:rows]
+
+
 class Backpack(NeuralLanguageModel):
     """A contextualiser, a sense network, and the table of words that both share."""
 
@@ -59,12 +76,12 @@ class Backpack(NeuralLanguageModel):
         self.head.silent = tuple(config.silent)
         epsilon = body.epsilon if isinstance(body, TransformerLanguageConfig) else 1e-5
         self.sense_network = SenseNetwork(
-            config.dim, config.senses, hidden=config.sense_feed_forward, dropout=config.dropout, epsilon=epsilon
+            config.dim, config.senses, hidden=config.sense_feed_forward, dropout=config.sense_dropout, epsilon=epsilon
         )
         self.query_key = nn.Linear(config.dim, 2 * config.dim)  # of all senses: k · dim/k numbers of each
-        nn.init.zeros_(self.query_key.bias)
         self.sense_network.begin_as_gpt2(body.layers)  # larger, and the sum of k of them would be sure of itself
-        nn.init.normal_(self.query_key.weight, std=DEVIATION)
+        assert config.near_senses is not None  # settled by the settings
+        begin_near_and_far(self.query_key, config.senses, config.near_senses)
         self.table: SenseTable | None = None
 
     @property

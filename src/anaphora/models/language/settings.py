@@ -296,7 +296,7 @@ class TransformerEncoderConfig(TransformerLanguageConfig):
             raise ValueError(f"token_types is {self.token_types}; it must be at least 0")
 
 
-OWN = ("kind", "senses", "sense_feed_forward", "sense_window", "encoder", "silent")
+OWN = ("kind", "senses", "sense_feed_forward", "sense_dropout", "sense_window", "near_senses", "encoder", "silent")
 """Settings of a Backpack that are not its contextualiser's."""
 ContextEncoder = Literal["transformer-decoder", "lstm", "gru", "rnn", "conv", "window", "dan"]
 
@@ -317,9 +317,14 @@ class BackpackConfig(LanguageConfig):
     """Sense vectors of a word; they divide dim, for each has dim / senses numbers of the queries and keys."""
     sense_feed_forward: int | None = None
     """Hidden width of the two networks that make senses; four times dim unless given."""
+    sense_dropout: float = 0.0
+    """Inside the networks that make senses. One draw holds for all places of a word in the batch, which is much noise
+    where a word is frequent: output_dropout, on the weighted sum of each place, does better on little text."""
     sense_window: int | None = None
     """Senses are taken from so many words at the most, the last ones; nothing: from all. The contextualiser reads all
     of them in any case: what stands further back then cannot speak for itself, and has to choose among near senses."""
+    near_senses: int | None = None
+    """Senses whose weights begin at a place's own word, the others' at all words alike; half of them unless given."""
     encoder: ContextEncoder = "transformer-decoder"
     """The contextualiser: any kind that reads one way."""
     layers: int = 4
@@ -378,6 +383,14 @@ class BackpackConfig(LanguageConfig):
         at_least_one("senses", self.senses)
         at_least_one("sense_feed_forward", self.sense_feed_forward)
         at_least_one("sense_window", self.sense_window)
+        if self.near_senses is None:
+            self.near_senses = (self.senses + 1) // 2
+        if not 0 <= self.near_senses <= self.senses:
+            raise ValueError(
+                f"near_senses is {self.near_senses}; of {self.senses} senses 0 to {self.senses} can be near"
+            )
+        if not 0.0 <= self.sense_dropout < 1.0:
+            raise ValueError(f"sense_dropout is {self.sense_dropout}; it must be at least 0 and less than 1")
         if self.dim % self.senses:
             near = max(k for k in range(1, self.senses + 1) if self.dim % k == 0)
             raise ValueError(
