@@ -17,7 +17,7 @@ WORDS += ["sick", "trick", "party", "man", "dog", "ill", "great", "run"]
 def small_backpack(*, senses: int = 4, seed: int = 3, **settings: object) -> tuple[Backpack, Tokenizer]:
     """The model, with weights large enough to have opinions, and its words."""
     tokenizer = Tokenizer.of_words(WORDS)
-    shape = {"dim": 16, "layers": 2, "heads": 2, "max_length": 32, **settings}
+    shape = {"dim": 16, "layers": 2, "heads": 2, "max_length": 32, "near_senses": 0, **settings}
     torch.manual_seed(seed)
     model = Backpack(BackpackConfig(senses=senses, **shape), tokenizer.vocabulary_size).eval()  # type: ignore[arg-type]
     for parameter in model.parameters():

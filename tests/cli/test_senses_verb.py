@@ -22,7 +22,8 @@ LSTM = {"encoder": "lstm", "heads": None, "feed_forward": None, "max_length": No
 
 @pytest.fixture(params=["transformer", "lstm"])
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return neural_folder(tmp_path / "model", "backpack", **(LSTM if request.param == "lstm" else {}))
+    own = LSTM if request.param == "lstm" else {}
+    return neural_folder(tmp_path / "model", "backpack", near_senses=0, **own)  # all senses speak of all places
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Unknown words in translations: which source word each stands for, what it becomes, where it then stands.
 
-Most tests lay an alignment down by hand, so that every decision can be seen; the last ones go through a model folder
-and the command line.
+Most tests lay an alignment down by hand; the last ones go through a model folder and the command line.
 """
 
 from __future__ import annotations

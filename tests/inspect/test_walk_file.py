@@ -115,7 +115,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "base of nothing": ({**DIRECT, "base": 3, "normaliser": "none"}, "a base is softmax's"),
     "a bias without softmax": ({**DIRECT, "positions": "alibi", "normaliser": "none"}, "shifts a softmax"),
     "scale": ({**DIRECT, "scale": 2, "score": "additive", "v": [1, 1]}, "a scale is for dot products"),
-    "too many numbers": ({**DIRECT, "V": [[1] * 100_000] * 3}, "V has 300,000 numbers; a walk shows at most 200,000"),
+    "too many numbers": ({**DIRECT, "V": [[1] * 66_667] * 3}, "V has 200,001 numbers; a walk shows at most 200,000"),
     "too large": (
         {**DIRECT, "K": [[1, 2e6]]},
         "row 1, column 2 of K is 2000000.0; make it a number from -1,000,000 to",

@@ -12,10 +12,12 @@ aligns best, and as a teacher for guided alignment.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anaphora.text.ibm1 import IBM1
+if TYPE_CHECKING:
+    from anaphora.text.ibm1 import IBM1
 
 Links = set[tuple[int, int]]
 """(source word, target word), both from 0."""
@@ -33,6 +35,8 @@ class Agreement:
     @classmethod
     def fit(cls, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Agreement:
         """Learn from pairs of lines of words. The same lines give the same models."""
+        from anaphora.text.ibm1 import IBM1  # with numba, a third of a second that every command would wait
+
         return cls(IBM1.fit(sources, targets), IBM1.fit(targets, sources))
 
     def beliefs(self, source: Sequence[str], target: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
