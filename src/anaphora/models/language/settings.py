@@ -8,8 +8,7 @@
     transformer-encoder     attention to all words, before and after, from which hidden words are guessed; `BERT`
     backpack                several vectors for each word, the senses, which one of the others weighs (backpack.py)
 
-Each is an embedding, an encoder and a head (model.py, masked.py). With `labels`, the head chooses between classes
-instead of words (classifier.py).
+Each is an embedding, an encoder and a head (model.py, masked.py); with `labels` it chooses classes (classifier.py).
 """
 
 from __future__ import annotations
@@ -307,8 +306,7 @@ class BackpackConfig(LanguageConfig):
     contextualiser, says how much of each goes into the guess of the next word (Hewitt et al. 2023). One table is the
     encoder's input, the senses' input, and what words are guessed with: always tied, and without a bias.
 
-    Settings of the contextualiser are those of its own kind; one that it does not have is refused. Where they are not
-    said, they are as there.
+    Settings of the contextualiser are those of its own kind, also where they are not said; others are refused.
     """
 
     kind: Literal["backpack"] = "backpack"
@@ -318,11 +316,10 @@ class BackpackConfig(LanguageConfig):
     sense_feed_forward: int | None = None
     """Hidden width of the two networks that make senses; four times dim unless given."""
     sense_dropout: float = 0.0
-    """Inside the networks that make senses. One draw holds for all places of a word in the batch, which is much noise
-    where a word is frequent: output_dropout, on the weighted sum of each place, does better on little text."""
+    """Inside the networks that make senses, one draw for all places of a word; output_dropout is for each place."""
     sense_window: int | None = None
-    """Senses are taken from so many words at the most, the last ones; nothing: from all. The contextualiser reads all
-    of them in any case: what stands further back then cannot speak for itself, and has to choose among near senses."""
+    """Senses are taken from so many words at the most, the last ones; nothing: from all. What stands further back is
+    read by the contextualiser alone, and can only choose among near senses."""
     near_senses: int | None = None
     """Senses whose weights begin at a place's own word, the others' at all words alike; half of them unless given."""
     encoder: ContextEncoder = "transformer-decoder"
@@ -383,8 +380,7 @@ class BackpackConfig(LanguageConfig):
         at_least_one("senses", self.senses)
         at_least_one("sense_feed_forward", self.sense_feed_forward)
         at_least_one("sense_window", self.sense_window)
-        if self.near_senses is None:
-            self.near_senses = (self.senses + 1) // 2
+        self.near_senses = (self.senses + 1) // 2 if self.near_senses is None else self.near_senses
         if not 0 <= self.near_senses <= self.senses:
             raise ValueError(
                 f"near_senses is {self.near_senses}; of {self.senses} senses 0 to {self.senses} can be near"
@@ -393,10 +389,8 @@ class BackpackConfig(LanguageConfig):
             raise ValueError(f"sense_dropout is {self.sense_dropout}; it must be at least 0 and less than 1")
         if self.dim % self.senses:
             near = max(k for k in range(1, self.senses + 1) if self.dim % k == 0)
-            raise ValueError(
-                f"dim ({self.dim}) must be a multiple of senses ({self.senses}); choose another of the two, "
-                f"senses={near}, say"
-            )
+            why = f"dim ({self.dim}) must be a multiple of senses ({self.senses})"
+            raise ValueError(f"{why}; choose another of the two, senses={near}, say")
         if not self.tie or self.output_bias:
             raise ValueError("a Backpack has one table for all (tie) and no bias (output_bias); leave both out")
         if self.labels:
