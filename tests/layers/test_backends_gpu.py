@@ -1,8 +1,8 @@
 """The fast twins on a GPU; run with `pytest -m gpu` on a machine that has one.
 
 Tolerances: float32 2e-3, bfloat16 3e-2, both of the largest number. Float32 means float32 here, whatever ran before in
-this process: `choose_device` allows tf32, and behind tests that call it FlexAttention was up to 2.8e-3 off. What it does
-in tf32, as training has it, is not asked here.
+this process: `choose_device` allows tf32, and behind tests that call it FlexAttention was up to 2.8e-3 off. What it
+does in tf32, as training has it, is not asked here.
 """
 
 from __future__ import annotations
