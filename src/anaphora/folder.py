@@ -9,6 +9,7 @@ version or the new one and nothing between, whenever the power goes.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -340,3 +341,11 @@ def weights_file(folder: Path) -> Path:
     raise UserError(
         "holds no weights yet", file=folder, cure="repeat the `anaphora train` command and let it reach a checkpoint"
     )
+
+
+def revision(folder: Path) -> str:
+    """Sixteen bytes, in hex, that change whenever weights or settings do."""
+    digest = hashlib.sha256((folder / CONFIG).read_bytes())
+    with weights_file(folder).open("rb") as file:
+        digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:32]

@@ -39,7 +39,7 @@ from anaphora.decoding.language import (
 )
 from anaphora.decoding.settings import DecodingConfig, saying
 from anaphora.errors import UserError
-from anaphora.folder import check_new_file, read_metrics
+from anaphora.folder import check_new_file, read_metrics, revision
 from anaphora.opened_text_model import OpenedTextModel
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from anaphora.decoding.vectors import Pool, WordVectors
     from anaphora.evaluation.sense_similarity import SenseSimilarity
     from anaphora.inspect.senses import SensesText
+    from anaphora.inspect.trace import Trace
     from anaphora.inspect.why import WhyText
     from anaphora.models.language.patch import Patch
     from anaphora.text.words import Split
@@ -61,8 +62,8 @@ Progress = Callable[[int], None]
 
 
 class TextModel(OpenedTextModel):
-    """A language model with its tokeniser: score, evaluate, generate, stream, why, info; of a masked one fill, of a
-    classifier classify, of all that are neural sentence_vectors and word_vectors, of a Backpack senses."""
+    """A language model with its tokeniser: score, evaluate, generate, stream, why, walk, info; of a masked one fill, of
+    a classifier classify, of all that are neural sentence_vectors and word_vectors, of a Backpack senses."""
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
@@ -325,6 +326,25 @@ class TextModel(OpenedTextModel):
             discounts=_discounts(self.folder),
             part_discounts=[_discounts(self.folder / name) for name in parts],
         )
+
+    def walk(
+        self,
+        text: str,
+        *,
+        part: str | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        query: str | None = None,
+    ) -> Trace:
+        """One head of one attention, or one sense of a Backpack (part `senses`, the head being its number), step by
+        step, while the model reads a text: `trace.walks[0]` has the steps and checks. See docs/walk.md."""
+        from anaphora.inspect.walk_language import walk_language
+        from anaphora.inspect.walk_model import Asked
+
+        prompt = self._prompt(text)
+        trace = walk_language(self.model, self.tokenizer, prompt.text, prompt.ids, Asked(part, layer, head, query))
+        trace.model = {"name": self.folder.resolve().name, "revision": revision(self.folder), **(trace.model or {})}
+        return trace
 
     def senses(
         self,

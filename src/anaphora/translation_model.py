@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +25,7 @@ from anaphora.evaluation.alignment import GoldAlignment
 from anaphora.evaluation.by_length import LengthBin
 from anaphora.evaluation.by_length import by_length as binned
 from anaphora.evaluation.translation import bleu, chrf
-from anaphora.folder import CONFIG, DATA, read_config, read_metrics, weights_file
+from anaphora.folder import CONFIG, DATA, read_config, read_metrics, revision, weights_file
 from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
@@ -254,10 +253,7 @@ class TranslationModel:
     @cached_property
     def revision(self) -> str:
         """Sixteen bytes, in hex, that change whenever weights or settings do."""
-        digest = hashlib.sha256((self.folder / CONFIG).read_bytes())
-        with weights_file(self.folder).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-        return digest.hexdigest()[:32]
+        return revision(self.folder)
 
     def score(
         self,

@@ -353,8 +353,11 @@ def test_the_examples_of_the_help_can_be_followed(
         files[side].write_text(corpus[side].read_text(encoding="utf-8") + f"{sentence}\n", encoding="utf-8")
     words = {"tokenizer.kind": "word", "tokenizer.vocabulary": 300, "data.hold_out": 0}
     anaphora.train("demo/model", **files, settings={**MICRO, **words}, device="cpu")
+    shape = {"model.dim": 16, "model.layers": 1, "model.heads": 2, "model.senses": 4, "training.max_steps": 1}
+    shape |= {"training.context": 16, "tokenizer.vocabulary": 300, "data.hold_out": 0}
+    anaphora.train("backpack", text=files["source"], recipe="backpack", settings=shape, device="cpu")
     lines = [line.strip() for line in (walk.__doc__ or "").splitlines() if line.strip().startswith("anaphora walk")]
-    assert len(lines) >= 5
+    assert len(lines) >= 6
     for line in lines:
         words = shlex.split(line)[1:]
         told = ["--target", "Der alte Mann liest.", "--device", "cpu"] if "demo/model" in words else []

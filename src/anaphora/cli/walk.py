@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 def walk(
     what: Annotated[str | None, typer.Argument(help="Name of an example, or a model or run folder.")] = None,
     sentence: Annotated[str | None, typer.Argument(help="What the model shall read.")] = None,
-    target: Annotated[str | None, typer.Option(help="Its translation; the model's own unless given.")] = None,
-    part: Annotated[str | None, typer.Option(help="Which attention: encoder, decoder or cross.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Of a translator, its translation; the model's own unless given.")
+    ] = None,
+    part: Annotated[
+        str | None, typer.Option(help="Which attention: encoder, decoder, cross; a Backpack's senses.")
+    ] = None,
     layer: Annotated[int | None, typer.Option(help="Which layer of it, from 0.")] = None,
-    head: Annotated[int | None, typer.Option(help="Which head, from 0.")] = None,
+    head: Annotated[int | None, typer.Option(help="Which head, or which sense, from 0.")] = None,
     query: Annotated[str | None, typer.Option(help="One word that looks, or its number from 0: its row alone.")] = None,
     matrices: Annotated[Path | None, typer.Option(help="Matrices of your own: a YAML or JSON file.")] = None,
     cell: Annotated[
@@ -48,6 +52,8 @@ def walk(
     anaphora walk demo/model "The old man reads." --query Mann
 
     anaphora walk demo/model "The old man reads." --part encoder --layer 0 --head 1 --picture heads.png
+
+    anaphora walk backpack "That trick was" --part senses --head 2
 
     anaphora walk --matrices mine.yaml --cell 2,0 --json
     """
@@ -147,8 +153,16 @@ def _of_model(
     device: str,
 ) -> Trace:
     from anaphora import api
+    from anaphora.errors import UserError
 
-    made = api.load_translator(folder, device).walk(sentence, target, part=part, layer=layer, head=head, query=query)
+    if folder.exists() and api.is_language_model(folder):
+        if target is not None:
+            raise UserError("--target is a translation, and this is a language model", file=folder, cure="leave it out")
+        model = api.load_text_model(folder, device)
+        made = model.walk(sentence, part=part, layer=layer, head=head, query=query)
+    else:
+        translator = api.load_translator(folder, device)
+        made = translator.walk(sentence, target, part=part, layer=layer, head=head, query=query)
     for walk in made.walks:
         wide = max(shutil.get_terminal_size().columns, 40)
         for told in (walk.settings["chosen"], f"there are {walk.settings['choices']}"):

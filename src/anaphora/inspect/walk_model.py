@@ -9,7 +9,7 @@ weights are the captured ones; its weighted sum is what the fast kernel gave; th
 output projection and added, are the layer's own output.
 
 Nothing here knows more of a model than that it holds `MultiHeadAttention` layers: `look` takes a function that runs it,
-so another family needs only its texts and that function. walk_translator.py has those of a translator.
+so another family needs only its texts and that function: walk_translator.py and walk_language.py have them.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def there_are(model: nn.Module) -> str:
     known, found = attention_layers(model), []
     for part, paths in parts_of(model).items():
         heads = max(known[path].heads for path in paths)
-        found.append(f"{part} {_up_to('layer', len(paths))} with {_up_to('head', heads)}")
+        found.append(f"{part} {up_to('layer', len(paths))} with {up_to('head', heads)}")
     return "; ".join(found)
 
 
-def _up_to(what: str, number: int) -> str:
+def up_to(what: str, number: int) -> str:
     return f"{what} 0" if number == 1 else f"{what}s 0 to {number - 1}"
 
 
@@ -92,7 +92,7 @@ def choose_part(model: nn.Module, asked: Asked) -> str:
     part = asked.part or ("cross" if "cross" in parts else next(iter(parts)))
     paths = parts[part]
     if asked.layer is not None and not 0 <= asked.layer < len(paths):
-        raise UserError(f"there is no layer {asked.layer} in {part}", cure=f"it has {_up_to('layer', len(paths))}")
+        raise UserError(f"there is no layer {asked.layer} in {part}", cure=f"it has {up_to('layer', len(paths))}")
     return part
 
 
@@ -131,7 +131,7 @@ def choose_head(
     if not 0 <= head < heads:
         raise UserError(
             f"there is no head {head} in layer {layer} of {part}",
-            cure=f"it has {_up_to('head', heads)}",
+            cure=f"it has {up_to('head', heads)}",
         )
     return layer, head, why
 
@@ -154,34 +154,12 @@ def look(
     `run` passes one sentence through the model and answers its logits; `sides` says which texts each part compares.
     """
     part = choose_part(model, asked)
-    paths = {path: name for name, group in parts_of(model).items() if name in sides for path in group}
-    known = attention_layers(model)
-    sizes = {
-        path: (known[path].heads, len(sides[p].query.tokens), len(sides[p].key.tokens)) for path, p in paths.items()
-    }
     if part not in sides:
         raise UserError(f"{part} reads no text of its own here", cure=f"choose one of {', '.join(sides)}")
-    cells = len(sides[part].query.tokens) * len(sides[part].key.tokens)
-    if asked.query is None and cells > MOST_CELLS:
-        raise UserError(
-            f"{cells:,} pairs of tokens are more than a walk shows ({MOST_CELLS:,})",
-            cure="walk one word: --query WORD, or its number from 0",
-        )
+    check_cells(sides[part], asked)
+    known = attention_layers(model)
     with evaluating(model), torch.inference_mode(), exact():
-        if 4 * sum(h * t * s for h, t, s in sizes.values()) <= BUDGET:
-            with capture(model, list(paths)) as seen, hearing({path: known[path] for path in paths}) as heard:
-                traced = _finite(run())
-            maps = {path: _map(path, paths, sides, known, seen.weights(path), heard[path]) for path in paths}
-        else:  # one layer at a time, of which the statistics are kept
-            maps = {}
-            for path in paths:
-                with capture(model, [path]) as seen, hearing({path: known[path]}) as heard:
-                    traced = _finite(run())
-                whole = _map(path, paths, sides, known, seen.weights(path), heard[path])
-                assert whole.weights is not None
-                whole.summary = [statistics(head, whole.normaliser) for head in whole.weights]
-                whole.weights = None
-                maps[path] = whole
+        maps, traced = attention_maps(model, run, sides)
         layer, head, why = choose_head(model, part, asked, maps, method)
         path = parts_of(model)[part][layer]
         attention = known[path]
@@ -196,8 +174,43 @@ def look(
     chosen = f"{part} attention, layer {layer}, head {head}: {why}"
     walk.settings |= {"part": part, "layer": layer, "head": head, "module": path, "chosen": chosen}
     walk.settings["choices"] = there_are(model)
-    walk.checks += _same_run(traced[0].float().cpu(), fast[0].float().cpu())
+    walk.checks += same_run(traced[0].float().cpu(), fast[0].float().cpu())
     return list(maps.values()), walk, fast[0].float().cpu()
+
+
+def attention_maps(
+    model: nn.Module, run: Callable[[], Tensor], sides: dict[str, Side]
+) -> tuple[dict[str, AttentionMap], Tensor]:
+    """Every attention's weights by its path, and the logits of the run that showed them."""
+    paths = {path: name for name, group in parts_of(model).items() if name in sides for path in group}
+    if not paths:
+        return {}, _finite(run())
+    known = attention_layers(model)
+    sizes = [(known[path].heads, len(sides[p].query.tokens), len(sides[p].key.tokens)) for path, p in paths.items()]
+    if 4 * sum(h * t * s for h, t, s in sizes) <= BUDGET:
+        with capture(model, list(paths)) as seen, hearing({path: known[path] for path in paths}) as heard:
+            traced = _finite(run())
+        return {path: _map(path, paths, sides, known, seen.weights(path), heard[path]) for path in paths}, traced
+    maps = {}  # one layer at a time, of which the statistics are kept
+    for path in paths:
+        with capture(model, [path]) as seen, hearing({path: known[path]}) as heard:
+            traced = _finite(run())
+        whole = _map(path, paths, sides, known, seen.weights(path), heard[path])
+        assert whole.weights is not None
+        whole.summary = [statistics(head, whole.normaliser) for head in whole.weights]
+        whole.weights = None
+        maps[path] = whole
+    return maps, traced
+
+
+def check_cells(side: Side, asked: Asked) -> None:
+    """A UserError where a walk would have more cells than anybody follows."""
+    cells = len(side.query.tokens) * len(side.key.tokens)
+    if asked.query is None and cells > MOST_CELLS:
+        raise UserError(
+            f"{cells:,} pairs of tokens are more than a walk shows ({MOST_CELLS:,})",
+            cure="walk one word: --query WORD, or its number from 0",
+        )
 
 
 def _finite(logits: Tensor) -> Tensor:
@@ -234,7 +247,7 @@ def _map(
     )
 
 
-def _same_run(traced: Tensor, fast: Tensor) -> list[Check]:
+def same_run(traced: Tensor, fast: Tensor) -> list[Check]:
     """The traced run against the fast one: logits (T, V), and the token that each row finds most probable."""
     allowed = TOLERANCE[torch.float32] * max(1.0, float(fast.abs().max()))
     difference = float((traced - fast).abs().max())
@@ -294,15 +307,13 @@ def walk_head(
     vector = None if weight is None else weight.detach().float().cpu()[head]
     largest = magnitude(query[head, pick], key[shared], layer.score, vector, scale, bias)
     grown = weight_tolerance(largest, torch.float32, layer.normaliser)
-    walk.checks.append(
-        Check("the weights are those that the traced run captured", _off(weights, captured[pick]), grown)
-    )
+    walk.checks.append(Check("the weights are those that the traced run captured", off(weights, captured[pick]), grown))
     own = noted.context[pick, head * size : (head + 1) * size]
     result = torch.from_numpy(walk.step("Z").values)
     walk.checks.append(
         Check(
             "the weighted sum is what the fast run's kernel gave",
-            _off(result, own),
+            off(result, own),
             grown * max(1.0, float(own.abs().max())),
         )
     )
@@ -344,7 +355,7 @@ def _shares(walk: Walk, layer: MultiHeadAttention, head: int, noted: Noted, pick
         Step("out", "out = Σ O + b", "the layer's output", rows, names, shares.sum(dim=0) + bias, dimensions=True),
     ]
     allowed = TOLERANCE[torch.float32] * max(1.0, float(answer.abs().max()))
-    walk.checks.append(Check(what, _off(shares.sum(dim=0) + bias, answer), allowed))
+    walk.checks.append(Check(what, off(shares.sum(dim=0) + bias, answer), allowed))
 
 
 def _meaning(side: Side) -> str:
@@ -353,5 +364,6 @@ def _meaning(side: Side) -> str:
     return "Row t reads x_t: a row is named by the token that stands there."
 
 
-def _off(one: Tensor, other: Tensor) -> float:
+def off(one: Tensor, other: Tensor) -> float:
+    """How far two tables are apart at most."""
     return float((one.double() - other.double()).abs().max()) if one.numel() else 0.0
