@@ -44,6 +44,8 @@ class OpenedTextModel:
         self.folder = folder
         self.notes: list[str] = []
         """What had to be taken otherwise than the file says."""
+        self.patches: tuple[str, ...] = ()
+        """What its senses were changed by: names of files."""
         self.config: RunConfig | None = None
         self.boundaries: Boundaries = "lines"
         self.blank_lines: BlankLines = "keep"

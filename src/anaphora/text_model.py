@@ -283,17 +283,19 @@ class TextModel(OpenedTextModel):
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    def patched(self, patches: Sequence[Patch | str | Path]) -> TextModel:
+    def patched(self, patches: Patch | str | Path | Sequence[Patch | str | Path]) -> TextModel:
         """This model with the senses of its words changed as patches say (`anaphora patch`), in their order. It shares
         its weights with this one, which stays what it is."""
         from anaphora.models.language.patch import Patch
         from anaphora.models.language.patched import patched
 
         model = self._needs("senses")
+        patches = [patches] if isinstance(patches, Patch | str | Path) else list(patches)
         read = [one if isinstance(one, Patch) else Patch.read(one) for one in patches]
         other = copy.copy(self)
         files = [None if isinstance(one, Patch) else one for one in patches]
         other.model = patched(model, self.tokenizer, read, files=files)
+        other.patches = (*self.patches, *("a patch" if file is None else str(file) for file in files))
         return other
 
     def make_sense_table(self, *, exact: bool = False) -> Path:
@@ -341,9 +343,12 @@ class TextModel(OpenedTextModel):
         from anaphora.inspect.walk_language import walk_language
         from anaphora.inspect.walk_model import Asked
 
-        prompt = self._prompt(text)
-        trace = walk_language(self.model, self.tokenizer, prompt.text, prompt.ids, Asked(part, layer, head, query))
+        model, prompt = self._needs("walk"), self._prompt(text)
+        trace = walk_language(model, self.tokenizer, prompt.text, prompt.ids, Asked(part, layer, head, query))
         trace.model = {"name": self.folder.resolve().name, "revision": revision(self.folder), **(trace.model or {})}
+        if self.patches:
+            trace.model["patches"] = list(self.patches)
+            trace.walks[0].title += f", with {' and '.join(Path(file).name for file in self.patches)}"
         return trace
 
     def senses(

@@ -17,17 +17,19 @@ from anaphora.inspect.selection import cell
 from anaphora.inspect.trace import Trace
 from anaphora.inspect.walk_language import walk_language
 from anaphora.inspect.walk_model import Asked, parts_of
+from anaphora.inspect.walk_senses import word_name
 from anaphora.layers.capture import attention_layers, capture
 from anaphora.layers.senses import reference_weights
+from anaphora.models.language.backpack import Backpack
 from anaphora.models.language.classifier import TextClassifier
 from anaphora.models.language.masked import MaskedLanguageModel
 from anaphora.models.language.model import NeuralLanguageModel
 from anaphora.models.language.settings import (
-    LstmConfig,
+    BackpackConfig,
     TransformerDecoderConfig,
     TransformerEncoderConfig,
 )
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from sense_models import WORDS, small_backpack
 
 TEXT = "the nurse said that the dog run"
@@ -73,7 +75,9 @@ def test_heads_of_every_family(kind: str, tmp_path: Path) -> None:
         model(row, lengths)
     np.testing.assert_allclose(walk.step("A").values, seen.weights(path)[0, 0].numpy(), atol=1e-5)
     assert len(trace.attention) == len(attention_layers(model))
-    assert ("→" in walk.says.splitlines()[0]) == (kind not in ("masked", "classifier"))
+    heading = walk.says.splitlines()[0]
+    assert ("→" in heading) == (kind != "masked")
+    assert ("yes 0." in heading and "no 0." in heading) == (kind == "classifier")
 
 
 def test_the_words_that_were_read_have_the_probabilities_that_score_gives() -> None:
@@ -144,6 +148,7 @@ def test_the_contextualiser_of_a_backpack() -> None:
     lstm, tokenizer = small_backpack(encoder="lstm", heads=None, max_length=None)
     trace = walked(lstm, tokenizer)
     assert trace.walks[0].holds
+    assert not any("traced" in check.what for check in trace.walks[0].checks)  # nothing was
     assert len(trace.attention) == 1
     with pytest.raises(UserError, match="no part 'encoder'"):
         walked(lstm, tokenizer, part="encoder")
@@ -167,7 +172,7 @@ def test_patches_are_walked_with_and_topics_are_not() -> None:
     assert after.holds
     np.testing.assert_allclose(after.step("Z").values, 2 * before.step("Z").values, atol=1e-5)
     model.emphasis = Emphasis.__new__(Emphasis)
-    with pytest.raises(UserError, match="a topic is no part"):
+    with pytest.raises(UserError, match="a patch with a topic"):
         walked(model, tokenizer)
 
 
@@ -179,6 +184,7 @@ def test_patches_are_walked_with_and_topics_are_not() -> None:
         ({"part": "cross"}, "this model has senses, encoder"),
         ({"query": "moon"}, "moon"),
         ({"text": ""}, "nothing to read"),
+        ({"text": " \n "}, "nothing to read"),
         ({"text": " ".join(["dog"] * 40)}, "more than the 32 that the model can read"),
     ],
 )
@@ -189,11 +195,65 @@ def test_what_is_not_there(asked: dict[str, Any], message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_models_without_attention() -> None:
+def test_blanks_are_for_fill() -> None:
     tokenizer = Tokenizer.of_words(WORDS)
-    model = NeuralLanguageModel(LstmConfig(dim=16, layers=1), tokenizer.vocabulary_size)
-    with pytest.raises(UserError, match=r"no attention to walk through.*why"):
-        walked(model, tokenizer)
     masked = READERS["masked"](tokenizer.vocabulary_size)
     with pytest.raises(UserError, match=r"without blanks.*fill"):
         walked(masked, tokenizer, "the ___ said")
+
+
+# Texts that are not one line of known words ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pieces() -> tuple[Backpack, Tokenizer]:
+    lines = ["the old dog sees a cat here.", "riding a horse", "a dog\tand cats"] * 5
+    tokenizer = Tokenizer.train(TokenizerConfig(vocabulary=300), lines)
+    config = BackpackConfig(dim=16, layers=1, heads=2, senses=4, max_length=64)
+    return opinionated(Backpack(config, tokenizer.vocabulary_size)), tokenizer
+
+
+def test_tokens_know_their_place_on_every_line(pieces: tuple[Backpack, Tokenizer]) -> None:
+    model, tokenizer = pieces
+    text = "the old dog.\nTwo cats see 🐕\n\na horse"
+    ids = [token for line in text.split("\n") for token in (*tokenizer.encode(line), EOS)][:-1]
+    trace = walk_language(model, tokenizer, text, ids, Asked())
+    assert trace.walks[0].holds
+    assert trace.walks[0].says.startswith("the old dog.↵Two cats see 🐕↵↵a horse")
+    inner = [token for token in trace.segments[0].tokens if not token.special]
+    for token in inner:
+        if "⟨" not in token.text:  # a part of a character
+            assert text[token.start : token.end].strip() == token.text.strip()
+
+
+def test_a_word_in_pieces_is_its_last_one(pieces: tuple[Backpack, Tokenizer]) -> None:
+    model, tokenizer = pieces
+    text = "the old wolfhound sees"
+    trace = walk_language(model, tokenizer, text, tokenizer.encode(text), Asked(head=0, query="wolfhound"))
+    (walk,) = trace.walks
+    tokens = trace.segments[0].tokens
+    belonging = [number for number, token in enumerate(tokens) if text[token.start : token.end].strip() in "wolfhound"]
+    last = max(number for number in belonging if tokens[number].end == text.index(" sees"))
+    assert walk.first_row == last
+    assert walk.settings["query"] == "wolfhound"
+    assert f", after {walk.step('A').rows[0]} → " in walk.says.splitlines()[0]
+    with pytest.raises(UserError, match="stands at"):
+        walk_language(model, tokenizer, "a a", tokenizer.encode("a a"), Asked(query="a"))
+
+
+def test_headings_tell_words_from_pieces_and_are_printable(pieces: tuple[Backpack, Tokenizer]) -> None:
+    _, tokenizer = pieces
+    names = [word_name(tokenizer, token) for token in range(tokenizer.vocabulary_size)]
+    assert all(name.isprintable() for name in names)
+    assert len(set(names)) == len(names)
+    assert "##o" in names
+
+
+def test_too_many_tokens_for_all_senses(pieces: tuple[Backpack, Tokenizer], monkeypatch: pytest.MonkeyPatch) -> None:
+    from anaphora.inspect import walk_senses
+
+    model, tokenizer = pieces
+    monkeypatch.setattr(walk_senses, "MOST_BYTES", 4 * 4 * 3**2)
+    assert walk_language(model, tokenizer, "a dog", tokenizer.encode("a dog"), Asked()).walks[0].holds
+    with pytest.raises(UserError, match="too many for a walk through 4 senses"):
+        walk_language(model, tokenizer, "a old dog", tokenizer.encode("a old dog"), Asked())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import Force, check_new_file
+from anaphora.cli.arguments import Force, Patches, check_new_file, open_text_model
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
@@ -23,10 +23,14 @@ def walk(
         str | None, typer.Option(help="Of a translator, its translation; the model's own unless given.")
     ] = None,
     part: Annotated[
-        str | None, typer.Option(help="Which attention: encoder, decoder, cross; a Backpack's senses.")
+        str | None,
+        typer.Option(
+            help="Which attention: encoder, decoder, cross; of language models encoder, of a Backpack senses."
+        ),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="Which layer of it, from 0.")] = None,
     head: Annotated[int | None, typer.Option(help="Which head, or which sense, from 0.")] = None,
+    patch: Patches = None,
     query: Annotated[str | None, typer.Option(help="One word that looks, or its number from 0: its row alone.")] = None,
     matrices: Annotated[Path | None, typer.Option(help="Matrices of your own: a YAML or JSON file.")] = None,
     cell: Annotated[
@@ -62,6 +66,7 @@ def walk(
     out = Output(as_json=json, quiet=quiet)
     of_model = {"--target": target, "--part": part, "--layer": layer, "--head": head, "--query": query}
     of_model["--device"] = None if device == "auto" else device
+    of_model["--patch"] = str(patch[0]) if patch else None
     given = [name for name, value in of_model.items() if value is not None]
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
         raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
@@ -85,7 +90,13 @@ def walk(
     elif sentence is not None:
         assert what is not None
         made = _of_model(
-            out, Path(what), sentence, target, part=part, layer=layer, head=head, query=query, device=device
+            out,
+            Path(what),
+            sentence,
+            target,
+            patches=patch or [],
+            device=device,
+            asked={"part": part, "layer": layer, "head": head, "query": query},
         )
     else:
         assert what is not None
@@ -146,11 +157,9 @@ def _of_model(
     sentence: str,
     target: str | None,
     *,
-    part: str | None,
-    layer: int | None,
-    head: int | None,
-    query: str | None,
+    patches: list[Path],
     device: str,
+    asked: dict[str, Any],
 ) -> Trace:
     from anaphora import api
     from anaphora.errors import UserError
@@ -158,14 +167,16 @@ def _of_model(
     if folder.exists() and api.is_language_model(folder):
         if target is not None:
             raise UserError("--target is a translation, and this is a language model", file=folder, cure="leave it out")
-        model = api.load_text_model(folder, device)
-        made = model.walk(sentence, part=part, layer=layer, head=head, query=query)
+        made = open_text_model(out, folder, device, patches).walk(sentence, **asked)
     else:
-        translator = api.load_translator(folder, device)
-        made = translator.walk(sentence, target, part=part, layer=layer, head=head, query=query)
+        if patches:
+            raise UserError("--patch is about a Backpack, and this is none", file=folder, cure="leave it out")
+        if folder.exists() and api.is_vectors(folder):
+            raise UserError("is word vectors, which look at nothing", file=folder, cure="name a model that attends")
+        made = api.load_translator(folder, device).walk(sentence, target, **asked)
     for walk in made.walks:
         wide = max(shutil.get_terminal_size().columns, 40)
-        for told in (walk.settings["chosen"], f"there are {walk.settings['choices']}"):
+        for told in (walk.settings["chosen"], f"to choose from: {walk.settings['choices']}"):
             out.say(textwrap.fill(told, wide, subsequent_indent="  "))
     return made
 

@@ -17,9 +17,9 @@ CONTINUES = "##"
 
 
 def segment(id: str, text: str, ids: Sequence[int], tokenizer: Tokenizer) -> Segment:
-    """The tokens of a text; special ones may stand first and last."""
+    """The tokens of a text; special ones may stand first and last, and ⟨/s⟩ where a line ends."""
     inner = [token for token in ids if not _is_mark(token)]
-    places = _places(inner, text, tokenizer)
+    places = _places_by_line(ids, text, tokenizer)
     words = TokenWords(tokenizer)(inner, split_words(text), text).tolist()
     tokens, seen = [], 0
     for token in ids:
@@ -62,6 +62,25 @@ def _spelled(content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         return f"⟨{content.hex(' ').upper()}⟩"
+
+
+def _places_by_line(ids: Sequence[int], text: str, tokenizer: Tokenizer) -> list[tuple[int, int]]:
+    """`_places` of the tokens without marks, line by line where a ⟨/s⟩ stands at each line's end."""
+    rows: list[list[int]] = [[]]
+    for token in ids:
+        if token == EOS:
+            rows.append([])
+        elif not _is_mark(token):
+            rows[-1].append(token)
+    lines = text.split("\n")
+    rows = rows if rows[-1] or len(rows) == len(lines) else rows[:-1]
+    if len(rows) != len(lines):
+        return _places([token for row in rows for token in row], text, tokenizer)
+    found, begin = [], 0
+    for row, line in zip(rows, lines):
+        found += [(begin + start, begin + end) for start, end in _places(row, line, tokenizer)]
+        begin += len(line) + 1
+    return found
 
 
 def _places(ids: Sequence[int], text: str, tokenizer: Tokenizer) -> list[tuple[int, int]]:

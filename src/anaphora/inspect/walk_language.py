@@ -1,8 +1,8 @@
 """A language model's trace: the text it reads, what it expects next, every attention's weights, and the walk of one
 head; of a Backpack the walk of one sense (walk_senses.py).
 
-Row t has read x_t and those before it, in a masked model and a classifier those behind it too: rows and columns are the
-same tokens, from ⟨s⟩ on. The last row of a model that goes on with a text is the one that says the next word.
+Rows and columns are the same tokens, from ⟨s⟩ on, and row t has read x_t: with all before it, in a model that sees both
+sides with all behind it too. The last row of a model that goes on with a text is the one that says the next word.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from torch import Tensor
 from anaphora.decoding.filling import BLANK
 from anaphora.errors import UserError
 from anaphora.inspect import segments
-from anaphora.inspect.trace import READS, Trace
+from anaphora.inspect.selection import place
+from anaphora.inspect.terminal import visible
+from anaphora.inspect.trace import READS, AttentionMap, Segment, Trace, Walk
 from anaphora.inspect.walk_model import Asked, Side, look, parts_of
 from anaphora.inspect.walk_senses import SENSES, alpha_map, look_at_senses, word_name
 from anaphora.layers.capture import attention_layers
@@ -29,70 +31,83 @@ from anaphora.models.language.reader import Reader
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
 NEXT = 3
-"""Words that may come next, beside the text."""
+"""Words that may come next, or classes, beside the text."""
 
 
-def walk_language(model: Any, tokenizer: Tokenizer, text: str, ids: Sequence[int], asked: Asked) -> Trace:
-    """The trace of a language model, a masked one or a classifier that reads `ids`, which have no marks."""
-    senses = isinstance(model, Backpack)
-    if not isinstance(model, Reader) or not (senses or parts_of(model)):
-        raise UserError(
-            "this model has no attention to walk through",
-            cure="name a Transformer or a Backpack; `anaphora why` explains what a counting model expects",
-        )
-    if isinstance(model, Backpack) and model.emphasis is not None:
-        raise UserError("a topic is no part of attention", cure="walk through the model without that patch")
+def walk_language(model: Reader, tokenizer: Tokenizer, text: str, ids: Sequence[int], asked: Asked) -> Trace:
+    """The trace of a language model, a masked one or a classifier that reads `ids`: the tokens of the text without ⟨s⟩
+    and without the last ⟨/s⟩."""
     if isinstance(model, MaskedLanguageModel) and BLANK.search(text):
-        raise UserError("a walk shows a text as it stands, without blanks", cure="put a word in each: `anaphora fill`")
-    if not ids:
+        raise UserError("a walk shows a text as it stands, without blanks", cure="fill them in first: `anaphora fill`")
+    if not text.strip():
         raise UserError("there is nothing to read", cure="give a text with at least one word")
     whole = isinstance(model, MaskedLanguageModel | TextClassifier)
     read = [BOS, *ids, EOS] if whole else [BOS, *ids]
     model.check_length(len(read))
     segment = segments.segment("text", text, read, tokenizer)
-    side, row = Side(segment, segment, READS), torch.tensor([read], device=model.device)
+    named = asked.query
+    if named is not None:  # what is not there is said before anything is computed
+        asked = replace(asked, query=f"#{row_of(segment, named)}")
+    row = torch.tensor([read], device=model.device)
     run, said = _run(model, row)
-    if isinstance(model, Backpack) and (asked.part or SENSES) == SENSES:
-        maps, walk, logits = look_at_senses(model, row, run, said, side, asked, tokenizer)
-    else:
-        if asked.part is None:
-            asked = replace(asked, part=next(iter(parts_of(model))))
-        elif isinstance(model, Backpack) and asked.part not in parts_of(model):
-            known = ", ".join([SENSES, *parts_of(model)])
-            raise UserError(f"there is no part {asked.part!r}", cure=f"this model has {known}")
-        maps, walk, logits = look(model, run, dict.fromkeys(parts_of(model), side), asked)
-        if isinstance(model, Backpack):
-            maps.append(alpha_map(model, row, side))
-            walk.settings["choices"] = f"{SENSES} 0 to {model.senses_count - 1}; {walk.settings['choices']}"
+    maps, walk, logits = _look(model, tokenizer, row, run, said, Side(segment, segment, READS), asked)
+    if named is not None:
+        walk.settings["query"] = named
     steps: list[dict[str, Any]] = []
-    expected = ""
     if not whole:
         logs = logits.log_softmax(dim=-1)  # (T, tokens that are said)
-        place = {token: column for column, token in enumerate(said.tolist())}
+        column = {token: number for number, token in enumerate(said.tolist())}
         for before, token in zip(logs, segment.tokens[1:]):
-            if token.id in place:  # what is never said, only read, has no probability
-                found = round(float(before[place[token.id]]), 6)
+            if token.id in column:  # what is never said, only read, has no probability
+                found = round(float(before[column[token.id]]), 6)
                 steps.append({"id": token.id, "token": token.text, "logprob": found})
-        best = logs[-1].topk(min(NEXT, logs.shape[1]))
-        words = [word_name(tokenizer, int(said[column])) for column in best.indices]
-        likely = ", ".join(f"{word} {float(value.exp()):.2g}" for word, value in zip(words, best.values))
-        expected = f" → {likely}"
-    walk.says = f"{text}{expected}\n{walk.says}"
-    layers = list(attention_layers(model).values())
-    described: dict[str, Any] = {
-        "family": model.config.kind,
-        "layers": {part: len(paths) for part, paths in parts_of(model).items()},
-    }
-    if layers:
-        described |= {"heads": layers[0].heads, "d_head": layers[0].out.in_features // layers[0].heads}
-    if isinstance(model, Backpack):
-        described["senses"] = model.senses_count
-    return Trace([walk], [segment], maps, described, steps)
+    heading = visible(text.replace("\n", "↵")) + _expected(model, tokenizer, segment, walk, logits, said, named)
+    walk.says = f"{heading}\n{walk.says}"
+    return Trace([walk], [segment], maps, _described(model), steps)
+
+
+def row_of(segment: Segment, asked: str) -> int:
+    """The row that a person means: as `place` has it, and of a word in pieces the last, after which the next word is
+    said."""
+    pieces = [number for number, word in enumerate(segments.words(segment)) if word == asked]
+    belonging = {segment.tokens[number].word for number in pieces}
+    if len(pieces) > 1 and len(belonging) == 1 and asked not in segments.labels(segment):
+        return pieces[-1]
+    return place(segments.labels(segment), asked, "query", segments.words(segment))
+
+
+def _look(
+    model: Reader,
+    tokenizer: Tokenizer,
+    row: Tensor,
+    run: Callable[[], Tensor],
+    said: Tensor,
+    side: Side,
+    asked: Asked,
+) -> tuple[list[AttentionMap], Walk, Tensor]:
+    """One sense of a Backpack, unless another part is asked for, or one head."""
+    parts = parts_of(model)
+    if not isinstance(model, Backpack):
+        return look(model, run, dict.fromkeys(parts, side), asked)
+    if (asked.part or SENSES) == SENSES:
+        if model.emphasis is not None:
+            raise UserError(
+                "a patch with a topic makes α larger than it is: there is no softmax to walk through",
+                cure="leave that patch out, or see `anaphora why`",
+            )
+        return look_at_senses(model, row, run, said, side, asked, tokenizer)
+    if asked.part not in parts:
+        raise UserError(f"there is no part {asked.part!r}", cure=f"this model has {', '.join([SENSES, *parts])}")
+    maps, walk, logits = look(model, run, dict.fromkeys(parts, side), asked)
+    if model.emphasis is None:
+        maps.append(alpha_map(model, row, side))
+    walk.settings["choices"] = f"{SENSES} 0 to {model.senses_count - 1}; {walk.settings['choices']}"
+    return maps, walk, logits
 
 
 def _run(model: Reader, row: Tensor) -> tuple[Callable[[], Tensor], Tensor]:
     """A function that reads the row once and answers logits (1, T, ·), and the tokens that they are of: those that a
-    model never says have no finite one. Of a classifier, (1, 1, classes)."""
+    model never says have none. Of a classifier, (1, 1, classes)."""
     lengths = torch.tensor([row.shape[1]], device=row.device)
     if isinstance(model, TextClassifier):
         return lambda: model(row, lengths)[:, None], torch.arange(len(model.labels))
@@ -103,3 +118,40 @@ def _run(model: Reader, row: Tensor) -> tuple[Callable[[], Tensor], Tensor]:
     if not silent:
         return lambda: model(row)[0], said
     return lambda: model(row)[0][..., said.to(row.device)], said
+
+
+def _expected(
+    model: Reader,
+    tokenizer: Tokenizer,
+    segment: Segment,
+    walk: Walk,
+    logits: Tensor,
+    said: Tensor,
+    named: str | None,
+) -> str:
+    """What stands behind the text: the classes of a classifier, the words that a model expects at the row shown, or at
+    the end; of a masked model nothing."""
+    if isinstance(model, MaskedLanguageModel):
+        return ""
+    labels = list(model.labels) if isinstance(model, TextClassifier) else None
+    at = walk.first_row if named is not None and labels is None else -1
+    best = logits[at].softmax(dim=-1).topk(min(NEXT, logits.shape[1]))
+    names = [labels[n] if labels else word_name(tokenizer, int(said[n])) for n in best.indices.tolist()]
+    likely = ", ".join(f"{visible(name)} {value:.2g}" for name, value in zip(names, best.values.tolist()))
+    where = "" if at == -1 else f", after {segments.labels(segment)[at]}"
+    return f"{where} → {likely}"
+
+
+def _described(model: Reader) -> dict[str, Any]:
+    layers = list(attention_layers(model).values())
+    found: dict[str, Any] = {
+        "family": model.config.kind,
+        "layers": {part: len(paths) for part, paths in parts_of(model).items()},
+    }
+    if layers:
+        found |= {"heads": layers[0].heads, "d_head": layers[0].out.in_features // layers[0].heads}
+    if isinstance(model, Backpack):
+        found["senses"] = model.senses_count
+    if isinstance(model, TextClassifier):
+        found["labels"] = list(model.labels)
+    return found

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 SENSES = "senses"
 """The part that only a Backpack has."""
+MOST_BYTES = 1 << 30
+"""Of α, all senses and places: more is not made."""
 WORDS = 6
 """Next words that the tables of logits have columns for."""
 
@@ -64,6 +66,10 @@ def look_at_senses(
     if asked.head is not None and not 0 <= asked.head < k:
         raise UserError(f"there is no sense {asked.head}", cure=f"this model has {up_to('sense', k)}")
     check_cells(side, asked)
+    if 4 * k * row.shape[1] ** 2 > MOST_BYTES:
+        raise UserError(
+            f"{row.shape[1]:,} tokens are too many for a walk through {k} senses", cure="walk through a shorter text"
+        )
     with evaluating(model), torch.inference_mode(), exact():
         maps, traced = attention_maps(model, run, dict.fromkeys(parts_of(model), side))
         fast = run()
@@ -72,8 +78,12 @@ def look_at_senses(
         senses = model.sense_vectors(row[0]).transpose(0, 1).float().cpu()  # (k, T, dim)
         mixed = model.mixed(row)[0].float().cpu()  # (T, dim)
         table = model.vocabulary_matrix.float().cpu()[said]  # (tokens said, dim)
-    sense, why = _choose(asked, alpha)
     logits = fast[0].float().cpu()
+    only = slice(None)
+    if asked.query is not None:
+        first = place(segments.labels(side.query), asked.query, "query", segments.words(side.query))
+        only = slice(first, first + 1)
+    sense, why = _choose(asked, alpha[:, only])
     walk = _walk(model, sense, query, key, senses, side, asked)
     pick = slice(walk.first_row, walk.first_row + len(walk.step("A").rows))
     largest = magnitude(query[sense, pick], key[sense], "scaled-dot", None, query.shape[-1] ** -0.5)
@@ -83,7 +93,8 @@ def look_at_senses(
     shares = torch.einsum("kij,kjd->kid", alpha[:, pick], senses)  # (k, rows, dim)
     shares[sense] = torch.from_numpy(walk.step("Z").values).float()
     _to_words(walk, sense, shares, table, said, logits[pick], mixed[pick], tokenizer)
-    walk.checks += same_run(traced[0].float().cpu(), logits)
+    if maps:  # else nothing was traced
+        walk.checks += same_run(traced[0].float().cpu(), logits)
     walk.title = f"Sense {sense} of every word"
     walk.name = f"{SENSES}-{sense}"
     walk.settings |= {"part": SENSES, "layer": 0, "head": sense, "module": "query_key"}
@@ -100,8 +111,11 @@ def alpha_map(model: Backpack, row: Tensor, side: Side) -> AttentionMap:
 
 
 def word_name(tokenizer: Tokenizer, token: int) -> str:
-    """A token as a heading: without the space before it."""
-    return token_name(tokenizer, token).removeprefix("␣") or "␣"
+    """A token as a heading: without the space before it; what goes on with the word before, as rows have it."""
+    spelled = token_name(tokenizer, token)
+    name = spelled.removeprefix("␣") or "␣"
+    goes_on = tokenizer.kind in ("bpe", "unigram") and not spelled.startswith("␣") and name[:1].isalnum()
+    return segments.CONTINUES + name if goes_on else name
 
 
 def _map(model: Backpack, alpha: Tensor, side: Side) -> AttentionMap:
@@ -132,6 +146,8 @@ def _choose(asked: Asked, alpha: Tensor) -> tuple[int, str]:
         return asked.head, "as you asked"
     decided = [statistics(sense)["largest"] for sense in alpha.numpy()]
     best = max(range(len(decided)), key=decided.__getitem__)
+    if asked.query is not None:
+        return best, "the most decided: its largest weight is the largest here"
     return best, "the most decided: its rows' largest weights are the largest here, on average"
 
 

@@ -273,10 +273,16 @@ def token_name(tokenizer: Tokenizer, token: int) -> str:
     try:
         text = spelled.decode()
     except UnicodeDecodeError:
-        return f"⟨{spelled.hex(' ').upper()}⟩"
+        return _hexadecimal(spelled)
+    if any(not character.isprintable() and character not in "\n\t\u200c\u200d" for character in text):
+        return _hexadecimal(spelled)  # what a terminal would obey
     if tokenizer.kind == "word":
         return text.removeprefix(" ") or "␣"
     return text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
+
+
+def _hexadecimal(spelled: bytes) -> str:
+    return f"⟨{spelled.hex(' ').upper()}⟩"
 
 
 # -- words and numbers -------------------------------------------------------------------------------------------------

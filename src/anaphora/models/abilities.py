@@ -13,7 +13,7 @@ from typing import Any, Literal
 from anaphora.errors import UserError
 from anaphora.models.language.sense_shares import has_senses
 
-Ability = Literal["score", "generate", "fill", "classify", "encode", "senses"]
+Ability = Literal["score", "generate", "fill", "classify", "encode", "senses", "walk"]
 NEEDED: dict[Ability, tuple[str, ...]] = {
     "score": ("causal", "masked"),
     "generate": ("steppable",),
@@ -28,6 +28,7 @@ DOES: dict[Ability, str] = {
     "classify": "put texts into classes",
     "encode": "have vectors of text",
     "senses": "have senses of words",
+    "walk": "attend to words",
 }
 USE: dict[Ability, str] = {
     "score": "give a language model; this one is for `anaphora classify`",
@@ -36,6 +37,7 @@ USE: dict[Ability, str] = {
     "classify": "give a model that was trained with --labels",
     "encode": "give a neural model (--recipe transformer-encoder, lstm, …)",
     "senses": "give a Backpack (--recipe backpack), or the part of a mixture that is one",
+    "walk": "give a Transformer or a Backpack, or the part of a mixture that is one",
 }
 
 
@@ -45,6 +47,8 @@ def able(model: Any, ability: Ability) -> bool:
         return hasattr(model, "hidden")
     if ability == "senses":
         return has_senses(model)
+    if ability == "walk":
+        return has_senses(model) or ("attends" in model.capabilities and able(model, "encode"))  # a mixture does not
     return any(one in model.capabilities for one in NEEDED[ability])
 
 
