@@ -355,11 +355,14 @@ def test_a_language_model_where_a_translator_is_needed(
     folders: dict[str, Path], text: Path, say: Any, corpus: dict[str, Path]
 ) -> None:
     pairs = ["--source", corpus["source"], "--target", corpus["target"]]
-    for words in (["translate", "M", text], ["align", "M", *pairs], ["walk", "M", "the dog"]):
-        for name in ("words", "mixture", "arpa"):
+    for name in ("words", "mixture", "arpa"):
+        for words in (["translate", "M", text], ["align", "M", *pairs]):
             answer = say(*(folders[name] if word == "M" else word for word in words))
             assert answer.code == 2, words
             assert "is a language model, and this needs a translator" in answer.err
+        answer = say("walk", folders[name], "the dog")  # a language model, but one that attends
+        assert answer.code == 2
+        assert "does not attend to words; give a Transformer or a Backpack" in answer.err
     for verb in ("score", "evaluate"):
         answer = say(verb, folders["words"], *pairs)
         assert answer.code == 2
