@@ -203,6 +203,14 @@ def attention_maps(
     return maps, traced
 
 
+def rows_shown(side: Side, asked: str | None) -> slice:
+    """All rows, or the one that was asked for."""
+    if asked is None:
+        return slice(0, len(side.query.tokens))
+    row = place(segments.labels(side.query), asked, "query", segments.words(side.query))
+    return slice(row, row + 1)
+
+
 def check_cells(side: Side, asked: Asked) -> None:
     """A UserError where a walk would have more cells than anybody follows."""
     cells = len(side.query.tokens) * len(side.key.tokens)
@@ -271,11 +279,7 @@ def walk_head(
     assert noted.output is not None
     query, key, value, before = heads_of(layer, noted)  # (H, T, D), (G, S, D) twice
     rows, columns = segments.labels(side.query), segments.labels(side.key)
-    only = range(len(rows))
-    if asked is not None:
-        row = place(rows, asked, "query", segments.words(side.query))
-        only = range(row, row + 1)
-    pick = slice(only.start, only.stop)
+    pick = rows_shown(side, asked)
     shared = head // (layer.heads // key.shape[0])  # the key head that this query head uses
     mask, rule = mask_of(noted.called, len(rows), len(columns))
     bias = bias_of(noted.called, head, len(rows), len(columns))
@@ -297,7 +301,7 @@ def walk_head(
     except ScoresTooLarge as error:
         raise UserError(f"head {head}: {error.what}", cure="walk another head, or train the model again") from None
     walk.row_words, walk.column_words = segments.words(side.query)[pick], segments.words(side.key)
-    walk.first_row = only.start
+    walk.first_row = pick.start
     walk.settings |= {"mask": rule, "convention": side.convention, "d_head": query.shape[-1], "query": asked}
     if before is not None:
         _turned(walk, before, head, shared, pick)

@@ -20,7 +20,6 @@ from anaphora.decoding.search import evaluating
 from anaphora.errors import UserError
 from anaphora.inspect import segments
 from anaphora.inspect.runs import exact
-from anaphora.inspect.selection import place
 from anaphora.inspect.trace import BUDGET, AttentionMap, Check, Step, Walk, statistics
 from anaphora.inspect.walk import TOLERANCE, ScoresTooLarge, magnitude, walk_attention, weight_tolerance
 from anaphora.inspect.walk_model import (
@@ -30,6 +29,7 @@ from anaphora.inspect.walk_model import (
     check_cells,
     off,
     parts_of,
+    rows_shown,
     same_run,
     there_are,
     up_to,
@@ -79,13 +79,10 @@ def look_at_senses(
         mixed = model.mixed(row)[0].float().cpu()  # (T, dim)
         table = model.vocabulary_matrix.float().cpu()[said]  # (tokens said, dim)
     logits = fast[0].float().cpu()
-    only = slice(None)
-    if asked.query is not None:
-        first = place(segments.labels(side.query), asked.query, "query", segments.words(side.query))
-        only = slice(first, first + 1)
-    sense, why = _choose(asked, alpha[:, only])
-    walk = _walk(model, sense, query, key, senses, side, asked)
-    pick = slice(walk.first_row, walk.first_row + len(walk.step("A").rows))
+    pick = rows_shown(side, asked.query)
+    sense, why = _choose(asked, alpha[:, pick])
+    walk = _walk(model, sense, query[:, pick], key, senses, side, pick)
+    walk.settings["query"] = asked.query
     largest = magnitude(query[sense, pick], key[sense], "scaled-dot", None, query.shape[-1] ** -0.5)
     grown = weight_tolerance(largest, torch.float32, "softmax")
     weights = torch.from_numpy(walk.step("A").values)
@@ -151,20 +148,17 @@ def _choose(asked: Asked, alpha: Tensor) -> tuple[int, str]:
     return best, "the most decided: its rows' largest weights are the largest here, on average"
 
 
-def _walk(model: Backpack, sense: int, query: Tensor, key: Tensor, senses: Tensor, side: Side, asked: Asked) -> Walk:
-    """The steps that are any attention's."""
-    rows, only = segments.labels(side.query), slice(0, len(side.query.tokens))
-    if asked.query is not None:
-        chosen = place(rows, asked.query, "query", segments.words(side.query))
-        only = slice(chosen, chosen + 1)
+def _walk(model: Backpack, sense: int, query: Tensor, key: Tensor, senses: Tensor, side: Side, pick: slice) -> Walk:
+    """The steps that are any attention's: query (k, rows, D) of the rows shown, key (k, T, D), senses (k, T, dim)."""
+    rows = segments.labels(side.query)
     try:
         walk = walk_attention(
-            query[sense, only],
+            query[sense],
             key[sense],
             senses[sense],
-            rows=rows[only],
+            rows=rows[pick],
             columns=rows,
-            mask=_seen(len(rows), model.sense_window)[only],
+            mask=_seen(len(rows), model.sense_window)[pick],
             says="Row t reads x_t: what is said after it is taken from the words up to it. The values are what this "
             "sense of each word says, wherever the word stands. Rows look, columns are looked at.",
         )
@@ -173,9 +167,9 @@ def _walk(model: Backpack, sense: int, query: Tensor, key: Tensor, senses: Tenso
     values = walk.step("V")
     values.formula, values.says = f"V = C(x)_{sense}", "the sense of each word: what is taken"
     words = segments.words(side.query)
-    walk.row_words, walk.column_words, walk.first_row = words[only], words, only.start
+    walk.row_words, walk.column_words, walk.first_row = words[pick], words, pick.start
     window = model.sense_window
-    walk.settings |= {"mask": "causal" if window is None else f"causal, {window} places", "query": asked.query}
+    walk.settings |= {"mask": "causal" if window is None else f"causal, {window} places"}
     walk.settings |= {"convention": side.convention, "d_head": query.shape[-1]}
     return walk
 
