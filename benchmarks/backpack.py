@@ -291,7 +291,7 @@ def learning(arguments: argparse.Namespace, device: torch.device) -> dict[str, A
         body |= SMALL | {"max_length": 32}
         training |= {"epochs": None, "max_steps": 3, "batch_tokens": 128, "context": 32, "max_minutes": None}
         tokens["vocabulary"] = 600
-    senses = body.pop("senses", 16)
+    senses = body.pop("senses", arguments.senses)
     parts = split(arguments)
     found: dict[str, Any] = {}
     of_backpack = {"senses": senses, "output_dropout": arguments.output_dropout}
@@ -349,6 +349,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--epochs", type=float, default=6.0)
     parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--senses", type=int, default=16, help="of the Backpack that learns")
     parser.add_argument("--output-dropout", type=float, default=0.3, help="of the Backpack, on the sum of senses")
     parser.add_argument("--compile", action="store_true", help="blocks, as a long run of the trainer does")
     parser.add_argument("--small", action="store_true", help="does it run?")
