@@ -1,13 +1,13 @@
 """Topic control: how often does a patched Backpack come to speak of a topic, and what does it cost?
 
-    python benchmarks/topics.py MODEL --text test.txt [--rows 1 2.2 3.3 5 3.3,3.3,3,1] [--samples 40] [--device cuda]
+    python benchmarks/topics.py MODEL --text test.txt [--rows 1 1.5 2 3.3,3.3,3,1] [--samples 40] [--device cuda]
 
 MODEL is the folder of a Backpack, --text a text that it has not seen. Each topic is a list of words, of which every
 second goes into the patch and the others are held out: a sample *succeeds* if one of the held-out words stands in what
 was said after the prompt, so that repeating the words that were given is no success. Each strength draws `--samples`
 texts after each of the prompts for each topic, with the same noise; the row 1 is the model as it is. Rows by a number
-have the best senses speak up, so many times (`--strength`); rows by four numbers say how loud each bucket of senses is
-(`--factors`), 3.3,3.3,3,1 and the two before it being those that were published. Beside success:
+are strengths (`--strength`); rows by four numbers say how loud each bucket of senses is (`--factors`), 3.3,3.3,3,1 and
+the two before it being those that were published, 3.3,1,1,1 the best senses alone. Beside success:
 
     given          samples that hold a word which stands in the patch (the circular measure, for comparison)
     text           change of the test text's perplexity, the mean over topics: how strange ordinary text becomes
@@ -36,7 +36,6 @@ import torch
 
 import anaphora
 from anaphora.device import describe_device
-from anaphora.models.language.patch import factors_of
 from anaphora.text.formats import read_column
 from anaphora.text_model import TextModel
 
@@ -51,7 +50,7 @@ TOPICS: dict[str, str] = {
     "sport": "game team season league players football coach cup goal match championship club played tournament",
 }
 PROMPTS = ("In summary", "The connection", "More importantly,", "The relationship", "It has been shown")
-ROWS = ("1", "2.2", "3.3", "5", "8", "1.5,1.5,1.3,1", "2.2,2.2,1.5,1", "3.3,3.3,3,1")
+ROWS = ("1", "1.2", "1.35", "1.5", "1.7", "2", "3.3,1,1,1", "1.5,1.5,1.3,1", "2.2,2.2,1.5,1", "3.3,3.3,3,1")
 
 
 def halves(words: str) -> tuple[list[str], list[str]]:
@@ -72,8 +71,8 @@ def measured(model: TextModel, row: str, name: str, lines: Sequence[str], asked:
     effect: dict[str, Any] = {"kl": 0.0, "perplexity_change": 0.0}
     if row != "1":
         numbers = [float(part) for part in row.split(",")]
-        factors = numbers if len(numbers) == 4 else factors_of(numbers[0])
-        patch = anaphora.make_patch(model, topic=[f"{name}={','.join(given)}"], factors=factors, fade=asked.fade)
+        how: dict[str, Any] = {"factors": numbers} if len(numbers) == 4 else {"strength": numbers[0]}
+        patch = anaphora.make_patch(model, topic=[f"{name}={','.join(given)}"], **how, fade=asked.fade)
         changed = model.patched([patch])
         effect = anaphora.side_effect(model, changed, lines).document()
     said = changed.generate(asked.prompts, samples=asked.samples, tokens=asked.tokens, seed=asked.seed)

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.decoding.language import is_blank
 from anaphora.models.abilities import require
-from anaphora.models.language.patch import FADE, MadeFor, Operation, Patch, factors_of
-from anaphora.models.language.patch_grammar import STRENGTH, read_operation
+from anaphora.models.language.patch import FADE, MadeFor, Operation, Patch
+from anaphora.models.language.patch_grammar import read_operation
 
 if TYPE_CHECKING:
     from anaphora.decoding.pronouns import Evened
@@ -47,7 +47,7 @@ def make_patch(
     replace: Sequence[str] = (),
     exchange: Sequence[str] = (),
     topic: Sequence[str] = (),
-    strength: float = STRENGTH,
+    strength: float | None = None,
     factors: Sequence[float] | None = None,
     fade: float = FADE,
     after: Sequence[Patch | str | Path] = (),
@@ -55,7 +55,7 @@ def make_patch(
 ) -> Patch:
     """A patch for the model, from what a person would type: remove=["sick#3"], scale=["bank#1=0.5"], ….
 
-    strength, factors, fade: of topics; factors, one for each bucket of senses, take the place of a strength.
+    strength or factors, fade: of topics (models/language/patch.py).
     after: patches whose operations come first; undo: patches that are then taken back, where that can be. Then the
     operations by their kind, in the order of these parameters.
     """
@@ -66,14 +66,13 @@ def make_patch(
     first, back = read_patches(after, own), read_patches(undo, own)
     operations = [operation for patch in first for operation in patch.operations]
     operations += [operation for patch in back for operation in patch.inverse().operations]
-    lookup, chosen = WordLookup(model.tokenizer), factors_of(strength) if factors is None else tuple(factors)
+    lookup = WordLookup(model.tokenizer)
+    of_topics: dict[str, Any] = {"strength": strength, "factors": factors, "fade": fade}
     given = {"remove": remove, "scale": scale, "project-out": project_out, "add": add}
     given |= {"replace": replace, "exchange": exchange}
     for do, texts in {**given, "topic": topic}.items():
         for text in texts:
-            operations.append(
-                read_operation(do, text, has_word=lambda word: knows(word, lookup), factors=chosen, fade=fade)
-            )
+            operations.append(read_operation(do, text, has_word=lambda word: knows(word, lookup), **of_topics))
     return Patch(own, tuple(operations))
 
 

@@ -106,7 +106,7 @@ def test_a_topic_and_an_evening_are_patches_too(say: Any, backpack: Path, text: 
     )
     assert made.code == 0, made.err
     (operation,) = json.loads(made.last)["patch"]["operations"]
-    assert operation["factors"] == [2.5, 1.0, 1.0, 1.0]
+    assert operation["strength"] == 2.5 and "factors" not in operation
     four = say("patch", backpack, "--topic", f"verse={WORD}", "--factors", "3.3,3.3,3,1", "--json")
     assert json.loads(four.last)["patch"]["operations"][0]["factors"] == [3.3, 3.3, 3.0, 1.0]
     score = say("evaluate", backpack, "--text", text, "--patch", topic, "--json")

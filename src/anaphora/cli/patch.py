@@ -55,11 +55,13 @@ def patch(
         typer.Option(metavar="NAME=WORD,…", help="Speak about these words; =@FILE reads them.", rich_help_panel=MADE),
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="Of the topics: 1 is none; 3.3 unless said.", rich_help_panel=MADE)
+        float | None, typer.Option(help="Of the topics: 1 is none, less leads away; 1.5.", rich_help_panel=MADE)
     ] = None,
     factors: Annotated[
         str | None,
-        typer.Option(metavar="A,B,C,D", help="Instead: of the best senses, the next, …", rich_help_panel=MADE),
+        typer.Option(
+            metavar="A,B,C,D", help="As published: of the best 5 % of senses, the next, …", rich_help_panel=MADE
+        ),
     ] = None,
     fade: Annotated[
         float | None,
@@ -113,7 +115,7 @@ def patch(
 
     anaphora patch runs/backpack fair.json --less-gender --text test.txt
 
-    anaphora patch runs/backpack sea.json --topic "sea=ship,sail,harbour" --strength 3.3
+    anaphora patch runs/backpack sea.json --topic "sea=ship,sail,harbour" --strength 1.7
 
     anaphora patch runs/backpack both.json --from fix.json --from fair.json
     """

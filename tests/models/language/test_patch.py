@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from anaphora.errors import UserError
 from anaphora.models.language.patch import (
     ALL,
+    STRENGTH,
     Add,
     Exchange,
     MadeFor,
@@ -23,7 +24,6 @@ from anaphora.models.language.patch import (
     Replace,
     Scale,
     Topic,
-    factors_of,
     words_of,
 )
 from anaphora.models.language.patch_grammar import direction, listed, read_operation, target
@@ -45,8 +45,13 @@ operations: st.SearchStrategy[Operation] = st.one_of(
         Topic,
         words=st.lists(word, min_size=1, unique=True).map(tuple),
         name=word,
-        factors=st.floats(1, 10).map(factors_of),
+        strength=st.none() | st.floats(0, 10),
         fade=st.floats(0, 1),
+    ),
+    st.builds(
+        Topic,
+        words=st.lists(word, min_size=1, unique=True).map(tuple),
+        factors=st.tuples(*[st.floats(0, 10)] * 4),
     ),
 )
 patches = st.lists(operations, max_size=4).map(lambda several: Patch(OWN, tuple(several)))
@@ -152,6 +157,11 @@ def _document(**changes: Any) -> dict[str, Any]:
         (_document(operations=[{"do": "exchange", "words": ["a"], "out": "b", "in": "b"}]), "the same word"),
         (_document(operations=[{"do": "project-out", "words": ["a"], "direction": []}]), "words are a list"),
         (_document(operations=[{"do": "topic", "words": ["a"], "factors": [1, 2]}]), "factors are 4 numbers"),
+        (
+            _document(operations=[{"do": "topic", "words": ["a"], "strength": 2, "factors": [1, 2, 3, 4]}]),
+            "one or the other",
+        ),
+        (_document(operations=[{"do": "topic", "words": ["a"], "strength": "much"}]), "strength"),
         (_document(operations=[{"do": "topic", "words": ["a"], "fade": 2}]), "fade is a number from 0 to 1"),
     ],
 )
@@ -207,7 +217,9 @@ def test_operations_as_typed(tmp_path: Path) -> None:
     assert isinstance(topic, Topic)
     assert topic.words == ("ship", "sail")
     assert topic.factors == (3.3, 3.3, 3.0, 1.0)
-    assert factors_of(1.0) == (1.0, 1.0, 1.0, 1.0)
+    assert (topic.strength, Topic(words=("ship",)).strength, Topic(words=("ship",)).factors) == (None, STRENGTH, None)
+    strong = read_operation("topic", "sea=ship", strength=2.0)
+    assert isinstance(strong, Topic) and strong.strength == 2.0 and "strength 2;" in str(strong)
     (tmp_path / "sea.txt").write_text("ship\n\nsail \n")
     assert listed(f"@{tmp_path / 'sea.txt'}") == ("ship", "sail")
     assert words_of([exchange, topic]) == ["MacBook", "Apple", "HP", "ship", "sail"]
@@ -243,7 +255,7 @@ def test_what_cannot_be_read_is_said(do: str, text: str, message: str) -> None:
         read_operation(do, text)
 
 
-@pytest.mark.parametrize("how", [{"factors": (-1.0, 1.0, 1.0, 1.0)}, {"fade": 3.0}])
+@pytest.mark.parametrize("how", [{"factors": (-1.0, 1.0, 1.0, 1.0)}, {"strength": -1.0}, {"fade": 3.0}])
 def test_a_strength_that_is_none_is_not_laid_to_the_words(how: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="a number from 0 to 100; a fade one from 0 to 1") as refused:
         read_operation("topic", "sea=ship", **how)

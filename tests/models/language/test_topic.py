@@ -13,10 +13,10 @@ from torch import Tensor
 from anaphora.decoding.generation import generate
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.patch import Patch, Remove, Topic, factors_of
+from anaphora.models.language.patch import Patch, Remove, Topic
 from anaphora.models.language.patched import apply, patched
 from anaphora.models.language.sense_table import SenseTable
-from anaphora.models.language.topic import bag_tokens, buckets, topic_scores
+from anaphora.models.language.topic import FREQUENT, bag_tokens, buckets, leanings, topic_scores
 from anaphora.text.tokenizer import BOS
 from anaphora.text.word_pieces import WordTokens
 from sense_models import WORDS, looked_up, small_backpack
@@ -86,7 +86,7 @@ def test_a_bag_is_every_form_of_its_words_and_no_pieces() -> None:
 
 
 def test_topics_add_up_each_with_its_own_fade() -> None:
-    lasting = Topic(words=("dog", "run"), factors=factors_of(4.0), fade=1.0)
+    lasting = Topic(words=("dog", "run"), factors=(4.0, 1.0, 1.0, 1.0), fade=1.0)
     ids = texts()
     ids[:, 3], ids[:, 5] = LOOKUP("man").forms[0], LOOKUP("dog").forms[0]
     with torch.no_grad():
@@ -101,7 +101,7 @@ def test_topics_add_up_each_with_its_own_fade() -> None:
         st.builds(
             Topic,
             words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4, unique=True).map(tuple),
-            factors=st.floats(1, 5).map(factors_of),
+            strength=st.floats(0, 3),
             fade=st.sampled_from([0.0, 0.5, 1.0]),
         ),
         min_size=1,
@@ -138,7 +138,7 @@ def test_every_way_of_reading_agrees(topics: list[Topic], source: str) -> None:
 
 def test_a_topic_without_strength_changes_nothing_and_one_that_fades_at_once_is_gone_once_it_came_up() -> None:
     ids = texts()
-    none = apply(MODEL, [Topic(words=("nurse",), factors=factors_of(1.0))], LOOKUP)
+    none = apply(MODEL, [Topic(words=("nurse",), strength=1.0)], LOOKUP)
     assert torch.equal(logs(none, ids), logs(MODEL, ids))
     ids[:, 5] = LOOKUP("nurse").forms[0]
     ids[:, 1:5] = LOOKUP("run").forms[0]
@@ -164,8 +164,34 @@ def test_what_is_generated_depends_on_no_batch(how: dict[str, object]) -> None:
 
 
 def test_a_topic_raises_its_words() -> None:
-    strong = apply(MODEL, [Topic(words=TOPIC.words, factors=factors_of(3.3), fade=1.0)], LOOKUP)
     bag = [token for word in TOPIC.words for token in LOOKUP(word).forms]
     ids = texts(40, 6)
-    before, after = (logs(model, ids)[..., bag].exp().sum(-1).mean() for model in (MODEL, strong))
-    assert after > 1.5 * before
+    louder = {"strength": 2.0}, {"factors": (3.3, 1.0, 1.0, 1.0)}
+    several = [Topic(words=TOPIC.words, fade=1.0, **how) for how in ({"strength": 0.0}, *louder)]  # type: ignore[arg-type]
+    models = [MODEL, *(apply(MODEL, [topic], LOOKUP) for topic in several)]
+    plain, away, strong, buckets_alone = (logs(model, ids)[..., bag].exp().sum(-1).mean() for model in models)
+    assert strong > 1.5 * plain and buckets_alone > 1.5 * plain and away < plain
+
+
+def test_leanings_are_deviations_of_what_senses_say_for_the_bag() -> None:
+    bag = torch.zeros(MODEL.vocabulary, dtype=torch.bool)
+    bag[[7, 9]] = True
+    z = leanings(MODEL, bag)  # (V, k)
+    used = 1 / (torch.arange(MODEL.vocabulary) + FREQUENT)
+    with torch.no_grad():
+        table = MODEL.vocabulary_matrix
+        others = (used[~bag, None] * table[~bag]).sum(0) / used[~bag].sum()
+        lean = MODEL.sense_vectors(torch.arange(MODEL.vocabulary)) @ (table[bag].mean(0) - others)
+    assert torch.corrcoef(torch.stack([z.flatten(), lean.flatten()]))[0, 1] > 0.99999
+    share = used[:, None] / used.sum() / z.shape[1]
+    assert float((share * z).sum()) == pytest.approx(0, abs=1e-5)
+    assert float((share * z**2).sum()) == pytest.approx(1, rel=1e-4)
+
+
+def test_topics_together_take_no_more_than_all_of_a_weight() -> None:
+    against = [Topic(words=(word,), strength=50.0, fade=1.0) for word in ("nurse", "dog", "run")]
+    for number in (1, 2, 3):
+        changed = apply(MODEL, against[:number], LOOKUP)
+        assert changed.sense_weights(texts()).min() >= -1e-6
+    alone = apply(MODEL, against[:1], LOOKUP).emphasis
+    assert alone is not None and alone.added.min() == -1

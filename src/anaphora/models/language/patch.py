@@ -14,7 +14,7 @@ need not be a training run or a new model: it is data, beside the model and a fe
         {"do": "add", "words": ["sick"], "senses": [3], "direction": ["great"], "by": 0.5},
         {"do": "replace", "words": ["sick"], "senses": [3], "with": "ill", "sense": 2},
         {"do": "exchange", "words": ["MacBook"], "senses": "all", "out": "Apple", "in": "HP"},
-        {"do": "topic", "name": "sea", "words": ["ship", "sail"], "factors": [3.3, 1.0, 1.0, 1.0], "fade": 0.5}
+        {"do": "topic", "name": "sea", "words": ["ship", "sail"], "strength": 1.5, "fade": 0.5}
       ]
     }
 
@@ -46,6 +46,8 @@ LARGEST = 1e6
 """Of a factor or an amount: with more, sense vectors and what is made of them are no numbers any more."""
 SHOWN = 8
 """Words of an operation that are named where it is told; the file has them all."""
+STRENGTH = 1.5
+"""Of a topic, unless said; 1 is none."""
 FADE = 0.5
 """What is left of a topic's emphasis after each of its words that the text holds."""
 QUANTILES = (0.95, 0.80, 0.60)
@@ -217,15 +219,18 @@ class Exchange(Operation):
 
 @dataclass(frozen=True, kw_only=True)
 class Topic(Operation):
-    """Whatever sense raises the topic's words weighs more, of every word in the text, until the topic has come up.
+    """Whatever sense raises the topic's words weighs more, and what lowers them less, of every word in the text, until
+    the topic has come up.
 
-    `words` are the topic's bag; the senses of all words are scored by it, and `factors` multiply their weights, one for
-    each bucket of the scores (topic.py). Each word of the bag in the text leaves `fade` of what the factors add.
+    `words` are the topic's bag; the senses of all words are scored by it, and their weights multiplied: by the more,
+    the higher the score (`strength`), or as it was published, by one of four `factors` for each bucket of the scores
+    (topic.py). Each word of the bag in the text leaves `fade` of what this changes.
     """
 
     do = "topic"
     name: str = ""
-    factors: tuple[float, ...] = (3.3, 1.0, 1.0, 1.0)
+    strength: float | None = None
+    factors: tuple[float, ...] | None = None
     fade: float = FADE
 
     def __post_init__(self) -> None:
@@ -234,12 +239,19 @@ class Topic(Operation):
             raise ValueError("a topic is a list of words, and chooses their senses itself")
         if not isinstance(self.name, str):
             raise ValueError(f"name is a word or two; it is {shown.repr(self.name)}")
-        if not isinstance(self.factors, tuple) or len(self.factors) != len(QUANTILES) + 1:
+        numbers = self.factors
+        if numbers is None:
+            strength = STRENGTH if self.strength is None else self.strength
+            object.__setattr__(self, "strength", strength)
+            numbers = (strength,)
+        elif self.strength is not None:
+            raise ValueError("factors say what a strength would: there is one or the other")
+        elif not isinstance(self.factors, tuple) or len(self.factors) != len(QUANTILES) + 1:
             raise ValueError(f"factors are {len(QUANTILES) + 1} numbers, one for each bucket of senses")
-        for number in self.factors:
-            _check_number("factors", number)
+        for number in numbers:
+            _check_number("strength" if self.factors is None else "factors", number)
             if not 0 <= number <= 100:
-                raise ValueError(f"factors are numbers from 0 to 100; one is {number:g}")
+                raise ValueError(f"strength and factors are numbers from 0 to 100; one is {number:g}")
         _check_number("fade", self.fade)
         if not 0 <= self.fade <= 1:
             raise ValueError(f"fade is a number from 0 to 1; it is {self.fade:g}")
@@ -255,13 +267,8 @@ class Topic(Operation):
         return {"do": self.do, "name": found.pop("name"), **found}
 
     def __str__(self) -> str:
-        return f"topic {self.target} ({', '.join(f'{factor:g}' for factor in self.factors)}; fade {self.fade:g})"
-
-
-def factors_of(strength: float) -> tuple[float, float, float, float]:
-    """A topic's factors by one number, 1 changing nothing: the best senses alone. Where more of them speak up, a text
-    is disturbed more than it is led (benchmarks/topics.py)."""
-    return (strength, 1.0, 1.0, 1.0)
+        how = f"strength {self.strength:g}" if self.factors is None else ", ".join(f"{one:g}" for one in self.factors)
+        return f"topic {self.target} ({how}; fade {self.fade:g})"
 
 
 OPERATIONS: dict[str, type[Operation]] = {

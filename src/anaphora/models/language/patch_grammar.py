@@ -31,7 +31,6 @@ from anaphora.models.language.patch import (
     Senses,
     Topic,
     Words,
-    factors_of,
 )
 
 FORMS = {
@@ -43,8 +42,6 @@ FORMS = {
     "exchange": "WORDS#SENSES=OUT>IN, such as MacBook=Apple>HP",
     "topic": "NAME=WORD,WORD,… or NAME=@FILE, such as sea=ship,sail,harbour",
 }
-STRENGTH = 3.3
-"""Of a topic, unless said."""
 HasWord = Callable[[str], bool]
 
 
@@ -53,30 +50,42 @@ def read_operation(
     text: str,
     *,
     has_word: HasWord = lambda _: False,
-    factors: Sequence[float] = factors_of(STRENGTH),
+    strength: float | None = None,
+    factors: Sequence[float] | None = None,
     fade: float = FADE,
 ) -> Operation:
-    """What `--remove sick#3` means: do is "remove", text "sick#3". factors and fade: of a topic."""
+    """What `--remove sick#3` means: do is "remove", text "sick#3". strength or factors, and fade: of a topic."""
     try:
-        return _read(do, text, has_word, tuple(factors), fade)
+        if do == "topic":
+            return _topic(text, strength, None if factors is None else tuple(factors), fade)
+        return _read(do, text, has_word)
     except ValueError as error:
         raise UserError(f"--{do} {text}: {error}", cure=f"write {FORMS[do]}") from None
 
 
-def _read(do: str, text: str, has_word: HasWord, factors: tuple[float, ...], fade: float) -> Operation:
-    if do == "remove":
-        words, senses = target(text)
-        return Remove(words=words, senses=senses)
+def _halves(text: str) -> tuple[str, str]:
+    """What stands around the first =."""
     which, _, value = text.partition("=")
     if not which.strip() or not value.strip():
         raise ValueError("something is missing around the =")
-    if do == "topic":
-        bag = listed(value)
-        try:
-            return Topic(words=bag, name=which.strip(), factors=factors, fade=fade)
-        except ValueError as error:  # the words are in order
-            cure = "a strength, or each of four factors, is a number from 0 to 100; a fade one from 0 to 1"
-            raise UserError(f"--topic {text}: {error}", cure=cure) from None
+    return which, value
+
+
+def _topic(text: str, strength: float | None, factors: tuple[float, ...] | None, fade: float) -> Topic:
+    name, words = _halves(text)
+    bag = listed(words)
+    try:
+        return Topic(words=bag, name=name.strip(), strength=strength, factors=factors, fade=fade)
+    except ValueError as error:  # the words are in order
+        cure = "a strength, or each of four factors, is a number from 0 to 100; a fade one from 0 to 1"
+        raise UserError(f"--topic {text}: {error}", cure=cure) from None
+
+
+def _read(do: str, text: str, has_word: HasWord) -> Operation:
+    if do == "remove":
+        words, senses = target(text)
+        return Remove(words=words, senses=senses)
+    which, value = _halves(text)
     words, senses = target(which)
     if do == "scale":
         return Scale(words=words, senses=senses, by=_number(value))

@@ -1,18 +1,28 @@
-"""Speaking about a topic: senses that raise its words weigh more, until the topic has come up.
+"""Speaking about a topic: senses that raise its words weigh more, and what lowers them less, until it has come up.
 
-Each sense of each word is scored by the probability that it alone would give the words of the topic's *bag*,
+A topic is a *bag* of words. Every sense of every word of the vocabulary is asked how far it leans towards them, more
+than towards words in common, and that is put beside how far senses lean at all:
 
-    score(w, ℓ) = log Σ_{b in bag} softmax(E C(w)_ℓ)_b,
+    lean(w, ℓ) = C(w)_ℓ · (mean of E over the bag - mean of E over all words)
+    z(w, ℓ) = (lean(w, ℓ) - its mean) / its deviation
+    δ(w, ℓ) = max(0, 1 + (strength - 1) · z(w, ℓ))
 
-the scores of the whole vocabulary are cut at their quantiles .95, .80 and .60, and each of the four buckets has a
-factor δ by which α is multiplied (Hewitt et al. 2023). Nothing is retrained, and no word is forced: what the text's own
-words say about the topic is said louder. Once words of the bag stand in the text, shouting on would only repeat them,
-so what the factors add fades: after n of them, by `fade` each,
+and α is multiplied by δ. Nothing is retrained, and no word is forced: what the text's own words say for the topic is
+said louder, and what they say against it, softer. The second is worth more than the first: most senses of most words
+speak for the words that hold any sentence together, and topics are hardly heard among them (docs/lab-notes.md).
+
+Hewitt et al. (2023) raise alone, by buckets, which `factors` do: each sense is scored by the probability that it alone
+would give the bag, score(w, ℓ) = log Σ_{b in bag} softmax(E C(w)_ℓ)_b, the scores of the whole vocabulary are cut at
+their quantiles .95, .80 and .60, and each of the four buckets has a factor δ.
+
+Once words of the bag stand in the text, shouting on would only repeat them, so what δ changes fades: after n of them,
+by `fade` each,
 
     o_i = Σ_j Σ_ℓ α_{ℓij} (1 + fadeⁿ⁽ⁱ⁾ (δ(x_j, ℓ) - 1)) C(x_j)_ℓ,      n(i) of the bag among x_1 … x_i.
 
 n is counted for each row, and a row that stands in a beam takes its count along. It is a function of the text alone, so
-that reading at once, reading step by step and scoring are the same numbers. Several topics add up what each adds.
+that reading at once, reading step by step and scoring are the same numbers. Several topics add up what each adds, and
+share what they take: together no more than all of a weight.
 
 (The published code fades by the sense; here by the row, which needs one number to remember.)
 """
@@ -37,6 +47,8 @@ AT_ONCE = 1 << 24
 """Numbers of sense vectors, or logits, that are there at once, 64 MB in float32."""
 SAMPLE = 4096
 """Words, at the most, from which the sum over all words is estimated."""
+FREQUENT = 1000
+"""Words are numbered from the frequent to the rare, about as 1 / (number + this)."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +56,7 @@ class Emphasis:
     """What t topics add to the weights of senses."""
 
     added: Tensor
-    """(t, V, k): δ - 1 of each sense of each word."""
+    """(t, V, k): δ - 1 of each sense of each word; what is below 0, by as many topics as there are."""
     bags: Tensor
     """(t, V) int32: 1 for the words of each topic."""
     fades: Tensor
@@ -65,11 +77,13 @@ class Emphasis:
         return 1.0 + torch.einsum("rqt,trsk->rkqs", self.left(said), self.added[:, ids])
 
     def and_(self, other: Emphasis | None) -> Emphasis:
-        """Both."""
+        """Both. Each might take all of a weight, and together they would turn it round: so they share."""
         if other is None:
             return self
+        together = len(other.added) + len(self.added)
+        shared = [torch.where(one < 0, one * (len(one) / together), one) for one in (other.added, self.added)]
         return Emphasis(
-            torch.cat([other.added, self.added]),
+            torch.cat(shared),
             torch.cat([other.bags, self.bags]),
             torch.cat([other.fades, self.fades]),
         )
@@ -80,8 +94,11 @@ def emphasised(model: Backpack, topic: Topic, tokens_of: Lookup) -> Emphasis:
     """The model's emphasis with one more topic; scores are of the senses as its `rewrite` leaves them."""
     bag = torch.zeros(model.vocabulary, dtype=torch.bool, device=model.vocabulary_matrix.device)
     bag[bag_tokens(topic, tokens_of)] = True
-    factors = torch.tensor(topic.factors, device=bag.device)
-    added = factors[buckets(topic_scores(model, bag))] - 1.0  # (V, k)
+    if topic.factors is None:
+        assert topic.strength is not None  # settled by the patch
+        added = ((topic.strength - 1.0) * leanings(model, bag)).clamp(min=-1.0)  # (V, k)
+    else:
+        added = torch.tensor(topic.factors, device=bag.device)[buckets(topic_scores(model, bag))] - 1.0
     fades = torch.tensor([topic.fade], device=bag.device)
     return Emphasis(added[None], bag.to(torch.int32)[None], fades).and_(model.emphasis)
 
@@ -103,6 +120,25 @@ def knows(word: str, tokens_of: Lookup) -> bool:
         return bool(tokens_of(word).forms)
     except UserError:
         return False
+
+
+@torch.no_grad()
+def leanings(model: Backpack, bag: Tensor) -> Tensor:
+    """z: how far each sense leans towards a bag (V,) of words, in deviations of how far senses do: (V, k) float32.
+
+    Mean and deviation are of the senses of words as they are used: of frequent ones more than of rare ones.
+    """
+    table = model.vocabulary_matrix.float()
+    used = 1.0 / (torch.arange(model.vocabulary, device=table.device) + FREQUENT)  # (V,)
+    others = used * ~bag
+    towards = table[bag].mean(dim=0) - others @ table / others.sum().clamp(min=1e-12)  # (d,)
+    several = max(1, AT_ONCE // (model.senses_count * model.dim))
+    parts = torch.arange(model.vocabulary, device=table.device).split(several)
+    lean = torch.cat([model.sense_vectors(some).float() @ towards for some in parts])  # (V, k)
+    share = (used / used.sum() / model.senses_count)[:, None]
+    mean = (share * lean).sum()
+    deviation = (share * (lean - mean) ** 2).sum().sqrt()
+    return (lean - mean) / deviation.clamp(min=1e-12)
 
 
 @torch.no_grad()
