@@ -99,6 +99,20 @@ def test_patches_compose_and_what_can_be_undone_is(say: Any, backpack: Path, tex
     assert "this cannot be taken back" in refused.err
 
 
+def test_one_of_anything_need_not_be_in_a_list(backpack: Path, tmp_path: Path) -> None:
+    model, file = anaphora.load(backpack, "cpu"), tmp_path / "half.json"
+    half = anaphora.make_patch(model, scale=f"{WORD}#1=0.5")
+    half.write(file)
+    assert half == anaphora.make_patch(model, scale=[f"{WORD}#1=0.5"])
+    for one in (half, file, str(file)):
+        assert anaphora.make_patch(model, after=one) == half
+        assert anaphora.make_patch(model, undo=one) == anaphora.make_patch(model, scale=[f"{WORD}#1=2"])
+    changed = model.patched(half)
+    assert anaphora.side_effect(model, changed, VERSE[0]) == anaphora.side_effect(model, changed, [VERSE[0]])
+    with pytest.raises(anaphora.UserError, match="1 words and 6 prompts are too few"):
+        anaphora.even(model, (WORD, OTHER), words=WORD)
+
+
 def test_a_topic_and_an_evening_are_patches_too(say: Any, backpack: Path, text: Path, tmp_path: Path) -> None:
     topic = tmp_path / "topic.json"
     made = say(
