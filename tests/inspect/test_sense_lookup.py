@@ -106,6 +106,10 @@ def test_shares_and_examples(model: Any) -> None:
     for sense in piece.senses:
         shares = [use.shares[sense.number] for use in sense.examples]
         assert len(shares) == 2 and shares == sorted(shares, reverse=True)
+    (without,) = model.senses("cat", text=VERSE, examples=0).words[0].pieces
+    assert without.uses == piece.uses and not any(sense.examples for sense in without.senses)
+    with pytest.raises(UserError, match="examples is -1; ask for 0 lines or more"):
+        model.senses("cat", text=VERSE, examples=-1)
     none = model.senses("cat", text=["the log", ""])
     assert none.words[0].pieces[0].uses == 0 and none.words[0].pieces[0].senses[0].share is None
     assert "the text does not hold 'cat'" in none.notes
