@@ -138,6 +138,8 @@ def test_a_word_that_is_no_token_is_looked_at_in_pieces(folders: dict[str, Path]
     assert all(piece.uses >= 1 for piece in word.pieces)  # pieces inside the word alone: not those of cats
     whole = [piece.token for piece in word.pieces]
     assert [piece.uses for piece in word.pieces] == [whole.count(token) for token in whole]
+    drawn = draw_senses(model.senses(["catalogue", "cat"], top=2), format="svg").decode()  # comments say what is drawn
+    assert drawn.count("(of catalogue) -->") == len(word.pieces) and "<!-- cat -->" in drawn
 
 
 def test_what_has_no_senses_says_so(tmp_path: Path, folders: dict[str, Path]) -> None:
