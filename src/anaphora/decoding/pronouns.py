@@ -153,7 +153,7 @@ def even(
             f"{_named(left_out)} {is_no} of this model", cure="name words that are, or write a patch by hand"
         )
     if len(known) < 2 or len(templates) < 2:
-        missing = f"; no tokens of this model are {_named(left_out)}" if left_out else ""
+        missing = f"; no tokens of this model are {_named(left_out)}" if left_out and len(known) < 2 else ""
         raise UserError(
             f"{len(known)} words and {len(templates)} prompts are too few: half of each is held out{missing}",
             cure="give at least two words that the vocabulary has (--words) and two different prompts",
