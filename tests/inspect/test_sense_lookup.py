@@ -15,6 +15,7 @@ from anaphora.inspect.sense_uses import Use, read_uses
 from anaphora.inspect.senses import nearest_senses
 from anaphora.inspect.senses_picture import draw_senses
 from anaphora.inspect.terminal import cells
+from anaphora.inspect.walk_picture import walk_svg
 from anaphora.text.tokenizer import BOS
 from neural_folders import neural_folder
 from neural_rungs import CAUSAL
@@ -172,3 +173,17 @@ def test_a_picture_of_senses(form: str, folders: dict[str, Path]) -> None:
     drawn = draw_senses(found, format=form)
     assert drawn.startswith(b"\x89PNG" if form == "png" else b"<?xml")
     assert drawn == draw_senses(found, format=form)
+
+
+def test_weights_that_a_topic_raised_share_one_scale_from_0(folders: dict[str, Path]) -> None:
+    model = anaphora.load(folders["transformer"], "cpu")
+    plain = model.why("the dog").pictures(folders["transformer"])["alpha"]
+    assert "from 0 to 1<" in walk_svg([plain]) and all(step.shares for step in plain.steps)
+    topic = anaphora.make_patch(model, topic="cats=cat,mat", factors=(3, 2, 1, 0.5))
+    drawn = model.patched(topic).why("the dog").pictures(folders["transformer"])
+    steps = drawn["alpha"].steps
+    largest = max(float(step.values.max()) for step in steps)
+    assert largest > 1 and {step.up_to for step in steps} == {largest}
+    picture = walk_svg([drawn["alpha"]])
+    assert f"from 0 to {largest:.3g}<" in picture and "brown below 0" not in picture
+    assert drawn["shares"].steps[0].up_to == drawn["shares"].steps[0].values.max()
