@@ -40,24 +40,24 @@ def model_mark(model: TextModel) -> MadeFor:
 def make_patch(
     model: TextModel,
     *,
-    remove: Sequence[str] = (),
-    scale: Sequence[str] = (),
-    project_out: Sequence[str] = (),
-    add: Sequence[str] = (),
-    replace: Sequence[str] = (),
-    exchange: Sequence[str] = (),
-    topic: Sequence[str] = (),
+    remove: str | Sequence[str] = (),
+    scale: str | Sequence[str] = (),
+    project_out: str | Sequence[str] = (),
+    add: str | Sequence[str] = (),
+    replace: str | Sequence[str] = (),
+    exchange: str | Sequence[str] = (),
+    topic: str | Sequence[str] = (),
     strength: float | None = None,
     factors: Sequence[float] | None = None,
     fade: float = FADE,
-    after: Sequence[Patch | str | Path] = (),
-    undo: Sequence[Patch | str | Path] = (),
+    after: Patch | str | Path | Sequence[Patch | str | Path] = (),
+    undo: Patch | str | Path | Sequence[Patch | str | Path] = (),
 ) -> Patch:
     """A patch for the model, from what a person would type: remove=["sick#3"], scale=["bank#1=0.5"], ….
 
     strength or factors, fade: of topics (models/language/patch.py).
     after: patches whose operations come first; undo: patches that are then taken back, where that can be. Then the
-    operations by their kind, in the order of these parameters.
+    operations by their kind, in the order of these parameters. One of anything need not be in a list.
     """
     from anaphora.models.language.patched import WordLookup
     from anaphora.models.language.topic import knows
@@ -71,15 +71,15 @@ def make_patch(
     given = {"remove": remove, "scale": scale, "project-out": project_out, "add": add}
     given |= {"replace": replace, "exchange": exchange}
     for do, texts in {**given, "topic": topic}.items():
-        for text in texts:
+        for text in _several(texts):
             operations.append(read_operation(do, text, has_word=lambda word: knows(word, lookup), **of_topics))
     return Patch(own, tuple(operations))
 
 
-def read_patches(patches: Sequence[Patch | str | Path], own: MadeFor) -> list[Patch]:
+def read_patches(patches: Patch | str | Path | Sequence[Patch | str | Path], own: MadeFor) -> list[Patch]:
     """Patches, or files of them, each made for this model."""
     found = []
-    for patch in patches:
+    for patch in [patches] if isinstance(patches, Patch | str | Path) else patches:
         read = patch if isinstance(patch, Patch) else Patch.read(patch)
         read.check(own, file=None if isinstance(patch, Patch) else patch)
         found.append(read)
@@ -93,7 +93,7 @@ def patch_notes(model: TextModel, operations: Sequence[Operation]) -> list[str]:
     return WordLookup(model.tokenizer).notes(operations)
 
 
-def side_effect(model: TextModel, changed: TextModel, lines: Iterable[str]) -> SideEffect:
+def side_effect(model: TextModel, changed: TextModel, lines: str | Iterable[str]) -> SideEffect:
     """How far the predictions of a text move from the one model to the other: KL a token, perplexity."""
     from anaphora.decoding.side_effect import side_effect as compare
 
@@ -106,8 +106,8 @@ def even(
     model: TextModel,
     pair: tuple[str, str] = ("he", "she"),
     *,
-    words: Sequence[str] = (),
-    prompts: Sequence[str] | None = None,
+    words: str | Sequence[str] = (),
+    prompts: str | Sequence[str] | None = None,
 ) -> Evened:
     """Find what makes a pair of words more evenly expected: `operations` for a patch, and the ratios before and after.
 
@@ -117,11 +117,11 @@ def even(
     from anaphora.decoding.pronouns import even as find
     from anaphora.models.language.patched import WordLookup
 
-    lookup, templates = WordLookup(model.tokenizer), PROMPTS if prompts is None else prompts
-    return find(_senses(model), lookup, model.encode, pair=pair, words=words, templates=templates)
+    lookup, templates = WordLookup(model.tokenizer), PROMPTS if prompts is None else _several(prompts)
+    return find(_senses(model), lookup, model.encode, pair=pair, words=_several(words), templates=templates)
 
 
-def around(model: TextModel, lines: Sequence[str], token: int) -> tuple[str, str]:
+def around(model: TextModel, lines: str | Sequence[str], token: int) -> tuple[str, str]:
     """Where a token of a text stands, counted over all its lines: the end of what is before it, and itself."""
     from anaphora.inspect.why import token_name
 
@@ -131,7 +131,13 @@ def around(model: TextModel, lines: Sequence[str], token: int) -> tuple[str, str
     return ("…" if len(before) > BEFORE else "") + before[-BEFORE:], token_name(model.tokenizer, int(ids[token]))
 
 
-def _kept(model: TextModel, lines: Iterable[str]) -> list[str]:
+def _several(texts: str | Sequence[str]) -> Sequence[str]:
+    """A string is one text, not a list of letters."""
+    return [texts] if isinstance(texts, str) else texts
+
+
+def _kept(model: TextModel, lines: str | Iterable[str]) -> list[str]:
+    lines = [lines] if isinstance(lines, str) else lines
     return [line for line in lines if model.blank_lines == "keep" or not is_blank(line)]
 
 

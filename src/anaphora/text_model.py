@@ -327,6 +327,7 @@ class TextModel(OpenedTextModel):
             words=words,
             discounts=_discounts(self.folder),
             part_discounts=[_discounts(self.folder / name) for name in parts],
+            patches=[Path(file).name for file in self.patches],
         )
 
     def walk(

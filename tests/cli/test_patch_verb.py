@@ -99,6 +99,20 @@ def test_patches_compose_and_what_can_be_undone_is(say: Any, backpack: Path, tex
     assert "this cannot be taken back" in refused.err
 
 
+def test_one_of_anything_need_not_be_in_a_list(backpack: Path, tmp_path: Path) -> None:
+    model, file = anaphora.load(backpack, "cpu"), tmp_path / "half.json"
+    half = anaphora.make_patch(model, scale=f"{WORD}#1=0.5")
+    half.write(file)
+    assert half == anaphora.make_patch(model, scale=[f"{WORD}#1=0.5"])
+    for one in (half, file, str(file)):
+        assert anaphora.make_patch(model, after=one) == half
+        assert anaphora.make_patch(model, undo=one) == anaphora.make_patch(model, scale=[f"{WORD}#1=2"])
+    changed = model.patched(half)
+    assert anaphora.side_effect(model, changed, VERSE[0]) == anaphora.side_effect(model, changed, [VERSE[0]])
+    with pytest.raises(anaphora.UserError, match="1 words and 6 prompts are too few"):
+        anaphora.even(model, (WORD, OTHER), words=WORD)
+
+
 def test_a_topic_and_an_evening_are_patches_too(say: Any, backpack: Path, text: Path, tmp_path: Path) -> None:
     topic = tmp_path / "topic.json"
     made = say(
@@ -135,6 +149,26 @@ def test_a_word_in_pieces_is_said_to_be(say: Any, pieces: Path, tmp_path: Path) 
     assert "done to every word" not in told.err
 
 
+def test_what_is_read_is_never_written_over(say: Any, backpack: Path, text: Path, tmp_path: Path) -> None:
+    fix, words, prompts = (tmp_path / name for name in ("fix.json", "words.txt", "prompts.txt"))
+    assert say("patch", backpack, fix, "--scale", f"{WORD}#1=2").code == 0
+    words.write_text(f"{WORD}\n{OTHER}\n")
+    prompts.write_text(f"{WORD} {{}}\n{OTHER} {{}}\n")
+    evened = ("--even", f"{WORD},{OTHER}", "--words", f"@{words}", "--prompts", prompts)
+    for out, options in [
+        (text, ("--remove", WORD, "--text", text)),
+        (fix, ("--from", fix, "--remove", WORD)),
+        (fix, ("--undo", fix)),
+        (words, evened),
+        (prompts, evened),
+        (words, ("--topic", f"verse=@{words}")),
+    ]:
+        before = out.read_bytes()
+        answer = say("patch", backpack, out, *options, "--force")
+        assert answer.code == 2 and "is the input itself; choose another file for the output" in answer.err, options
+        assert out.read_bytes() == before
+
+
 def test_mistakes_are_one_sentence_and_write_nothing(
     say: Any, backpack: Path, pieces: Path, text: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -154,6 +188,15 @@ def test_mistakes_are_one_sentence_and_write_nothing(
         (("patch", backpack, "--remove", WORD, "--strength", 2), "--strength is about --topic"),
         (("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2"), "four numbers are wanted"),
         (("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2,3,-4"), "factors are numbers from 0 to 100"),
+        (
+            ("patch", backpack, "-", "--remove", WORD),
+            "- would be stdout, and a patch is a file; leave it out; --show",
+        ),
+        (("patch", backpack, backpack / "fix.json", "--remove", WORD), "is inside the model's own folder"),
+        (
+            ("patch", backpack, backpack / "config.yaml", "--remove", WORD, "--force"),
+            "is inside the model's own folder",
+        ),
         (("patch", backpack, "--topic", "a=zyzzyva"), "topic a: none of its words is a token of this model"),
         (("patch", backpack, "--remove", WORD, "--words", "a"), "--words is about --even or --less-gender"),
         (("patch", backpack, "--even", WORD), "two different words are wanted"),
@@ -172,6 +215,7 @@ def test_mistakes_are_one_sentence_and_write_nothing(
         assert answer.code == 2, (words, answer)
         assert message in answer.err, (words, answer.err)
         assert "Traceback" not in answer.err
+        assert not answer.out, (words, answer.out)  # nothing is told as if it were done
     assert fix.read_bytes() == before
     assert say("patch", backpack, fix, "--remove", WORD, "--force").code == 0
     assert fix.read_bytes() != before

@@ -31,6 +31,8 @@ def test_a_table_is_looked_up_by_whoever_opens_the_folder(model: Path, say: Any)
     computed, first = score(model), say("generate", model, "the", "--greedy", "--tokens", "6")
     answer = say("senses", model, "--table", "--exact")
     assert (answer.code, f"{FILE}" in answer.err) == (0, True)
+    (model / "other").write_text("")
+    assert (model / FILE).stat().st_mode == (model / "other").stat().st_mode  # for whoever may read the rest
     opened: Any = TextModel(model)
     assert opened.model.table is not None and opened.model.table.senses.dtype == torch.float32
     assert score(model) == pytest.approx(computed, abs=1e-4)

@@ -157,6 +157,11 @@ def test_why_under_patches(say: Any, model: Path, tmp_path: Path) -> None:
     answer = say("why", model, "the dog", "--patch", topic, "--picture", shares, "--alpha", alpha)
     assert answer.code == 0 and "FAILS" not in answer.out
     assert "topic" in shares.read_text() and "sums to 1" not in alpha.read_text()
+    assert answer.out.startswith("What comes after ⟨s⟩ the dog (with topic.json)\n")
+    assert "after ⟨s⟩ the dog (with topic.json)" in shares.read_text() and "(with topic.json)" in alpha.read_text()
+    both = say("why", model, "the dog", "--patch", topic, "--patch", removed)
+    assert "(with topic.json and removed.json)" in both.out
+    assert "(with" not in say("why", model, "the dog").out
     said = json.loads(say("why", model, "the dog", "--patch", topic, "--json").last)
     assert [sum(column) for column in zip(*said["weights"])] == pytest.approx([3.0, 3.0], abs=1e-5)
     answer = say("why", model, "dog", "--top", 1, "--patch", removed)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from anaphora.decoding.language import line_encoder
-from anaphora.decoding.pronouns import even, evenness, log_ratios, prompts_for, tells_apart
+from anaphora.decoding.pronouns import even, evenness, log_ratios, parted, prompts_for, tells_apart
 from anaphora.errors import UserError
 from anaphora.models.language.backpack import Backpack
 from anaphora.models.language.patch import ALL, Add, ProjectOut, Scale
@@ -93,6 +93,23 @@ def test_any_pair_can_be_asked_about() -> None:
     assert found.telling == pytest.approx(told.tolist())
 
 
+def test_halves_are_parted_by_place_and_equal_prompts_count_once() -> None:
+    assert parted(["a", "a", "b", "c", "d"]) == (["a", "c", "d"], ["a", "b"])
+    model, tokenizer, lookup = prejudiced()
+    once = even(model, lookup, line_encoder(tokenizer), words=WORDS, templates=PROMPTS)
+    twice = even(model, lookup, line_encoder(tokenizer), words=WORDS, templates=(PROMPTS[0], *PROMPTS, PROMPTS[1]))
+    assert twice == once
+
+
+def test_too_few_words_are_said_with_those_that_are_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer, lookup = prejudiced()
+    monkeypatch.setattr("anaphora.decoding.pronouns.PROFESSIONS", ("nurse", *(f"smith{n}" for n in range(10))))
+    with pytest.raises(
+        UserError, match=r"1 words .*; no tokens of this model are 'smith0', .*, 'smith7' and 2 more; give"
+    ):
+        even(model, lookup, line_encoder(tokenizer), templates=PROMPTS)
+
+
 def test_scaling_all_words_to_nothing_makes_everything_even() -> None:
     model, tokenizer, lookup = prejudiced()
     silent = apply(model, [Scale(words=ALL, by=0.0)], lookup)
@@ -106,6 +123,8 @@ def test_scaling_all_words_to_nothing_makes_everything_even() -> None:
     [
         ({"words": ("nurse",)}, "1 words and 4 prompts are too few"),
         ({"templates": ("the {}",)}, "4 words and 1 prompts are too few"),
+        ({"templates": ("the {}", "the {}")}, "4 words and 1 prompts are too few: .* and two different prompts"),
+        ({"templates": ("the {}", "{} or {}")}, "'{} or {}' has 2 places for a word, and one is needed; write {}"),
         ({"templates": ("the {}", "a nurse")}, "the prompt 'a nurse' has no place for a word; write {}"),
         ({"words": ("nurse", "zyzzyva", "cook")}, "'zyzzyva' is not in the vocabulary"),
         ({"pair": ("he", "zyzzyva")}, "'zyzzyva' is not in the vocabulary"),

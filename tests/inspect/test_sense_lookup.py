@@ -15,6 +15,7 @@ from anaphora.inspect.sense_uses import Use, read_uses
 from anaphora.inspect.senses import nearest_senses
 from anaphora.inspect.senses_picture import draw_senses
 from anaphora.inspect.terminal import cells
+from anaphora.inspect.walk_picture import walk_svg
 from anaphora.text.tokenizer import BOS
 from neural_folders import neural_folder
 from neural_rungs import CAUSAL
@@ -106,6 +107,10 @@ def test_shares_and_examples(model: Any) -> None:
     for sense in piece.senses:
         shares = [use.shares[sense.number] for use in sense.examples]
         assert len(shares) == 2 and shares == sorted(shares, reverse=True)
+    (without,) = model.senses("cat", text=VERSE, examples=0).words[0].pieces
+    assert without.uses == piece.uses and not any(sense.examples for sense in without.senses)
+    with pytest.raises(UserError, match="examples is -1; ask for 0 lines or more"):
+        model.senses("cat", text=VERSE, examples=-1)
     none = model.senses("cat", text=["the log", ""])
     assert none.words[0].pieces[0].uses == 0 and none.words[0].pieces[0].senses[0].share is None
     assert "the text does not hold 'cat'" in none.notes
@@ -134,6 +139,8 @@ def test_a_word_that_is_no_token_is_looked_at_in_pieces(folders: dict[str, Path]
     assert all(piece.uses >= 1 for piece in word.pieces)  # pieces inside the word alone: not those of cats
     whole = [piece.token for piece in word.pieces]
     assert [piece.uses for piece in word.pieces] == [whole.count(token) for token in whole]
+    drawn = draw_senses(model.senses(["catalogue", "cat"], top=2), format="svg").decode()  # comments say what is drawn
+    assert drawn.count("(of catalogue) -->") == len(word.pieces) and "<!-- cat -->" in drawn
 
 
 def test_what_has_no_senses_says_so(tmp_path: Path, folders: dict[str, Path]) -> None:
@@ -166,3 +173,17 @@ def test_a_picture_of_senses(form: str, folders: dict[str, Path]) -> None:
     drawn = draw_senses(found, format=form)
     assert drawn.startswith(b"\x89PNG" if form == "png" else b"<?xml")
     assert drawn == draw_senses(found, format=form)
+
+
+def test_weights_that_a_topic_raised_share_one_scale_from_0(folders: dict[str, Path]) -> None:
+    model = anaphora.load(folders["transformer"], "cpu")
+    plain = model.why("the dog").pictures(folders["transformer"])["alpha"]
+    assert "from 0 to 1<" in walk_svg([plain]) and all(step.shares for step in plain.steps)
+    topic = anaphora.make_patch(model, topic="cats=cat,mat", factors=(3, 2, 1, 0.5))
+    drawn = model.patched(topic).why("the dog").pictures(folders["transformer"])
+    steps = drawn["alpha"].steps
+    largest = max(float(step.values.max()) for step in steps)
+    assert largest > 1 and {step.up_to for step in steps} == {largest}
+    picture = walk_svg([drawn["alpha"]])
+    assert f"from 0 to {largest:.3g}<" in picture and "brown below 0" not in picture
+    assert drawn["shares"].steps[0].up_to == drawn["shares"].steps[0].values.max()

@@ -56,13 +56,16 @@ def count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def check_new_file(path: Path | None, *, force: bool, inputs: Iterable[str] = ()) -> None:
-    """Before any work: may the output be written there, and is nothing in its place? Never over the input itself."""
+def check_new_file(path: Path | None, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """Before any work: may the output be written there, and is nothing in its place? Never over the input itself.
+
+    inputs: texts by name, whose column may stand behind it, or paths of other files.
+    """
     from anaphora import folder
     from anaphora.text.formats import place
 
     if path is not None:
-        read = (Path(name) if name == "-" else place(name, "source").path for name in inputs)
+        read = (Path(name) if name == "-" or isinstance(name, Path) else place(name, "source").path for name in inputs)
         folder.check_new_file(path, force=force, inputs=read)
 
 

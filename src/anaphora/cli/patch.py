@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count, open_text_model, read_text, warn_of_notes
+from anaphora.cli.arguments import check_new_file, count, open_text_model, read_text, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
@@ -120,13 +120,15 @@ def patch(
     anaphora patch runs/backpack both.json --from fix.json --from fair.json
     """
     from anaphora.errors import UserError
-    from anaphora.folder import check_new_file
     from anaphora.models.language.patch import Patch
     from anaphora.patching import make_patch, patch_notes, side_effect
 
     told = Output(as_json=json, quiet=quiet)
     if out is not None:
-        check_new_file(out, force=force)
+        lists = [words or "", *(one.partition("=")[2] for one in topic or ())]
+        read: list[str | Path] = [*(text or ()), *(Path(one[1:]) for one in lists if one.startswith("@"))]
+        read += [*(() if prompts is None else (prompts,)), *(from_ or ()), *(undo or ())]
+        _check_out(out, model, read, force=force)
     given = {
         "remove": remove,
         "scale": scale,
@@ -158,16 +160,16 @@ def patch(
         found = _even(told, loaded.patched([made]) if made else loaded, even, words, prompts)
         made = Patch(made.made_for, (*made.operations, *found.operations))
         document["even"] = _evened_document(found)
+    changed = loaded.patched([made])  # what it speaks of is there, or this says what is not: before anything is told
+    notes: Counter[str] = Counter()
+    lines = list(read_text(text or [], notes))
+    effect = side_effect(loaded, changed, lines) if text else None
+    warn_of_notes(told, notes)
     for note in patch_notes(loaded, made.operations):
         told.say(f"note: {note}")
     for operation in made.operations:
         told.result(str(operation))
-    changed = loaded.patched([made])  # what it speaks of is there, or this says what is not
-    if text:
-        notes: Counter[str] = Counter()
-        lines = list(read_text(text, notes))
-        warn_of_notes(told, notes)
-        effect = side_effect(loaded, changed, lines)
+    if effect is not None:
         document["side_effect"] = effect.document()
         _say_effect(told, loaded, effect, lines)
     if show:
@@ -176,6 +178,17 @@ def patch(
         made.write(out, force=force)
         told.say(f"written: {out} ({count(len(made.operations), 'operation', 'operations')})")
     told.finish({**document, "patch": made.document()})
+
+
+def _check_out(out: Path, model: Path, read: list[str | Path], *, force: bool) -> None:
+    """A patch stands beside its model: over nothing that is read here, nor among the model's own files."""
+    from anaphora.errors import UserError
+
+    if str(out) == "-":
+        raise UserError("- would be stdout, and a patch is a file", cure="leave it out; --show prints the patch")
+    check_new_file(out, force=force, inputs=read)
+    if out.resolve().is_relative_to(model.resolve()):
+        raise UserError("is inside the model's own folder", file=out, cure="write the patch beside the folder")
 
 
 def _four(text: str) -> list[float]:

@@ -54,6 +54,8 @@ FEW = 3
 NEARLY = 0.9
 """Of two operations, one that does this share of what the other does, and is gentler, is taken."""
 AT_ONCE = 256
+NAMED = 8
+"""Words that a message names."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +93,15 @@ class Evened:
 def parted(several: Sequence[str]) -> tuple[list[str], list[str]]:
     """Two halves, taken as a, b, b, a, …: what comes in turns stands in both."""
     own = [one for place, one in enumerate(several) if place % 4 in (0, 3)]
-    return own, [one for one in several if one not in own]
+    return own, [one for place, one in enumerate(several) if place % 4 in (1, 2)]
 
 
 def prompts_for(words: Sequence[str], templates: Sequence[str]) -> list[str]:
     """Every template with every word in its place."""
     for template in templates:
-        if template.count("{}") != 1:
-            raise UserError(f"the prompt {template!r} has no place for a word", cure="write {} where the word belongs")
+        if (places := template.count("{}")) != 1:
+            what = f"has {places} places for a word, and one is needed" if places else "has no place for a word"
+            raise UserError(f"the prompt {template!r} {what}", cure="write {} where the word belongs, once")
     return [template.replace("{}", word) for word in words for template in templates]
 
 
@@ -138,20 +141,22 @@ def even(
 ) -> Evened:
     """Find the operation on the senses of `words` that makes the pair most evenly expected, on one half of them."""
     first, second = (_one_token(lookup, word) for word in pair)
-    words = list(dict.fromkeys(words))
+    words, templates = list(dict.fromkeys(words)), list(dict.fromkeys(templates))  # equal ones would be in both halves
     known: list[str] = []
     left_out: list[str] = []
     for word in words or PROFESSIONS:
         (known if knows(word, lookup) else left_out).append(word)
     if words and left_out:
         lookup(left_out[0])  # says what is wrong with it
+        is_no = "is no single token" if len(left_out) == 1 else "are no single tokens"
         raise UserError(
-            f"{left_out[0]!r} is no single token of this model", cure="name words that are, or write a patch by hand"
+            f"{_named(left_out)} {is_no} of this model", cure="name words that are, or write a patch by hand"
         )
     if len(known) < 2 or len(templates) < 2:
+        missing = f"; no tokens of this model are {_named(left_out)}" if left_out and len(known) < 2 else ""
         raise UserError(
-            f"{len(known)} words and {len(templates)} prompts are too few: half of each is held out",
-            cure="give at least two words that the vocabulary has (--words) and two prompts",
+            f"{len(known)} words and {len(templates)} prompts are too few: half of each is held out{missing}",
+            cure="give at least two words that the vocabulary has (--words) and two different prompts",
         )
     halves = [prompts_for(parted(known)[half], parted(templates)[half]) for half in (0, 1)]
     chosen, held = ([ids[:-1] for ids in _rows(encode, lines)] for lines in halves)
@@ -219,6 +224,10 @@ def _one_token(lookup: WordLookup, word: str) -> int:
     if not found.forms:
         raise UserError(f"{word!r} is no single token of this model", cure="name a pair of words that it has")
     return found.forms[0]
+
+
+def _named(words: Sequence[str]) -> str:
+    return ", ".join(map(repr, words[:NAMED])) + (f" and {len(words) - NAMED} more" if len(words) > NAMED else "")
 
 
 def _rows(encode: Encoder, lines: Sequence[str]) -> list[list[int]]:

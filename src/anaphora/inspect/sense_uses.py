@@ -102,9 +102,9 @@ class TokenUses:
         """The lines where this sense has the largest share of the token's weight; no line twice."""
         best: dict[str, Use] = {}
         for use in sorted(self.found, key=lambda use: -float(use.shares[sense])):
-            best.setdefault(use.before + use.word + use.after, use)
-            if len(best) == number:
+            if len(best) >= number:
                 break
+            best.setdefault(use.before + use.word + use.after, use)
         return tuple(best.values())
 
 

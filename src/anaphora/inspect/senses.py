@@ -205,6 +205,8 @@ def look_up_senses(
     """
     if top < 1:
         raise UserError(f"top is {top}", cure="ask for 1 word or more")
+    if examples < 0:
+        raise UserError(f"examples is {examples}", cure="ask for 0 lines or more")
     if not words:
         raise UserError("no word is asked for", cure="name a word or more: anaphora senses MODEL WORD…")
     found, names, notes, unsaid = [], set[int](), [], _unsaid(tokenizer)

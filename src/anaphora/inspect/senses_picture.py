@@ -33,6 +33,8 @@ def draw_senses(found: SensesText, *, format: str = "png") -> bytes:
     import matplotlib.pyplot as plt
 
     tokens = [piece for word in found.words for piece in word.pieces]
+    # a piece alone would not say which word was asked for
+    words = ["" if word.whole else f"  (of {shown(word.word)})" for word in found.words for _ in word.pieces]
     panels = sum(len(token.senses) for token in tokens)
     if panels > PANELS:
         raise UserError(f"a picture of {panels} senses is more than can be read ({PANELS})", cure="ask for fewer words")
@@ -45,8 +47,9 @@ def draw_senses(found: SensesText, *, format: str = "png") -> bytes:
     )
     try:
         parts = figure.subfigures(len(tokens), 1, height_ratios=[n * height + 0.4 for n in lines], squeeze=False)
-        for part, token, rows in zip(parts[:, 0], tokens, lines):
-            part.suptitle(shown(found.name(token.token)), color=INK, fontsize=13, fontweight="bold", parse_math=False)
+        for part, token, word, rows in zip(parts[:, 0], tokens, words, lines):
+            heading = shown(found.name(token.token)) + word
+            part.suptitle(heading, color=INK, fontsize=13, fontweight="bold", parse_math=False)
             axes = part.subplots(rows, columns, squeeze=False).flatten()
             largest = max((abs(value) for sense in token.senses for _, value in _values(sense)), default=1.0) or 1.0
             for axis, sense in zip(axes, token.senses):

@@ -230,8 +230,9 @@ class _Block:
 
 def _painter(step: Step) -> Callable[[float], RGB]:
     """Shares by how dark they are; other numbers brown below zero and blue above it, of the table's largest."""
-    if step.shares:
-        return colour
+    if step.up_to is not None:
+        most = step.up_to
+        return lambda value: colour(value / most)
     largest = float(np.abs(step.values).max()) or 1.0
     return lambda value: signed(value / largest)
 
@@ -251,16 +252,16 @@ def _legend(sheet: Sheet, y: float, walks: Sequence[Walk], measure: Measure) -> 
         sheet.reach(x + measure(text, SMALL))
         return x + measure(text, SMALL) + 28
 
-    shares = any(step.shares for step in steps)
-    if shares:
+    scales = dict.fromkeys(step.up_to for step in steps if step.up_to is not None)
+    for most in scales:
         for place in range(20):
             sheet.box(x + 5 * place, y, 5.3, 13, colour(place / 19))
-        x = entry("from 0 to 1", x + 108)
-    if not all(step.shares for step in steps):
+        x = entry(f"from 0 to {most:.3g}", x + 108)
+    if any(step.up_to is None for step in steps):
         for place in range(21):
             sheet.box(x + 5 * place, y, 5.3, 13, signed(place / 10 - 1))
         told = "brown below 0, blue above it, against the largest of its table"
-        x = entry(f"other numbers: {told}" if shares else told, x + 113)
+        x = entry(f"other numbers: {told}" if scales else told, x + 113)
     if any(step.mask is not None and not step.mask.all() for step in steps):
         sheet.box(x - 1, y - 1, 26, 15, LINE)
         sheet.hatch(x, y, 24, 13)

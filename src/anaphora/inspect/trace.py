@@ -65,6 +65,9 @@ class Step:
     """Digits after the point; None: as many as the numbers need."""
     shares: bool
     """The numbers are parts of 1 (weights, probabilities, accuracies): drawn by how dark a cell is, in any table."""
+    up_to: float | None
+    """Numbers from 0 to this one, drawn as shares are; tables to be compared have the same. For pictures alone: no
+    document holds it."""
     arithmetic: Arithmetic | None = field(repr=False)
 
     def __init__(
@@ -80,11 +83,13 @@ class Step:
         dimensions: bool = False,
         decimals: int | None = None,
         shares: bool = False,
+        up_to: float | None = None,
         arithmetic: Arithmetic | None = None,
     ) -> None:
         self.symbol, self.formula, self.says = symbol, formula, says
         self.rows, self.columns = [str(label) for label in rows], [str(label) for label in columns]
         self.dimensions, self.decimals, self.shares, self.arithmetic = dimensions, decimals, shares, arithmetic
+        self.up_to = 1.0 if shares else up_to
         self.values = _array(values, np.float64)
         self.mask = None if mask is None else _array(mask, np.bool_)
         shape = (len(self.rows), len(self.columns))

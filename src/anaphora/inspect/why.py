@@ -53,6 +53,8 @@ class WhyText:
     names: dict[int, str]
     """Of every token that stands in it."""
     notes: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
+    """Names of those that the model has on."""
 
     def name(self, token: int) -> str:
         return self.names[token]
@@ -91,9 +93,14 @@ class WhyText:
         words = [self.name(token) for token in (BOS, *found.prefix)]
         names = [self.name(one.token) for one in found.candidates]
         return {
-            "shares": shares_walk(found, words, names, self.checks),
-            "alpha": alpha_walk(found, words),
+            "shares": shares_walk(found, words, names, self.checks, self._patched),
+            "alpha": alpha_walk(found, words, self._patched),
         }
+
+    @property
+    def _patched(self) -> str:
+        """With which patches, in words; nothing without."""
+        return f"with {' and '.join(self.patches)}" if self.patches else ""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -107,7 +114,8 @@ class WhyText:
         """The tables, no line wider than `width`, or 72 columns where it is less."""
         width = max(width, NARROWEST)
         before = " ".join(isolated(visible(self.name(token))) for token in (BOS, *self.explanation.prefix))
-        yield from wrapped(f"What comes after {before}", width)
+        patched = f" ({visible(self._patched)})" if self.patches else ""
+        yield from wrapped(f"What comes after {before}{patched}", width)
         for note in self.notes:
             yield from wrapped(f"note: {note}", width)
         yield from self._about(self.explanation, width)
@@ -221,10 +229,11 @@ def explain_text(
     words: Sequence[str] = (),
     discounts: Discounts = (),
     part_discounts: Sequence[Discounts] = (),
+    patches: Sequence[str] = (),
 ) -> WhyText:
     """Explain what may follow a text: the `top` likeliest tokens, and `words`, each of which must be one token.
 
-    ids: those of the text, where it is more than one line.
+    ids: those of the text, where it is more than one line. patches: names of those that the model has on.
     """
     if top < 0:
         raise UserError(f"top is {top}", cure="ask for 0 words or more")
@@ -244,7 +253,7 @@ def explain_text(
     found = explain_next(model, prefix, top=top, tokens=tokens, discounts=discounts, part_discounts=part_discounts)
     standing = {BOS, *prefix, *(one.token for one in found.candidates)}
     names = {token: token_name(tokenizer, token) for token in standing}
-    return WhyText(text, found, names, tuple(notes))
+    return WhyText(text, found, names, tuple(notes), tuple(patches))
 
 
 def one_token(tokenizer: Tokenizer, word: str) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,27 +71,41 @@ def sums_of_shares(candidates: Sequence[NextWord]) -> list[Check]:
     return [Check("the shares of each word add up to the logit that the model gives", worst, TOLERANCE)]
 
 
-def shares_walk(found: SensesWhy, words: Sequence[str], names: Sequence[str], checks: Sequence[Check]) -> Walk:
-    """Tables of word by sense, for pictures: the weights at this place, and the shares of each next word."""
+def shares_walk(
+    found: SensesWhy, words: Sequence[str], names: Sequence[str], checks: Sequence[Check], patched: str = ""
+) -> Walk:
+    """Tables of word by sense, for pictures: the weights at this place, and the shares of each next word.
+
+    patched: with which patches, in words.
+    """
     senses = [str(sense) for sense in range(found.senses)]
     what = "weights of the senses, times the topic's" if found.emphasised else "weights of the senses (columns)"
-    steps = [Step("α", "α at this place", what, words, senses, found.weights, shares=not found.emphasised, decimals=2)]
+    how: dict[str, Any] = _scale(found.weights) if found.emphasised else {"shares": True}
+    steps = [Step("α", "α at this place", what, words, senses, found.weights, decimals=2, **how)]
     for one, name in zip(found.candidates, names):
         says = f"logit {one.logit:.3f}, P {one.probability:.3g}"
         steps.append(Step(name, f"→ {name}", says, words, senses, one.shares, decimals=2))
     title = "What each sense of each word gives the next one"
-    return Walk("why", title, f"after {' '.join(words)}", steps, list(checks))
+    says = f"after {' '.join(words)}" + (f" ({patched})" if patched else "")
+    return Walk("why", title, says, steps, list(checks))
 
 
-def alpha_walk(found: SensesWhy, words: Sequence[str]) -> Walk:
+def _scale(weights: np.ndarray) -> dict[str, Any]:
+    """Weights that a topic raised are no parts of 1, but none is below 0: all are drawn against the largest."""
+    return {"up_to": float(weights.max()) or 1.0}
+
+
+def alpha_walk(found: SensesWhy, words: Sequence[str], patched: str = "") -> Walk:
     """For each sense a table, for pictures: row i, how much the sense weighs at each word before what comes after i."""
     seen, whole = np.tril(np.ones((len(words), len(words)), bool)), not found.emphasised
+    how: dict[str, Any] = {"shares": True} if whole else _scale(found.alpha)
     steps = [
-        Step(f"α{sense}", f"sense {sense}", "", words, words, table, seen, shares=whole, decimals=2)
+        Step(f"α{sense}", f"sense {sense}", "", words, words, table, seen, decimals=2, **how)
         for sense, table in enumerate(found.alpha)
     ]
     off = float(np.abs(found.alpha.sum(-1) - 1).max())
     checks = [Check("every row of every sense sums to 1", off, TOLERANCE)] if whole else []
     says = "A row is a place: the word after it is expected from the senses of the words before, so weighted."
     says += "" if whole else " A topic makes some weigh more."
+    says += f" ({patched})" if patched else ""
     return Walk("alpha", "α: where each sense is taken from", says, steps, checks)

@@ -195,11 +195,16 @@ def test_a_file_that_is_not_json_is_refused(content: bytes, tmp_path: Path) -> N
         ("*#1", ALL, (1,)),
         ("C#", ("C#",), ALL),
         ("C##2", ("C#",), (2,)),
+        ("F##2", ("F#",), (2,)),
+        ("C,C##1", ("C", "C#"), (1,)),
         ("#1", ("#1",), ALL),
+        ("#", ("#",), ALL),
+        ("a,#", ("a", "#"), ALL),
+        ("#,a#1", ("#", "a"), (1,)),
     ],
 )
 def test_words_and_senses_as_typed(text: str, words: Any, senses: Any) -> None:
-    assert target(text) == (words, senses)
+    assert target(text, lambda word: word == "C#") == (words, senses)
 
 
 def test_operations_as_typed(tmp_path: Path) -> None:
@@ -237,6 +242,11 @@ def test_a_hyphen_parts_two_words_unless_it_is_one() -> None:
         ("remove", "sick#x", "'x' is no number of a sense; write WORDS#SENSES"),
         ("remove", "sick#-1", "'-1' is no number of a sense"),
         ("remove", "sick#1,", "'' is no number of a sense"),
+        ("remove", "sick#1,bank#2", "'sick#1' stands in a list, .* its end; repeat the option for each word"),
+        ("scale", "a,sick#1,bank#2=0.5", "'sick#1' stands in a list"),
+        ("remove", "sick#", "nothing stands behind the # of 'sick#'; write the number of a sense after #"),
+        ("scale", "a,sick# =0.5", "nothing stands behind the # of 'sick#'"),
+        ("replace", "sick#1=ill#", "nothing stands behind the # of 'ill#'"),
         ("remove", "a,,b", "no word between two commas"),
         ("remove", "", "no word between two commas"),
         ("scale", "bank#1", "something is missing around the ="),

@@ -9,7 +9,8 @@
     topic        sea=ship,sail,harbour   or sea=@words.txt, a word a line
 
 `*` in the place of the words is every word. Senses count from 0. A hyphen parts two words of a direction unless the
-vocabulary has the whole (`has_word`); a word that holds a comma cannot be written here, but in the file it can.
+vocabulary has the whole (`has_word`); a word that holds a comma cannot be written here, but in the file it can. A
+word may hold a # where the vocabulary has it, or where it can mean nothing else: C##2 is sense 2 of C#.
 """
 
 from __future__ import annotations
@@ -42,7 +43,16 @@ FORMS = {
     "exchange": "WORDS#SENSES=OUT>IN, such as MacBook=Apple>HP",
     "topic": "NAME=WORD,WORD,… or NAME=@FILE, such as sea=ship,sail,harbour",
 }
+REPEAT = "repeat the option for each word that has senses of its own"
 HasWord = Callable[[str], bool]
+
+
+class _Unclear(ValueError):
+    """What could be meant in two ways, and what to write instead."""
+
+    def __init__(self, what: str, cure: str) -> None:
+        super().__init__(what)
+        self.cure = cure
 
 
 def read_operation(
@@ -59,6 +69,8 @@ def read_operation(
         if do == "topic":
             return _topic(text, strength, None if factors is None else tuple(factors), fade)
         return _read(do, text, has_word)
+    except _Unclear as error:
+        raise UserError(f"--{do} {text}: {error}", cure=error.cure) from None
     except ValueError as error:
         raise UserError(f"--{do} {text}: {error}", cure=f"write {FORMS[do]}") from None
 
@@ -83,10 +95,10 @@ def _topic(text: str, strength: float | None, factors: tuple[float, ...] | None,
 
 def _read(do: str, text: str, has_word: HasWord) -> Operation:
     if do == "remove":
-        words, senses = target(text)
+        words, senses = target(text, has_word)
         return Remove(words=words, senses=senses)
     which, value = _halves(text)
-    words, senses = target(which)
+    words, senses = target(which, has_word)
     if do == "scale":
         return Scale(words=words, senses=senses, by=_number(value))
     if do == "project-out":
@@ -98,7 +110,7 @@ def _read(do: str, text: str, has_word: HasWord) -> Operation:
         along = direction(towards.strip(), has_word)
         return Add(words=words, senses=senses, direction=along, by=_number(amount))
     if do == "replace":
-        word, sense = _sense_of(value)
+        word, sense = _sense_of(value, has_word)
         return Replace(words=words, senses=senses, with_=word, sense=sense)
     out, arrow, into = value.partition(">")
     if not arrow or not out.strip() or not into.strip():
@@ -106,10 +118,16 @@ def _read(do: str, text: str, has_word: HasWord) -> Operation:
     return Exchange(words=words, senses=senses, out=out.strip(), in_=into.strip())
 
 
-def target(text: str) -> tuple[Words, Senses]:
+def target(text: str, has_word: HasWord = lambda _: False) -> tuple[Words, Senses]:
     """nurse,doctor#0,3 -> the words and the numbers of their senses."""
-    written, senses = _cut(text)
-    return (ALL if written == "*" else _words(written)), senses
+    written, senses = _cut(text, has_word)
+    if written == "*":
+        return ALL, senses
+    words = _words(written)
+    for word in words if len(words) > 1 else ():
+        if "#" in word and word != "#" and not has_word(word):  # sick#1,bank#2: the 1 is of one word, the 2 of both
+            raise _Unclear(f"{word!r} stands in a list, whose senses are said once, at its end", REPEAT)
+    return words, senses
 
 
 def direction(text: str, has_word: HasWord) -> tuple[str, ...]:
@@ -137,10 +155,15 @@ def listed(text: str) -> tuple[str, ...]:
     return words
 
 
-def _cut(text: str) -> tuple[str, Senses]:
-    """The words, and the senses behind the last #; a # at either end belongs to a word (C#, #1)."""
+def _cut(text: str, has_word: HasWord) -> tuple[str, Senses]:
+    """The words, and the senses behind the last #; one that begins a word belongs to it (#1), and one that ends a word
+    where the vocabulary has that (C#)."""
     text = text.strip()
     words, mark, numbers = text.rpartition("#")
+    if mark and words and not numbers.strip():
+        last = _words(text)[-1]
+        if last != "#" and not has_word(last):
+            raise _Unclear(f"nothing stands behind the # of {last!r}", "write the number of a sense after #, or #*")
     if not mark or not words or not numbers:
         return text, ALL
     if numbers.strip() == "*":
@@ -154,8 +177,8 @@ def _cut(text: str) -> tuple[str, Senses]:
     return words, tuple(dict.fromkeys(map(int, found)))
 
 
-def _sense_of(text: str) -> tuple[str, int | None]:
-    word, senses = _cut(text)
+def _sense_of(text: str, has_word: HasWord) -> tuple[str, int | None]:
+    word, senses = _cut(text, has_word)
     if "," in word or (senses != ALL and len(senses) > 1):
         raise ValueError("one sense of one word is what it can be replaced by")
     return word, None if senses == ALL else senses[0]

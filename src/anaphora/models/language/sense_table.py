@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.folder import UNFINISHED
+from anaphora.folder import UNFINISHED, readable
 
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
@@ -65,6 +65,7 @@ class SenseTable:
         part = path.with_name(f"{UNFINISHED}{os.getpid()}-{FILE}")
         try:
             save_file({"senses": self.senses.cpu().contiguous()}, part, {"fingerprint": self.fingerprint})
+            readable(part)
             part.replace(path)
         except (OSError, SafetensorError) as error:
             raise UserError(
