@@ -136,6 +136,20 @@ def test_a_word_that_is_no_token_is_looked_at_in_pieces(folders: dict[str, Path]
     assert [piece.uses for piece in word.pieces] == [whole.count(token) for token in whole]
 
 
+def test_marks_and_words_after_a_hyphen_are_looked_up_among_whole_words(tmp_path: Path) -> None:
+    lines = ["twenty-five is five.", "five is . twenty.", "five-twenty"]
+    model = anaphora.load(neural_folder(tmp_path / "m", "backpack", lines, tokenizer={"kind": "word"}), "cpu")
+    dot, spaced = (model.tokenizer.encode(line)[-1] for line in ("five.", "five ."))
+    found = model.senses([".", "five"], text=lines, top=400)
+    assert not found.notes and found.words[0].whole and found.words[0].pieces[0].token == dot
+    assert (found.name(dot), found.name(spaced)) == (".", "␣.")
+    inside, after = model.tokenizer.encode("five-five")[::2]
+    assert (found.name(inside), found.name(after)) == ("five", "·five")
+    shown = list(found.lines(80))
+    assert "  (as ., inside a line; there is also ␣.)" in shown
+    assert "  (as five, inside a line; there is also ·five)" in shown
+
+
 def test_what_has_no_senses_says_so(tmp_path: Path, folders: dict[str, Path]) -> None:
     plain = anaphora.load(neural_folder(tmp_path / "lstm", "lstm"), "cpu")
     with pytest.raises(UserError, match=r"left to right \(lstm\) does not have senses of words.*backpack"):

@@ -24,7 +24,7 @@ from anaphora.errors import UserError
 from anaphora.inspect.columns import NARROWEST, wrapped
 from anaphora.inspect.sense_uses import Use, Uses
 from anaphora.inspect.terminal import cells, cut, isolated, visible
-from anaphora.inspect.why import token_name
+from anaphora.inspect.why import token_name, told_apart
 from anaphora.text.tokenizer import BOS, BYTE_TOKENS, PAD, UNK, Tokenizer
 from anaphora.text.word_pieces import WordTokens, tokens_of_word
 
@@ -220,10 +220,7 @@ def look_up_senses(
         notes.append(
             f"{many} went on after the {model.max_length:,} tokens that the model reads: the rest was left out"
         )
-    shown = {token: token_name(tokenizer, token).removeprefix("␣") or "␣" for token in names}
-    if tokenizer.kind in ("bpe", "unigram"):  # a piece that begins no word says so, instead of every word its space
-        shown = {token: _inside(tokenizer, token, name) for token, name in shown.items()}
-    return SensesText(tuple(found), shown, tuple(notes), None if uses is None else uses.lines)
+    return SensesText(tuple(found), _names(tokenizer, names), tuple(notes), None if uses is None else uses.lines)
 
 
 def chief_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[WordTokens]:
@@ -231,9 +228,21 @@ def chief_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[WordTokens]
     return [tokens_of_word(tokenizer, word) for word in dict.fromkeys(words)]
 
 
-def _inside(tokenizer: Tokenizer, token: int, name: str) -> str:
-    spelled = token_name(tokenizer, token)
-    return name if spelled.startswith("␣") or not name[:1].isalnum() else f"·{name}"
+def _names(tokenizer: Tokenizer, tokens: Iterable[int]) -> dict[int, str]:
+    """Tokens as lists show them: what begins no word says so, instead of every word its space."""
+    names = {token: token_name(tokenizer, token) for token in tokens}
+    if tokenizer.kind in ("bpe", "unigram", "word"):
+        names |= {token: f"·{name}" for token, name in names.items() if _inner(tokenizer, token, name)}
+    return told_apart(tokenizer, {token: _bare(name) for token, name in names.items()})
+
+
+def _inner(tokenizer: Tokenizer, token: int, name: str) -> bool:
+    return name[:1].isalnum() and not tokenizer.token_bytes(token).startswith(b" ")
+
+
+def _bare(name: str) -> str:
+    """Without the space of a word; white space itself stays."""
+    return name if name[1:2] in ("", "␣") else name.removeprefix("␣")
 
 
 def _tokens(piece: TokenSenses) -> Iterator[int]:
