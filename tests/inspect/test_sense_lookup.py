@@ -150,6 +150,33 @@ def test_marks_and_words_after_a_hyphen_are_looked_up_among_whole_words(tmp_path
     assert "  (as five, inside a line; there is also ·five)" in shown
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_uses_of_a_word_are_those_of_all_its_tokens_where_they_are_whole(kind: str, tmp_path: Path) -> None:
+    lines = ["He sat and He sat", "Hebei is in Hebei", "Héb", "“He”, (He), He", "SHe is He2"]
+    settings = {"kind": kind, "vocabulary": 276}
+    learned = [*lines, *["He sat on He sat", "He is (He) in"] * 9]
+    model = anaphora.load(neural_folder(tmp_path / "m", "backpack", learned, tokenizer=settings), "cpu")
+    inside, beginning = model.tokenizer.encode(" He"), model.tokenizer.encode("He")
+    assert len(inside) == len(beginning) == 1 and inside != beginning
+    assert beginning[0] in model.tokenizer.encode("SHe") and inside[0] in model.tokenizer.encode("a Heb")
+    found = model.senses("He", text=lines, examples=9)
+    (piece,) = found.words[0].pieces
+    assert piece.token == inside[0] and piece.uses == 5
+    used = {use.number for sense in piece.senses for use in sense.examples}
+    assert used == {1, 4}
+    assert sum(sense.share for sense in piece.senses) == pytest.approx(1)
+    none = model.senses("He", text=["Hebei", "SHe"])
+    assert none.words[0].pieces[0].uses == 0 and none.notes == ("the text does not hold 'He'",)
+
+
+def test_a_word_of_a_script_without_spaces_is_found_in_a_line(tmp_path: Path) -> None:
+    lines = ["猫が犬を見た", "犬が猫を見た"] * 9
+    settings = {"kind": "bpe", "vocabulary": 290}
+    model = anaphora.load(neural_folder(tmp_path / "m", "backpack", lines, tokenizer=settings), "cpu")
+    found = model.senses("犬", text=["猫", "犬", "犬 犬", "a犬b"])
+    assert found.words[0].whole and found.words[0].pieces[0].uses == 4
+
+
 def test_what_has_no_senses_says_so(tmp_path: Path, folders: dict[str, Path]) -> None:
     plain = anaphora.load(neural_folder(tmp_path / "lstm", "lstm"), "cpu")
     with pytest.raises(UserError, match=r"left to right \(lstm\) does not have senses of words.*backpack"):

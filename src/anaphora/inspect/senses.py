@@ -22,7 +22,7 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.inspect.columns import NARROWEST, wrapped
-from anaphora.inspect.sense_uses import Use, Uses
+from anaphora.inspect.sense_uses import TokenUses, Use, Uses
 from anaphora.inspect.terminal import cells, cut, isolated, visible
 from anaphora.inspect.why import token_name, told_apart
 from anaphora.text.tokenizer import BOS, BYTE_TOKENS, PAD, UNK, Tokenizer
@@ -52,7 +52,7 @@ class Sense:
     nearest: tuple[tuple[int, int, float], ...] = ()
     """(token, sense, cosine) of other tokens' senses."""
     share: float | None = None
-    """Of the α that a text gives the senses of this token; None where no text was read, or it does not hold it."""
+    """Of the α that a text gives the senses of this word; None where no text was read, or it does not hold it."""
     examples: tuple[Use, ...] = ()
 
 
@@ -63,7 +63,7 @@ class TokenSenses:
     token: int
     senses: tuple[Sense, ...]
     uses: int | None = None
-    """Places of the text that hold it; None: no text was read."""
+    """Places of the text that hold it, or another token that is the same word; None: no text was read."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,10 @@ def look_up_senses(
     found, names, notes, unsaid = [], set[int](), [], _unsaid(tokenizer)
     for word in dict.fromkeys(words):
         known = tokens_of_word(tokenizer, word)
-        pieces = tuple(_senses_of(model, token, top, nearest, uses, examples, unsaid) for token in known.chief)
+        own = [None if uses is None else uses.of(*known.forms or (token,)) for token in known.chief]
+        pieces = tuple(
+            _senses_of(model, token, top, nearest, used, examples, unsaid) for token, used in zip(known.chief, own)
+        )
         found.append(WordSenses(word, pieces, bool(known.forms), known.forms[1:]))
         if uses is not None and not any(piece.uses for piece in pieces):
             notes.append(f"the text does not hold {word!r}")
@@ -262,7 +265,7 @@ def _unsaid(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 def _senses_of(
-    model: Backpack, token: int, top: int, nearest: int, uses: Uses | None, examples: int, unsaid: Sequence[int]
+    model: Backpack, token: int, top: int, nearest: int, own: TokenUses | None, examples: int, unsaid: Sequence[int]
 ) -> TokenSenses:
     vectors = model.sense_vectors(torch.tensor([token], device=model.device))[0].float()  # (k, d)
     said = vectors @ model.vocabulary_matrix.float().T  # (k, V)
@@ -272,7 +275,6 @@ def _senses_of(
     high = said.masked_fill(~there, -torch.inf).topk(number, dim=1)
     low = said.masked_fill(~there, torch.inf).topk(number, dim=1, largest=False)
     near = nearest_senses(model, vectors, nearest, without=(token, *unsaid)) if nearest else [()] * len(vectors)
-    own = None if uses is None else uses.of(token)
     sizes = vectors.norm(dim=1).tolist()  # one that a patch removed is 0, raises nothing and is like nothing
     senses = tuple(
         Sense(
