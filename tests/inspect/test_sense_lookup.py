@@ -83,7 +83,7 @@ def test_the_uses_in_a_text_are_sums_of_alpha(model: Any) -> None:
     tokens = model.senses("cat").words[0].pieces[0].token
     uses = read_uses(model.model, model.tokenizer, lines, [(tokens,)])
     assert uses.lines == len(lines)
-    own = uses.of(tokens).found
+    own = uses.of((tokens,)).found
     expected = {}
     for number, line in enumerate(lines, start=1):
         ids = torch.tensor([[BOS, *model.tokenizer.encode(line)]])
@@ -165,6 +165,9 @@ def test_the_uses_of_a_word_are_those_of_all_its_tokens_where_they_are_whole(kin
     used = {use.number for sense in piece.senses for use in sense.examples}
     assert used == {1, 4}
     assert sum(sense.share for sense in piece.senses) == pytest.approx(1)
+    beside = model.senses(["He", "Heb"], text=[*lines, "a Heb"]).words
+    assert [one.token for one in beside[1].pieces][:1] == inside and beside[1].pieces[0].uses == 1
+    assert beside[0].pieces[0].uses == 5
     none = model.senses("He", text=["Hebei", "SHe"])
     assert none.words[0].pieces[0].uses == 0 and none.notes == ("the text does not hold 'He'",)
 

@@ -32,6 +32,8 @@ WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI", "
 """How Unicode's names of letters begin where words have no space between them: there any token may be a word."""
 LONGEST_CHARACTER = 4
 """Bytes of UTF-8, each of which may be a token."""
+Held = tuple[int, list[int], list[tuple[int, tuple[int, ...]]]]
+"""The number of a line, its ids, and the places of tokens asked for, each with the spelling of its word."""
 
 
 @dataclass(frozen=True)
@@ -116,17 +118,19 @@ class TokenUses:
 
 @dataclass
 class Uses:
-    """The places of some tokens in a text."""
+    """The places of some words in a text."""
 
     lines: int = 0
     """That were read."""
     cut_lines: int = 0
     """That were longer than the model can read, and lost their end."""
-    tokens: dict[int, TokenUses] = field(default_factory=dict)
+    words: dict[tuple[int, ...], dict[int, TokenUses]] = field(default_factory=dict)
+    """Of each word, as it is spelled, the uses of each of its tokens: in this word, and not in another asked for."""
 
-    def of(self, *tokens: int) -> TokenUses:
-        """Of a token, or of all tokens that are one word."""
-        return TokenUses([use for token in tokens if token in self.tokens for use in self.tokens[token].found])
+    def of(self, *spellings: Sequence[int], token: int | None = None) -> TokenUses:
+        """Of all tokens of a word, which may have several spellings, or of one of them."""
+        tokens = [each for spelling in spellings for each in self.words.get(tuple(spelling), {}).items()]
+        return TokenUses([use for one, uses in tokens if token in (None, one) for use in uses.found])
 
 
 def read_uses(
@@ -136,28 +140,26 @@ def read_uses(
     sequences: Sequence[Sequence[int]],
 ) -> Uses:
     """Read a text for words given as sequences of tokens, one or more: the uses of each token, in its word."""
-    found = Uses(tokens={token: TokenUses() for sequence in sequences for token in sequence})
+    found = Uses(words={tuple(sequence): {token: TokenUses() for token in sequence} for sequence in sequences})
     window: list[str] = []
     for line in lines:
         window.append(line)
         if len(window) == WINDOW:
-            _read(model, tokenizer, window, sequences, found)
+            _read(model, tokenizer, window, found)
             window = []
     if window:
-        _read(model, tokenizer, window, sequences, found)
+        _read(model, tokenizer, window, found)
     return found
 
 
-def _read(
-    model: Backpack, tokenizer: Tokenizer, lines: Sequence[str], sequences: Sequence[Sequence[int]], found: Uses
-) -> None:
+def _read(model: Backpack, tokenizer: Tokenizer, lines: Sequence[str], found: Uses) -> None:
     longest = None if model.max_length is None else model.max_length - 1  # ⟨s⟩ takes a place
-    held: list[tuple[int, list[int], list[int]]] = []  # number of the line, its ids, places of tokens asked for
+    held: list[Held] = []
     for number, ids in enumerate(tokenizer.encode_batch(list(lines)), start=found.lines + 1):
-        places = sorted({place for sequence in sequences for place in _places(tokenizer, ids, sequence)})
+        places = [(place, word) for word in found.words for place in _places(tokenizer, ids, word)]
         if longest is not None and len(ids) > longest:
             found.cut_lines += bool(places)
-            ids, places = ids[:longest], [place for place in places if place < longest]
+            ids, places = ids[:longest], [one for one in places if one[0] < longest]
         if places:
             held.append((number, list(map(int, ids)), places))
     found.lines += len(lines)
@@ -212,9 +214,7 @@ def _of_word(character: str) -> bool:
 
 
 @torch.no_grad()
-def _weigh(
-    model: Backpack, tokenizer: Tokenizer, held: Sequence[tuple[int, list[int], list[int]]], found: Uses
-) -> None:
+def _weigh(model: Backpack, tokenizer: Tokenizer, held: Sequence[Held], found: Uses) -> None:
     longest = max(len(ids) for _, ids, _ in held) + 1
     rows = torch.tensor([[BOS, *ids] + [0] * (longest - 1 - len(ids)) for _, ids, _ in held], device=model.device)
     lengths = torch.tensor([len(ids) + 1 for _, ids, _ in held], device=model.device)
@@ -222,10 +222,10 @@ def _weigh(
     real = torch.arange(longest, device=model.device) < lengths[:, None]
     masses = (alpha * real[:, None, :, None]).sum(dim=2).double().cpu().numpy()  # (B, k, T): over what predicts
     for row, (number, ids, places) in enumerate(held):
-        for place in places:
+        for place, spelling in places:
             before, word, after = _around(tokenizer, ids, place)
             use = Use(number, before, word, after, masses[row, :, place + 1])
-            found.tokens[ids[place]].found.append(use)
+            found.words[spelling][ids[place]].found.append(use)
 
 
 def _around(tokenizer: Tokenizer, ids: Sequence[int], place: int) -> tuple[str, str, str]:

@@ -210,7 +210,8 @@ def look_up_senses(
     found, names, notes, unsaid = [], set[int](), [], _unsaid(tokenizer)
     for word in dict.fromkeys(words):
         known = tokens_of_word(tokenizer, word)
-        own = [None if uses is None else uses.of(*known.forms or (token,)) for token in known.chief]
+        of = [None if known.forms else token for token in known.chief]  # a word's uses are those of all its tokens
+        own = [None if uses is None else uses.of(*known.spellings, token=token) for token in of]
         pieces = tuple(
             _senses_of(model, token, top, nearest, used, examples, unsaid) for token, used in zip(known.chief, own)
         )
