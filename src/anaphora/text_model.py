@@ -375,7 +375,8 @@ class TextModel(OpenedTextModel):
         uses = None
         if text is not None:
             lines = (plain(line) for line in _lines(text))
-            uses = read_uses(model, self.tokenizer, lines, [one.chief for one in known])
+            spellings = [spelling for one in known for spelling in one.spellings]
+            uses = read_uses(model, self.tokenizer, lines, spellings)
         return look_up_senses(model, self.tokenizer, words, top=top, nearest=nearest, uses=uses, examples=examples)
 
     def evaluate_similarity(self, path: str | PathLike[str]) -> SenseSimilarity:

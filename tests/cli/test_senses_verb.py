@@ -220,6 +220,17 @@ def test_a_sense_is_chosen_on_one_file_and_reported_on_another(say: Any, model: 
     value = second["senses"][said["chosen_sense"]]
     assert f"sense {said['chosen_sense']}, chosen on first: Spearman {value:.4f} on second" in answer.out
     assert "least over senses" in answer.out and "(chosen)" in answer.out
+    assert "note: the vocabulary does not have 'elephant': their pairs are left out" in answer.err
+    assert (first["lacking"], second["lacking"]) == (["elephant"], [])
+
+
+def test_of_many_words_without_vectors_a_few_are_named(say: Any, tmp_path: Path) -> None:
+    folder = neural_folder(tmp_path / "words", "backpack", tokenizer={"kind": "word"})  # spells in bytes
+    (tmp_path / "odd.txt").write_text("cat dog 3\n" + "".join(f"cat odd{letter} 1\n" for letter in "abcdefg"))
+    answer = say("evaluate", folder, "--similarity", tmp_path / "odd.txt")
+    assert answer.code == 0
+    told = "the vocabulary does not have 'odda', 'oddb', 'oddc', 'oddd', 'odde' and 2 more: their pairs are left out"
+    assert told in " ".join(answer.err.split())
 
 
 def test_one_file_cannot_choose_and_report(say: Any, model: Path, files: list[Path]) -> None:

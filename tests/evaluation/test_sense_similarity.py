@@ -42,8 +42,9 @@ def test_words_without_vectors_are_left_out_and_counted() -> None:
     words = vectors()
     del words["d"]
     found = similarity_by_sense(words, PAIRS)
-    assert (found.pairs, found.unknown) == (3, 1)
+    assert (found.pairs, found.unknown) == (3, 1) and found.lacking == ("d",)
     none = similarity_by_sense({}, PAIRS, senses=2)
+    assert none.lacking == ("a", "b", "c", "d") and none.document()["lacking"] == list("abcd")
     assert none.pairs == 0 and none.best is None and len(none.senses) == 2 and math.isnan(none.minimum)
     assert none.document()["senses"] == [None, None] and none.document()["minimum"] is None
 

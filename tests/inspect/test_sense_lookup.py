@@ -84,7 +84,7 @@ def test_the_uses_in_a_text_are_sums_of_alpha(model: Any) -> None:
     tokens = model.senses("cat").words[0].pieces[0].token
     uses = read_uses(model.model, model.tokenizer, lines, [(tokens,)])
     assert uses.lines == len(lines)
-    own = uses.of(tokens).found
+    own = uses.of((tokens,)).found
     expected = {}
     for number, line in enumerate(lines, start=1):
         ids = torch.tensor([[BOS, *model.tokenizer.encode(line)]])
@@ -141,6 +141,50 @@ def test_a_word_that_is_no_token_is_looked_at_in_pieces(folders: dict[str, Path]
     assert [piece.uses for piece in word.pieces] == [whole.count(token) for token in whole]
     drawn = draw_senses(model.senses(["catalogue", "cat"], top=2), format="svg").decode()  # comments say what is drawn
     assert drawn.count("(of catalogue) -->") == len(word.pieces) and "<!-- cat -->" in drawn
+
+
+def test_marks_and_words_after_a_hyphen_are_looked_up_among_whole_words(tmp_path: Path) -> None:
+    lines = ["twenty-five is five.", "five is . twenty.", "five-twenty"]
+    model = anaphora.load(neural_folder(tmp_path / "m", "backpack", lines, tokenizer={"kind": "word"}), "cpu")
+    dot, spaced = (model.tokenizer.encode(line)[-1] for line in ("five.", "five ."))
+    found = model.senses([".", "five"], text=lines, top=400)
+    assert not found.notes and found.words[0].whole and found.words[0].pieces[0].token == dot
+    assert (found.name(dot), found.name(spaced)) == (".", "␣.")
+    inside, after = model.tokenizer.encode("five-five")[::2]
+    assert (found.name(inside), found.name(after)) == ("five", "·five")
+    shown = list(found.lines(80))
+    assert "  (as ., inside a line; there is also ␣.)" in shown
+    assert "  (as five, inside a line; there is also ·five)" in shown
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_uses_of_a_word_are_those_of_all_its_tokens_where_they_are_whole(kind: str, tmp_path: Path) -> None:
+    lines = ["He sat and He sat", "Hebei is in Hebei", "Héb", "“He”, (He), He", "SHe is He2"]
+    settings = {"kind": kind, "vocabulary": 276}
+    learned = [*lines, *["He sat on He sat", "He is (He) in"] * 9]
+    model = anaphora.load(neural_folder(tmp_path / "m", "backpack", learned, tokenizer=settings), "cpu")
+    inside, beginning = model.tokenizer.encode(" He"), model.tokenizer.encode("He")
+    assert len(inside) == len(beginning) == 1 and inside != beginning
+    assert beginning[0] in model.tokenizer.encode("SHe") and inside[0] in model.tokenizer.encode("a Heb")
+    found = model.senses("He", text=lines, examples=9)
+    (piece,) = found.words[0].pieces
+    assert piece.token == inside[0] and piece.uses == 5
+    used = {use.number for sense in piece.senses for use in sense.examples}
+    assert used == {1, 4}
+    assert sum(sense.share for sense in piece.senses) == pytest.approx(1)
+    beside = model.senses(["He", "Heb"], text=[*lines, "a Heb"]).words
+    assert [one.token for one in beside[1].pieces][:1] == inside and beside[1].pieces[0].uses == 1
+    assert beside[0].pieces[0].uses == 5
+    none = model.senses("He", text=["Hebei", "SHe"])
+    assert none.words[0].pieces[0].uses == 0 and none.notes == ("the text does not hold 'He'",)
+
+
+def test_a_word_of_a_script_without_spaces_is_found_in_a_line(tmp_path: Path) -> None:
+    lines = ["猫が犬を見た", "犬が猫を見た"] * 9
+    settings = {"kind": "bpe", "vocabulary": 290}
+    model = anaphora.load(neural_folder(tmp_path / "m", "backpack", lines, tokenizer=settings), "cpu")
+    found = model.senses("犬", text=["猫", "犬", "犬 犬", "a犬b"])
+    assert found.words[0].whole and found.words[0].pieces[0].uses == 4
 
 
 def test_what_has_no_senses_says_so(tmp_path: Path, folders: dict[str, Path]) -> None:

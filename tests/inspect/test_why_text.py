@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from anaphora.errors import UserError
 from anaphora.inspect.terminal import cells
-from anaphora.inspect.why import WhyText, explain_text, one_token, token_name
+from anaphora.inspect.why import WhyText, explain_text, one_token, token_name, told_apart
 from anaphora.models.mixture import Mixture
 from anaphora.models.ngram.counting import count
 from anaphora.models.ngram.model import NgramConfig, NgramModel
@@ -98,6 +98,17 @@ def test_a_word_is_one_token() -> None:
     assert token_name(MODELS["character", "kneser-ney"][1], one_token(MODELS["character", "kneser-ney"][1], " ")) == "␣"
     with pytest.raises(UserError, match="top is -1"):
         explain_text(MODELS["word", "add-k"][0], MODELS["word", "add-k"][1], "", top=-1)
+
+
+def test_a_mark_among_whole_words_is_one_token() -> None:
+    tokenizer = Tokenizer.train(TokenizerConfig(kind="word"), ["the dog saw.", "a dog-cat . saw."])
+    dot, spaced = (tokenizer.encode(line)[-1] for line in ("the dog.", "the dog ."))
+    assert dot != spaced and one_token(tokenizer, ".") == dot
+    assert one_token(tokenizer, "cat") == tokenizer.encode("dog-cat")[-1]
+    with pytest.raises(UserError, match=r"'!' is 2 tokens of this model"):  # a byte is no word
+        one_token(tokenizer, "!")
+    names = {token: token_name(tokenizer, token) for token in (dot, spaced)}
+    assert told_apart(tokenizer, names) == {dot: ".", spaced: "␣."}
 
 
 @pytest.mark.parametrize("change", ["scored", "levels"])

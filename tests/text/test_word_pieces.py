@@ -39,3 +39,41 @@ def test_words_alone_have_one_token_or_none() -> None:
         tokens_of_word(tokenizer, "cat")
     with pytest.raises(UserError, match="an empty word"):
         tokens_of_word(tokenizer, "")
+
+
+SUMS = ["twenty-five is five.", "is (five) twenty ?", "five is twenty-five.", "twenty (is five)."] * 3
+
+
+@pytest.mark.parametrize("fallback", ["bytes", "unk"])
+def test_whole_words_and_marks_have_a_token_with_a_space_and_one_without(fallback: str) -> None:
+    tokenizer = Tokenizer.train(TokenizerConfig(kind="word", fallback=fallback), SUMS)  # type: ignore[arg-type]
+    inside, (*_, after) = tokenizer.encode("five"), tokenizer.encode("twenty-five")
+    assert tokenizer.token(inside[0]) == " five" and tokenizer.token(after) == "five"
+    assert tokens_of_word(tokenizer, "five").forms == (*inside, after)
+    assert tokens_of_word(tokenizer, "twenty").forms == tuple(tokenizer.encode("twenty"))
+    for mark, written in ((".", "."), ("(", " ("), ("?", " ?"), ("-", "-")):
+        found = tokens_of_word(tokenizer, mark)
+        assert [tokenizer.token(form) for form in found.forms] == [written] and not found.pieces
+    spelled = tokens_of_word(tokenizer, "twenty-five")
+    assert not spelled.forms and spelled.pieces == tuple(tokenizer.encode("twenty-five"))
+    if fallback == "unk":
+        with pytest.raises(UserError, match="'!' is not in the vocabulary"):
+            tokens_of_word(tokenizer, "!")
+    else:  # a byte is no word, though it is one token
+        assert not tokens_of_word(tokenizer, "!").forms and tokens_of_word(tokenizer, "!").pieces
+
+
+def test_of_two_tokens_of_a_mark_the_frequent_one_is_first() -> None:
+    lines = ["five. five. five . five(s) (five) (is)"]
+    tokenizer = Tokenizer.train(TokenizerConfig(kind="word"), lines)
+    assert [tokenizer.token(form) for form in tokens_of_word(tokenizer, ".").forms] == [".", " ."]
+    assert [tokenizer.token(form) for form in tokens_of_word(tokenizer, "(").forms] == [" (", "("]
+
+
+def test_a_mark_of_subwords_stands_as_the_tokeniser_cuts_it_after_a_word() -> None:
+    lines = ["five . (is) $ five .", "is (five) $"] * 9
+    tokenizer = Tokenizer.train(TokenizerConfig(kind="bpe", vocabulary=300), lines)
+    for mark, forms in ((".", [".", "Ġ."]), ("(", ["Ġ(", "("]), ("$", ["Ġ$", "$"])):
+        found = tokens_of_word(tokenizer, mark)
+        assert [tokenizer.token(form) for form in found.forms] == forms
+    assert tokens_of_word(tokenizer, ".").chief == tuple(tokenizer.encode("is.")[-1:])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.cli.output import Output
+from anaphora.inspect.terminal import cut
 from anaphora.models.language.sense_shares import has_senses
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 LABEL, WIDE = 22, 14
 ACROSS = 4
 """Files that have room beside each other in 80 columns."""
+NAMED = 5
+"""Words without vectors that are told by name."""
 
 
 def evaluate_similarity(out: Output, model: TextModel, files: list[str], patches: Sequence[Path] = ()) -> None:
@@ -39,6 +42,11 @@ def evaluate_similarity(out: Output, model: TextModel, files: list[str], patches
             out.result(f"sense {chosen}, chosen on {_name(files[0])}: Spearman {said} on {_name(file)}")
         if len(files) == 1:
             out.say("note: the sense was chosen on the same pairs: give a second file to measure it on")
+    lacking = list(dict.fromkeys(word for one in found.values() for word in one.lacking))
+    if lacking:
+        named = ", ".join(repr(cut(word, 40)) for word in lacking[:NAMED])
+        others = f" and {len(lacking) - NAMED:,} more" if len(lacking) > NAMED else ""
+        out.say(f"note: the vocabulary does not have {named}{others}: their pairs are left out")
     if not any(one.pairs for one in found.values()):
         out.say("warning: no pair has vectors for both words")
     document: dict[str, Any] = {

@@ -33,6 +33,8 @@ class SenseSimilarity:
     """That were compared."""
     unknown: int
     """Left out: a word has no vectors."""
+    lacking: tuple[str, ...] = ()
+    """The words that have none, each once."""
 
     @property
     def best(self) -> int | None:
@@ -46,6 +48,7 @@ class SenseSimilarity:
             "minimum": None if math.isnan(self.minimum) else self.minimum,
             "pairs": self.pairs,
             "unknown": self.unknown,
+            "lacking": list(self.lacking),
         }
 
 
@@ -64,8 +67,10 @@ def similarity_by_sense(
     (k, d) each; senses: k, where there may be no such pair."""
     known = [(vectors[a], vectors[b], score) for a, b, score in pairs if a in vectors and b in vectors]
     gold = [score for _, _, score in known]
+    lacking = tuple(dict.fromkeys(word for pair in pairs for word in pair[:2] if word not in vectors))
     if not known:
-        return SenseSimilarity((math.nan,) * (senses or 0), math.nan, 0, len(pairs))
+        return SenseSimilarity((math.nan,) * (senses or 0), math.nan, 0, len(pairs), lacking)
     near = np.stack([cosines(a, b) for a, b, _ in known])  # (pairs, k)
     each = tuple(spearman(gold, near[:, sense].tolist()) for sense in range(near.shape[1]))
-    return SenseSimilarity(each, spearman(gold, near.min(axis=1).tolist()), len(known), len(pairs) - len(known))
+    least = spearman(gold, near.min(axis=1).tolist())
+    return SenseSimilarity(each, least, len(known), len(pairs) - len(known), lacking)

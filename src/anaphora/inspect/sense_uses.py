@@ -2,11 +2,13 @@
 
 At each place i of a line, sense ℓ spreads a weight of 1 over the words up to there. What word j gets of it, over all
 places that predict with it, m_ℓ = Σ_i α_{ℓij}, says how much that sense of the word is used; m_ℓ over the sum of all m
-is the sense's share. Each line is read by itself, and only lines that hold the word are read at all.
+is the sense's share. Each line is read by itself, and only lines that hold the word are read at all. A token is a use
+of the word where it stands as a whole word: "He" in "He said", not in "Hebei".
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,12 @@ WINDOW = 1024
 """Lines that are cut into tokens together."""
 CELLS = 1 << 24
 """Weights, rows · senses · places², that are formed at once: 64 MB."""
+WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+"""How Unicode's names of letters begin where words have no space between them: there any token may be a word."""
+LONGEST_CHARACTER = 4
+"""Bytes of UTF-8, each of which may be a token."""
+Held = tuple[int, list[int], list[tuple[int, tuple[int, ...]]]]
+"""The number of a line, its ids, and the places of tokens asked for, each with the spelling of its word."""
 
 
 @dataclass(frozen=True)
@@ -110,16 +118,19 @@ class TokenUses:
 
 @dataclass
 class Uses:
-    """The places of some tokens in a text."""
+    """The places of some words in a text."""
 
     lines: int = 0
     """That were read."""
     cut_lines: int = 0
     """That were longer than the model can read, and lost their end."""
-    tokens: dict[int, TokenUses] = field(default_factory=dict)
+    words: dict[tuple[int, ...], dict[int, TokenUses]] = field(default_factory=dict)
+    """Of each word, as it is spelled, the uses of each of its tokens: in this word, and not in another asked for."""
 
-    def of(self, token: int) -> TokenUses:
-        return self.tokens.get(token, TokenUses())
+    def of(self, *spellings: Sequence[int], token: int | None = None) -> TokenUses:
+        """Of all tokens of a word, which may have several spellings, or of one of them."""
+        tokens = [each for spelling in spellings for each in self.words.get(tuple(spelling), {}).items()]
+        return TokenUses([use for one, uses in tokens if token in (None, one) for use in uses.found])
 
 
 def read_uses(
@@ -129,28 +140,26 @@ def read_uses(
     sequences: Sequence[Sequence[int]],
 ) -> Uses:
     """Read a text for words given as sequences of tokens, one or more: the uses of each token, in its word."""
-    found = Uses(tokens={token: TokenUses() for sequence in sequences for token in sequence})
+    found = Uses(words={tuple(sequence): {token: TokenUses() for token in sequence} for sequence in sequences})
     window: list[str] = []
     for line in lines:
         window.append(line)
         if len(window) == WINDOW:
-            _read(model, tokenizer, window, sequences, found)
+            _read(model, tokenizer, window, found)
             window = []
     if window:
-        _read(model, tokenizer, window, sequences, found)
+        _read(model, tokenizer, window, found)
     return found
 
 
-def _read(
-    model: Backpack, tokenizer: Tokenizer, lines: Sequence[str], sequences: Sequence[Sequence[int]], found: Uses
-) -> None:
+def _read(model: Backpack, tokenizer: Tokenizer, lines: Sequence[str], found: Uses) -> None:
     longest = None if model.max_length is None else model.max_length - 1  # ⟨s⟩ takes a place
-    held: list[tuple[int, list[int], list[int]]] = []  # number of the line, its ids, places of tokens asked for
+    held: list[Held] = []
     for number, ids in enumerate(tokenizer.encode_batch(list(lines)), start=found.lines + 1):
-        places = sorted({place for sequence in sequences for place in _places(ids, sequence)})
+        places = [(place, word) for word in found.words for place in _places(tokenizer, ids, word)]
         if longest is not None and len(ids) > longest:
             found.cut_lines += bool(places)
-            ids, places = ids[:longest], [place for place in places if place < longest]
+            ids, places = ids[:longest], [one for one in places if one[0] < longest]
         if places:
             held.append((number, list(map(int, ids)), places))
     found.lines += len(lines)
@@ -167,19 +176,45 @@ def _read(
         begin += rows
 
 
-def _places(ids: Sequence[int], sequence: Sequence[int]) -> list[int]:
-    """Where the tokens of a word stand one after the other: all places that they take."""
+def _places(tokenizer: Tokenizer, ids: Sequence[int], sequence: Sequence[int]) -> list[int]:
+    """Where the tokens of a word stand one after the other, as a whole word: all places that they take."""
     wanted, number = list(sequence), len(sequence)
-    if number == 1:
-        return [place for place, token in enumerate(ids) if token == wanted[0]]
-    begins = (place for place in range(len(ids) - number + 1) if list(ids[place : place + number]) == wanted)
-    return [place + more for place in begins for more in range(number)]
+    begins = (
+        place
+        for place in range(len(ids) - number + 1)
+        if ids[place] == wanted[0] and list(ids[place : place + number]) == wanted
+    )
+    whole = tokenizer.kind not in ("bpe", "unigram", "word")  # who asks for a character asks for it in any word
+    return [
+        place + more
+        for place in begins
+        if whole or _stands_alone(tokenizer, ids, place, place + number)
+        for more in range(number)
+    ]
+
+
+def _stands_alone(tokenizer: Tokenizer, ids: Sequence[int], begin: int, end: int) -> bool:
+    """Whether no letter before these tokens or after them belongs to the same word."""
+    own = _spelled(tokenizer, ids[begin:end])
+    before = _spelled(tokenizer, ids[max(0, begin - LONGEST_CHARACTER) : begin])
+    after = _spelled(tokenizer, ids[end : end + LONGEST_CHARACTER])
+    parted = not (_of_word(before[-1:]) and _of_word(own[:1]))
+    return parted and not (_of_word(own[-1:]) and _of_word(after[:1]))
+
+
+def _spelled(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    return b"".join(tokenizer.token_bytes(token) or b" " for token in ids).decode(errors="replace")
+
+
+def _of_word(character: str) -> bool:
+    """Whether it is a letter, a digit or an accent of a script that parts words."""
+    if not character or unicodedata.category(character)[0] not in "LMN":
+        return False
+    return not unicodedata.name(character, "").startswith(WITHOUT_SPACES)
 
 
 @torch.no_grad()
-def _weigh(
-    model: Backpack, tokenizer: Tokenizer, held: Sequence[tuple[int, list[int], list[int]]], found: Uses
-) -> None:
+def _weigh(model: Backpack, tokenizer: Tokenizer, held: Sequence[Held], found: Uses) -> None:
     longest = max(len(ids) for _, ids, _ in held) + 1
     rows = torch.tensor([[BOS, *ids] + [0] * (longest - 1 - len(ids)) for _, ids, _ in held], device=model.device)
     lengths = torch.tensor([len(ids) + 1 for _, ids, _ in held], device=model.device)
@@ -187,10 +222,10 @@ def _weigh(
     real = torch.arange(longest, device=model.device) < lengths[:, None]
     masses = (alpha * real[:, None, :, None]).sum(dim=2).double().cpu().numpy()  # (B, k, T): over what predicts
     for row, (number, ids, places) in enumerate(held):
-        for place in places:
+        for place, spelling in places:
             before, word, after = _around(tokenizer, ids, place)
             use = Use(number, before, word, after, masses[row, :, place + 1])
-            found.tokens[ids[place]].found.append(use)
+            found.words[spelling][ids[place]].found.append(use)
 
 
 def _around(tokenizer: Tokenizer, ids: Sequence[int], place: int) -> tuple[str, str, str]:

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.inspect.columns import NARROWEST, wrapped
-from anaphora.inspect.sense_uses import Use, Uses
+from anaphora.inspect.sense_uses import TokenUses, Use, Uses
 from anaphora.inspect.terminal import cells, cut, isolated, visible
-from anaphora.inspect.why import token_name
+from anaphora.inspect.why import token_name, told_apart
 from anaphora.text.tokenizer import BOS, BYTE_TOKENS, PAD, UNK, Tokenizer
 from anaphora.text.word_pieces import WordTokens, tokens_of_word
 
@@ -52,7 +52,7 @@ class Sense:
     nearest: tuple[tuple[int, int, float], ...] = ()
     """(token, sense, cosine) of other tokens' senses."""
     share: float | None = None
-    """Of the α that a text gives the senses of this token; None where no text was read, or it does not hold it."""
+    """Of the α that a text gives the senses of this word; None where no text was read, or it does not hold it."""
     examples: tuple[Use, ...] = ()
 
 
@@ -63,7 +63,7 @@ class TokenSenses:
     token: int
     senses: tuple[Sense, ...]
     uses: int | None = None
-    """Places of the text that hold it; None: no text was read."""
+    """Places of the text that hold it, or another token that is the same word; None: no text was read."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,11 @@ def look_up_senses(
     found, names, notes, unsaid = [], set[int](), [], _unsaid(tokenizer)
     for word in dict.fromkeys(words):
         known = tokens_of_word(tokenizer, word)
-        pieces = tuple(_senses_of(model, token, top, nearest, uses, examples, unsaid) for token in known.chief)
+        of = [None if known.forms else token for token in known.chief]  # a word's uses are those of all its tokens
+        own = [None if uses is None else uses.of(*known.spellings, token=token) for token in of]
+        pieces = tuple(
+            _senses_of(model, token, top, nearest, used, examples, unsaid) for token, used in zip(known.chief, own)
+        )
         found.append(WordSenses(word, pieces, bool(known.forms), known.forms[1:]))
         if uses is not None and not any(piece.uses for piece in pieces):
             notes.append(f"the text does not hold {word!r}")
@@ -222,10 +226,7 @@ def look_up_senses(
         notes.append(
             f"{many} went on after the {model.max_length:,} tokens that the model reads: the rest was left out"
         )
-    shown = {token: token_name(tokenizer, token).removeprefix("␣") or "␣" for token in names}
-    if tokenizer.kind in ("bpe", "unigram"):  # a piece that begins no word says so, instead of every word its space
-        shown = {token: _inside(tokenizer, token, name) for token, name in shown.items()}
-    return SensesText(tuple(found), shown, tuple(notes), None if uses is None else uses.lines)
+    return SensesText(tuple(found), _names(tokenizer, names), tuple(notes), None if uses is None else uses.lines)
 
 
 def chief_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[WordTokens]:
@@ -233,9 +234,21 @@ def chief_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[WordTokens]
     return [tokens_of_word(tokenizer, word) for word in dict.fromkeys(words)]
 
 
-def _inside(tokenizer: Tokenizer, token: int, name: str) -> str:
-    spelled = token_name(tokenizer, token)
-    return name if spelled.startswith("␣") or not name[:1].isalnum() else f"·{name}"
+def _names(tokenizer: Tokenizer, tokens: Iterable[int]) -> dict[int, str]:
+    """Tokens as lists show them: what begins no word says so, instead of every word its space."""
+    names = {token: token_name(tokenizer, token) for token in tokens}
+    if tokenizer.kind in ("bpe", "unigram", "word"):
+        names |= {token: f"·{name}" for token, name in names.items() if _inner(tokenizer, token, name)}
+    return told_apart(tokenizer, {token: _bare(name) for token, name in names.items()})
+
+
+def _inner(tokenizer: Tokenizer, token: int, name: str) -> bool:
+    return name[:1].isalnum() and not tokenizer.token_bytes(token).startswith(b" ")
+
+
+def _bare(name: str) -> str:
+    """Without the space of a word; white space itself stays."""
+    return name if name[1:2] in ("", "␣") else name.removeprefix("␣")
 
 
 def _tokens(piece: TokenSenses) -> Iterator[int]:
@@ -255,7 +268,7 @@ def _unsaid(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 def _senses_of(
-    model: Backpack, token: int, top: int, nearest: int, uses: Uses | None, examples: int, unsaid: Sequence[int]
+    model: Backpack, token: int, top: int, nearest: int, own: TokenUses | None, examples: int, unsaid: Sequence[int]
 ) -> TokenSenses:
     vectors = model.sense_vectors(torch.tensor([token], device=model.device))[0].float()  # (k, d)
     said = vectors @ model.vocabulary_matrix.float().T  # (k, V)
@@ -265,7 +278,6 @@ def _senses_of(
     high = said.masked_fill(~there, -torch.inf).topk(number, dim=1)
     low = said.masked_fill(~there, torch.inf).topk(number, dim=1, largest=False)
     near = nearest_senses(model, vectors, nearest, without=(token, *unsaid)) if nearest else [()] * len(vectors)
-    own = None if uses is None else uses.of(token)
     sizes = vectors.norm(dim=1).tolist()  # one that a patch removed is 0, raises nothing and is like nothing
     senses = tuple(
         Sense(

@@ -15,7 +15,8 @@ context is multiplied by, `paid` the product of the weights above, and share × 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.ngram.why import Candidate, Level
 from anaphora.models.why import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
+from anaphora.text.word_pieces import forms_of
 
 if TYPE_CHECKING:
     from anaphora.models.contracts import LanguageModel
@@ -252,7 +254,7 @@ def explain_text(
         notes.append("P need not sum to one over all words (stupid back-off, or a file taken as it is)")
     found = explain_next(model, prefix, top=top, tokens=tokens, discounts=discounts, part_discounts=part_discounts)
     standing = {BOS, *prefix, *(one.token for one in found.candidates)}
-    names = {token: token_name(tokenizer, token) for token in standing}
+    names = told_apart(tokenizer, {token: token_name(tokenizer, token) for token in standing})
     return WhyText(text, found, names, tuple(notes), tuple(patches))
 
 
@@ -260,6 +262,8 @@ def one_token(tokenizer: Tokenizer, word: str) -> int:
     """The id of a word that is asked for by its text, as it stands inside a line; `</s>` is the end of a line."""
     if word in ("</s>", SPECIALS[EOS]):
         return EOS
+    if tokenizer.kind == "word" and (forms := forms_of(tokenizer, word)):  # "." has no space before it
+        return forms[0]
     found = [int(token) for token in tokenizer.encode(word)]
     if not found:
         raise UserError("an empty word was asked for", cure="name a word; </s> is the end of a line")
@@ -288,6 +292,15 @@ def token_name(tokenizer: Tokenizer, token: int) -> str:
     if tokenizer.kind == "word":
         return text.removeprefix(" ") or "␣"
     return text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
+
+
+def told_apart(tokenizer: Tokenizer, names: Mapping[int, str]) -> dict[int, str]:
+    """The names of tokens; where two would look alike (" ." and "."), the space is shown."""
+    often = Counter(names.values())
+    return {
+        token: f"␣{name}" if often[name] > 1 and tokenizer.token_bytes(token).startswith(b" ") else name
+        for token, name in names.items()
+    }
 
 
 def _hexadecimal(spelled: bytes) -> str:

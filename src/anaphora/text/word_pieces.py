@@ -1,19 +1,24 @@
 """Which tokens a word is, where somebody asks about the word itself and not about a text that holds it.
 
 A subword tokeniser has a token for a word inside a line, with the space before it ("Ġsick"), and often another for the
-same word at the beginning of a line ("sick"). Both are the word. A word that the vocabulary does not have is spelled in
-pieces, which other words are spelled with too: whoever changes them should be told so.
+same word at the beginning of a line ("sick"). Whole words have a space too wherever they stand, but not after a hyphen
+or another mark ("twenty-five" ends in "five", not in " five"). All these are the word. Marks such as the full stop
+stand without a space as a rule. A word that the vocabulary does not have is spelled in pieces, which other words are
+spelled with too: whoever changes them should be told so.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
+from anaphora.text.tokenizer import BOS, BYTE_TOKENS, EOS, SPECIALS, UNK, Tokenizer
 
 MARKS = {"<s>": BOS, SPECIALS[BOS]: BOS, "</s>": EOS, SPECIALS[EOS]: EOS}
 """The beginning and the end of a line, by names that a keyboard has."""
+BEFORE_WORDS = "&@#*§¡¿"
+"""Marks that Unicode calls other punctuation, like the full stop, and that a space parts from the word before."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class WordTokens:
 
     word: str
     forms: tuple[int, ...]
-    """Tokens each of which is the whole word, first as it stands inside a line; none where it is spelled in pieces."""
+    """Tokens each of which is the whole word, first as it stands inside a line (" sick", but "."); none where it is
+    spelled in pieces."""
     pieces: tuple[int, ...]
     """What spells a word that no token is; none where one is."""
 
@@ -36,19 +42,52 @@ class WordTokens:
         """What stands for the word where one vector is wanted: its token inside a line, or the mean of its pieces."""
         return self.forms[:1] or self.pieces
 
+    @property
+    def spellings(self) -> tuple[tuple[int, ...], ...]:
+        """The runs of tokens that are the word where a text holds it."""
+        return tuple((form,) for form in self.forms) or (self.pieces,)
+
 
 def tokens_of_word(tokenizer: Tokenizer, word: str) -> WordTokens:
     """The tokens of a word; one that the vocabulary neither has nor can spell is refused."""
     if word in MARKS:
         return WordTokens(word, (MARKS[word],), ())
-    inside = tokenizer.kind in ("bpe", "unigram")
-    ways = [tokenizer.encode(written) for written in ((f" {word}", word) if inside else (word,))]
+    ways = _ways(tokenizer, word)
     if not word or not ways[0]:
         raise UserError("an empty word was asked for", cure="name a word")
-    if any(UNK in ids for ids in ways):
+    known = [ids for ids in ways if UNK not in ids]
+    if not known:
         raise UserError(
             f"the word {word!r} is not in the vocabulary, which has one unknown token for all such words",
             cure="name a word that the model was trained on",
         )
-    forms = dict.fromkeys(int(ids[0]) for ids in ways if len(ids) == 1)
-    return WordTokens(word, tuple(forms), () if forms else tuple(map(int, ways[0])))
+    forms = forms_of(tokenizer, word)
+    return WordTokens(word, forms, () if forms else tuple(known[0]))
+
+
+def forms_of(tokenizer: Tokenizer, word: str) -> tuple[int, ...]:
+    """The tokens each of which is the whole word, first as it stands inside a line; none where no token is."""
+    forms = [ids[0] for ids in _ways(tokenizer, word) if len(ids) == 1 and ids[0] != UNK]
+    if tokenizer.kind == "word":  # a byte is none of its words
+        forms = [form for form in forms if tokenizer.token(form) not in BYTE_TOKENS]
+        if not word[:1].isalnum():
+            forms.sort()  # frequent words have low numbers: "." comes before " .", and " (" before "("
+    elif _without_space(word):
+        forms.reverse()
+    return tuple(dict.fromkeys(forms))
+
+
+def _ways(tokenizer: Tokenizer, word: str) -> list[list[int]]:
+    """The ids of a word with a space before it, where the tokeniser has that, and without."""
+    if tokenizer.kind in ("bpe", "unigram"):
+        return [tokenizer.encode(f" {word}"), tokenizer.encode(word)]
+    if tokenizer.split != "punctuation":
+        return [tokenizer.encode(word)]
+    hyphen = tokenizer.encode("-")  # the tokeniser itself puts a space before all that begins a line
+    return [tokenizer.encode(word), tokenizer.encode(f"-{word}")[len(hyphen) :]]
+
+
+def _without_space(word: str) -> bool:
+    """Whether it is a mark that follows a word at once, as in "a." and "a)", and not in "a (" and "a $"."""
+    begin = word[:1]
+    return bool(begin) and begin not in BEFORE_WORDS and unicodedata.category(begin) in ("Po", "Pe", "Pf", "Pd", "Pc")

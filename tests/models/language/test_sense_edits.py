@@ -22,9 +22,9 @@ from anaphora.models.language.patch import (
     Replace,
     Scale,
 )
-from anaphora.models.language.patched import apply, patched
+from anaphora.models.language.patched import WordLookup, apply, patched
 from anaphora.models.language.sense_table import SenseTable
-from anaphora.text.tokenizer import BOS
+from anaphora.text.tokenizer import BOS, Tokenizer, TokenizerConfig
 from anaphora.text.word_pieces import WordTokens
 from sense_models import WORDS, looked_up, small_backpack
 
@@ -92,6 +92,14 @@ def test_each_operation_is_its_formula() -> None:
     a, b = (table[token] / table[token].norm() for token in (she, he))
     exchanged = one(Exchange(words=("sick",), out="she", in_="he"))[sick]
     assert torch.allclose(exchanged, BEFORE[sick] + (BEFORE[sick] @ a)[:, None] * (b - a), atol=1e-6)
+
+
+def test_a_word_after_a_hyphen_is_the_word_too() -> None:
+    tokenizer = Tokenizer.train(TokenizerConfig(kind="word", fallback="unk"), ["twenty-five is five."])
+    scaled = senses_of(apply(MODEL, [Scale(words=("five", "."), by=0.0)], WordLookup(tokenizer)))
+    twenty, hyphen, after, verb, five, dot = tokenizer.encode("twenty-five is five.")
+    assert scaled[[after, five, dot]].eq(0).all()
+    assert torch.equal(scaled[[twenty, hyphen, verb]], BEFORE[[twenty, hyphen, verb]])
 
 
 @settings(deadline=None, max_examples=40)
