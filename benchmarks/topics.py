@@ -9,6 +9,8 @@ texts after each of the prompts for each topic, with the same noise; the row 1 i
 are strengths (`--strength`); rows by four numbers say how loud each bucket of senses is (`--factors`), 3.3,3.3,3,1 and
 the two before it being those that were published, 3.3,1,1,1 the best senses alone. Beside success:
 
+    expected       held-out words in a sample, by the probability that they have at each of its places: the mean of what
+                   success counts, with less noise
     given          samples that hold a word which stands in the patch (the circular measure, for comparison)
     text           change of the test text's perplexity, the mean over topics: how strange ordinary text becomes
     KL             of the original from the patched model on that text, nats a token
@@ -36,7 +38,10 @@ import torch
 
 import anaphora
 from anaphora.device import describe_device
+from anaphora.models.language.patched import WordLookup
+from anaphora.models.language.topic import knows
 from anaphora.text.formats import read_column
+from anaphora.text.tokenizer import BOS
 from anaphora.text_model import TextModel
 
 TOPICS: dict[str, str] = {
@@ -50,7 +55,7 @@ TOPICS: dict[str, str] = {
     "sport": "game team season league players football coach cup goal match championship club played tournament",
 }
 PROMPTS = ("In summary", "The connection", "More importantly,", "The relationship", "It has been shown")
-ROWS = ("1", "1.2", "1.35", "1.5", "1.7", "2", "3.3,1,1,1", "1.5,1.5,1.3,1", "2.2,2.2,1.5,1", "3.3,3.3,3,1")
+ROWS = ("1", "1.2", "1.35", "1.5", "1.7", "3.3,1,1,1", "1.5,1.5,1.3,1", "2.2,2.2,1.5,1", "3.3,3.3,3,1")
 
 
 def halves(words: str) -> tuple[list[str], list[str]]:
@@ -86,12 +91,25 @@ def measured(model: TextModel, row: str, name: str, lines: Sequence[str], asked:
         "topic": name,
         "factors": row,
         "success": fmean(holds(one.continuation, held) for one in texts),
+        "expected": fmean(expected(changed, row, size, held) for row, size in zip(rows, sizes)),
         "given": fmean(holds(one.continuation, given) for one in texts),
         "fluency": math.exp(-float(logs.sum()) / sum(sizes)),
         "kl": effect["kl"],
         "perplexity_change": effect["perplexity_change"],
         "samples": len(texts),
     }
+
+
+@torch.no_grad()
+def expected(model: TextModel, row: Sequence[int], size: int, words: Sequence[str]) -> float:
+    """How many of the last `size` tokens of a row are one of these words, by the probabilities that they were drawn
+    from."""
+    backpack: Any = model.model
+    lookup = WordLookup(model.tokenizer)
+    tokens = [token for word in words if knows(word, lookup) for token in lookup(word).forms]
+    ids = torch.tensor([[BOS, *row[:-1]]], device=backpack.device)
+    said = backpack.mixed(ids)[0, -size:] @ backpack.vocabulary_matrix.T  # (size, V)
+    return float(said.float().softmax(-1)[:, tokens].sum())
 
 
 def main() -> None:
@@ -116,14 +134,17 @@ def main() -> None:
         sys.exit(f"{asked.text} is empty")
     began = time.perf_counter()
     rows = []
-    print(f"{'strength':>13}  {'success':>7}  {'given':>6}  {'text':>8}  {'KL':>7}  {'fluency':>7}   success by topic")
+    print(
+        f"{'strength':>13}  {'success':>7}  {'expected':>8}  {'given':>6}  {'text':>8}  {'KL':>7}  {'fluency':>7}   "
+        "success by topic"
+    )
     for row in asked.rows:
         found = [measured(model, row, name, lines, asked) for name in asked.topics]
         mean = {key: fmean(one[key] for one in found) for key in found[0] if isinstance(found[0][key], float)}
         each = " ".join(f"{one['topic']} {one['success']:.0%}" for one in found)
         print(
-            f"{row:>13}  {mean['success']:7.1%}  {mean['given']:6.1%}  {mean['perplexity_change']:+8.2%}  "
-            f"{mean['kl']:7.4f}  {mean['fluency']:7.2f}   {each}",
+            f"{row:>13}  {mean['success']:7.1%}  {mean['expected']:8.4f}  {mean['given']:6.1%}  "
+            f"{mean['perplexity_change']:+8.2%}  {mean['kl']:7.4f}  {mean['fluency']:7.2f}   {each}",
             flush=True,
         )
         rows.append({"factors": row, **mean, "topics": found})

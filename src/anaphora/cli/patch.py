@@ -55,7 +55,7 @@ def patch(
         typer.Option(metavar="NAME=WORD,…", help="Speak about these words; =@FILE reads them.", rich_help_panel=MADE),
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="Of the topics: 1 is none, less leads away; 1.5.", rich_help_panel=MADE)
+        float | None, typer.Option(help="Of the topics: 1 is none, less leads away; 1.35.", rich_help_panel=MADE)
     ] = None,
     factors: Annotated[
         str | None,
@@ -115,7 +115,7 @@ def patch(
 
     anaphora patch runs/backpack fair.json --less-gender --text test.txt
 
-    anaphora patch runs/backpack sea.json --topic "sea=ship,sail,harbour" --strength 1.7
+    anaphora patch runs/backpack sea.json --topic "sea=ship,sail,harbour" --strength 1.5
 
     anaphora patch runs/backpack both.json --from fix.json --from fair.json
     """
@@ -164,6 +164,8 @@ def patch(
     notes: Counter[str] = Counter()
     lines = list(read_text(text or [], notes))
     effect = side_effect(loaded, changed, lines) if text else None
+    if out is not None:
+        made.write(out, force=force)  # first: whoever reads no more than the first lines has the file all the same
     warn_of_notes(told, notes)
     for note in patch_notes(loaded, made.operations):
         told.say(f"note: {note}")
@@ -175,7 +177,6 @@ def patch(
     if show:
         told.result(made.text().rstrip())
     if out is not None:
-        made.write(out, force=force)
         told.say(f"written: {out} ({count(len(made.operations), 'operation', 'operations')})")
     told.finish({**document, "patch": made.document()})
 

@@ -14,7 +14,7 @@ need not be a training run or a new model: it is data, beside the model and a fe
         {"do": "add", "words": ["sick"], "senses": [3], "direction": ["great"], "by": 0.5},
         {"do": "replace", "words": ["sick"], "senses": [3], "with": "ill", "sense": 2},
         {"do": "exchange", "words": ["MacBook"], "senses": "all", "out": "Apple", "in": "HP"},
-        {"do": "topic", "name": "sea", "words": ["ship", "sail"], "strength": 1.5, "fade": 0.5}
+        {"do": "topic", "name": "sea", "words": ["ship", "sail"], "strength": 1.35, "fade": 0.5}
       ]
     }
 
@@ -46,7 +46,7 @@ LARGEST = 1e6
 """Of a factor or an amount: with more, sense vectors and what is made of them are no numbers any more."""
 SHOWN = 8
 """Words of an operation that are named where it is told; the file has them all."""
-STRENGTH = 1.5
+STRENGTH = 1.35
 """Of a topic, unless said; 1 is none."""
 FADE = 0.5
 """What is left of a topic's emphasis after each of its words that the text holds."""
