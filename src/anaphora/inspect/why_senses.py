@@ -106,6 +106,6 @@ def alpha_walk(found: SensesWhy, words: Sequence[str], patched: str = "") -> Wal
     off = float(np.abs(found.alpha.sum(-1) - 1).max())
     checks = [Check("every row of every sense sums to 1", off, TOLERANCE)] if whole else []
     says = "A row is a place: the word after it is expected from the senses of the words before, so weighted."
-    says += "" if whole else " A topic makes some weigh more."
+    says += "" if whole else " A topic makes some weigh more, and others less."
     says += f" ({patched})" if patched else ""
     return Walk("alpha", "α: where each sense is taken from", says, steps, checks)
