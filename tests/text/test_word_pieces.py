@@ -6,7 +6,7 @@ import pytest
 
 from anaphora.errors import UserError
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
-from anaphora.text.word_pieces import tokens_of_word
+from anaphora.text.word_pieces import tokens_of_word, unsaid_tokens
 
 LINES = ["sick dogs are sick", "the sick dog", "dog sick dog"] * 4
 
@@ -71,9 +71,46 @@ def test_of_two_tokens_of_a_mark_the_frequent_one_is_first() -> None:
 
 
 def test_a_mark_of_subwords_stands_as_the_tokeniser_cuts_it_after_a_word() -> None:
-    lines = ["five . (is) $ five .", "is (five) $"] * 9
+    lines = ["five . (is) $ five . & is", "is (five) $ & - )"] * 9
     tokenizer = Tokenizer.train(TokenizerConfig(kind="bpe", vocabulary=300), lines)
-    for mark, forms in ((".", [".", "Ġ."]), ("(", ["Ġ(", "("]), ("$", ["Ġ$", "$"])):
+    spaced = {"(": ["Ġ(", "("], "$": ["Ġ$", "$"], "&": ["Ġ&", "&"]}
+    for mark, forms in {**spaced, ".": [".", "Ġ."], "-": ["-", "Ġ-"], ")": [")", "Ġ)"]}.items():
         found = tokens_of_word(tokenizer, mark)
         assert [tokenizer.token(form) for form in found.forms] == forms
     assert tokens_of_word(tokenizer, ".").chief == tuple(tokenizer.encode("is.")[-1:])
+
+
+def test_a_word_comes_first_as_it_stands_inside_a_line_however_frequent_it_is() -> None:
+    tokenizer = Tokenizer.train(TokenizerConfig(kind="word"), ["twenty-five thirty-five forty-five", "it is five"])
+    after, inside = tokenizer.encode("twenty-five")[-1], tokenizer.encode("five")[0]
+    assert after < inside  # numbers go from the frequent to the rare
+    assert tokens_of_word(tokenizer, "five").forms == (inside, after)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_word_in_pieces_is_spelled_inside_a_line_and_at_its_beginning(kind: str) -> None:
+    tokenizer = Tokenizer.train(TokenizerConfig(kind=kind, vocabulary=300), LINES)  # type: ignore[arg-type]
+    found = tokens_of_word(tokenizer, "sickzig")
+    assert found.spellings == (tuple(tokenizer.encode(" sickzig")), tuple(tokenizer.encode("sickzig")))
+    lone = tokens_of_word(tokenizer, "xyz")  # of which nothing was learned: a space is a token of its own
+    assert lone.pieces == tuple(tokenizer.encode("xyz")) == tuple(tokenizer.encode(" xyz")[1:])
+    assert lone.spellings == (lone.pieces,)
+    assert tokens_of_word(tokenizer, "sick").spellings == tuple(
+        (form,) for form in tokens_of_word(tokenizer, "sick").forms
+    )
+
+
+@pytest.mark.parametrize("word", ["\udcff", "a\ud800"])
+def test_what_is_no_text_is_refused(word: str) -> None:
+    tokenizer = Tokenizer.train(TokenizerConfig(kind="bpe", vocabulary=300), LINES)
+    with pytest.raises(UserError, match="is no text: UTF-8 cannot write it"):
+        tokens_of_word(tokenizer, word)
+
+
+def test_tokens_that_no_text_has() -> None:
+    words = Tokenizer.train(TokenizerConfig(kind="word"), LINES)
+    unsaid = {*unsaid_tokens(words)}
+    assert {0, 1} <= unsaid and not unsaid & {EOS, *words.encode("the sick dogs")}
+    assert {*words.encode("é")} <= unsaid  # bytes
+    subwords = Tokenizer.train(TokenizerConfig(kind="bpe", vocabulary=300), LINES)
+    assert not {*unsaid_tokens(subwords)} & {*subwords.encode("sick x")}

@@ -100,11 +100,9 @@ class TokenUses:
         return len(self.found)
 
     def share(self, sense: int) -> float | None:
-        """Of the weight that the text gives the senses of the token."""
-        if not self.found:
-            return None
-        total = np.sum([use.weights for use in self.found], axis=0)
-        return float(total[sense] / total.sum())
+        """Of the weight that the text gives the senses of the token; None where it gives none, or a topic took it."""
+        total = np.sum([use.weights for use in self.found], axis=0)  # (k,); 0.0 of no use
+        return float(total[sense] / total.sum()) if np.sum(total) > 0 else None
 
     def examples(self, sense: int, number: int) -> tuple[Use, ...]:
         """The lines where this sense has the largest share of the token's weight; no line twice."""

@@ -25,15 +25,13 @@ from anaphora.inspect.columns import NARROWEST, wrapped
 from anaphora.inspect.sense_uses import TokenUses, Use, Uses
 from anaphora.inspect.terminal import cells, cut, isolated, visible
 from anaphora.inspect.why import token_name, told_apart
-from anaphora.text.tokenizer import BOS, BYTE_TOKENS, PAD, UNK, Tokenizer
-from anaphora.text.word_pieces import WordTokens, tokens_of_word
+from anaphora.text.tokenizer import Tokenizer
+from anaphora.text.word_pieces import NEVER, WordTokens, tokens_of_word, unsaid_tokens
 
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
 
 TOP = 10
-NEVER = (PAD, BOS)
-"""Tokens that nothing is followed by: what a sense says for them was never learned."""
 AT_ONCE = 1 << 22
 """Numbers of sense vectors, or of their products with a vocabulary, that are formed at once."""
 
@@ -76,6 +74,8 @@ class WordSenses:
     """Whether the word is one token."""
     other_forms: tuple[int, ...] = ()
     """Further tokens that are the same word: at the beginning of a line, without the space."""
+    spellings: tuple[tuple[int, ...], ...] = ()
+    """Of a word in pieces: how it is spelled inside a line, and where no space is before it, if the text has that."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ class SensesText:
                 {
                     "word": word.word,
                     "one_token": word.whole,
+                    "other_forms": [self.name(form) for form in word.other_forms],
                     "tokens": [self._token(piece) for piece in word.pieces],
                 }
                 for word in self.words
@@ -138,7 +139,8 @@ class SensesText:
     def _word(self, word: WordSenses, width: int) -> Iterator[str]:
         called = isolated(cut(word.word, 40))
         if not word.whole:
-            cut_up = " ".join(isolated(visible(self.name(piece.token))) for piece in word.pieces)
+            ways = [" ".join(isolated(visible(self.name(token))) for token in way) for way in word.spellings]
+            cut_up = ", and without a space before it ".join(ways)
             text = f"{called} is no word of this vocabulary: it is spelled {cut_up}, and these have senses"
             yield from wrapped(text, width)
         for piece in word.pieces:
@@ -209,18 +211,21 @@ def look_up_senses(
         raise UserError(f"examples is {examples}", cure="ask for 0 lines or more")
     if not words:
         raise UserError("no word is asked for", cure="name a word or more: anaphora senses MODEL WORD…")
-    found, names, notes, unsaid = [], set[int](), [], _unsaid(tokenizer)
+    found, names, notes, unsaid = [], set[int](), [], unsaid_tokens(tokenizer)
     for word in dict.fromkeys(words):
         known = tokens_of_word(tokenizer, word)
-        of = [None if known.forms else token for token in known.chief]  # a word's uses are those of all its tokens
-        own = [None if uses is None else uses.of(*known.spellings, token=token) for token in of]
+        ways = known.spellings  # of pieces: inside a line, and the other way where the text has it
+        ways = ways if known.forms else (*ways[:1], *(way for way in ways[1:] if uses and uses.of(way).found))
+        tokens = known.chief if known.forms else tuple(dict.fromkeys(token for way in ways for token in way))
+        of = [None if known.forms else token for token in tokens]  # a word's uses are those of all its tokens
+        own = [None if uses is None else uses.of(*ways, token=token) for token in of]
         pieces = tuple(
-            _senses_of(model, token, top, nearest, used, examples, unsaid) for token, used in zip(known.chief, own)
+            _senses_of(model, token, top, nearest, used, examples, unsaid) for token, used in zip(tokens, own)
         )
-        found.append(WordSenses(word, pieces, bool(known.forms), known.forms[1:]))
+        found.append(WordSenses(word, pieces, bool(known.forms), known.forms[1:], () if known.forms else ways))
         if uses is not None and not any(piece.uses for piece in pieces):
             notes.append(f"the text does not hold {word!r}")
-        names |= {*known.all, *(token for piece in pieces for token in _tokens(piece))}
+        names |= {*known.all, *tokens, *(token for piece in pieces for token in _tokens(piece))}
     if uses is not None and uses.cut_lines:
         many = f"{uses.cut_lines:,} line{' that holds' if uses.cut_lines == 1 else 's that hold'} them"
         notes.append(
@@ -256,15 +261,6 @@ def _tokens(piece: TokenSenses) -> Iterator[int]:
     for sense in piece.senses:
         yield from (token for token, _ in (*sense.raises, *sense.lowers))
         yield from (token for token, _, _ in sense.nearest)
-
-
-def _unsaid(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Tokens that no list is to hold: those that never follow, and bytes where words are what is said."""
-    never = NEVER if tokenizer.has_unknown else (*NEVER, UNK)
-    if tokenizer.kind not in ("word", "character"):
-        return never
-    spelled = (tokenizer.token(token) for token in range(tokenizer.vocabulary_size))
-    return (*never, *(token for token, name in enumerate(spelled) if name in BYTE_TOKENS))
 
 
 def _senses_of(

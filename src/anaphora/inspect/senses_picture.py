@@ -80,6 +80,8 @@ def _panel(axis: object, found: SensesText, sense: Sense, largest: float, bars: 
 
     assert isinstance(axis, Axes)
     values = _values(sense)
+    if not values:  # a patch removed it
+        axis.text(0, 0, "says nothing", ha="center", va="center", fontsize=8.5, color=PALE)
     for place, (token, value) in enumerate(values):
         axis.barh(-place, value, height=0.78, color=hexadecimal(signed(value / largest)))
         side = 1 if value >= 0 else -1

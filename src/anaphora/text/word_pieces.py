@@ -13,10 +13,12 @@ import unicodedata
 from dataclasses import dataclass
 
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import BOS, BYTE_TOKENS, EOS, SPECIALS, UNK, Tokenizer
+from anaphora.text.tokenizer import BOS, BYTE_TOKENS, EOS, PAD, SPECIALS, UNK, Tokenizer
 
 MARKS = {"<s>": BOS, SPECIALS[BOS]: BOS, "</s>": EOS, SPECIALS[EOS]: EOS}
 """The beginning and the end of a line, by names that a keyboard has."""
+NEVER = (PAD, BOS)
+"""Tokens that nothing is followed by."""
 BEFORE_WORDS = "&@#*§¡¿"
 """Marks that Unicode calls other punctuation, like the full stop, and that a space parts from the word before."""
 
@@ -30,7 +32,9 @@ class WordTokens:
     """Tokens each of which is the whole word, first as it stands inside a line (" sick", but "."); none where it is
     spelled in pieces."""
     pieces: tuple[int, ...]
-    """What spells a word that no token is; none where one is."""
+    """What spells a word that no token is, inside a line; none where one is."""
+    other_pieces: tuple[int, ...] = ()
+    """What spells it at the beginning of a line or after a mark, where that is not the same."""
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -45,13 +49,14 @@ class WordTokens:
     @property
     def spellings(self) -> tuple[tuple[int, ...], ...]:
         """The runs of tokens that are the word where a text holds it."""
-        return tuple((form,) for form in self.forms) or (self.pieces,)
+        return tuple((form,) for form in self.forms) or tuple(filter(None, (self.pieces, self.other_pieces)))
 
 
 def tokens_of_word(tokenizer: Tokenizer, word: str) -> WordTokens:
     """The tokens of a word; one that the vocabulary neither has nor can spell is refused."""
     if word in MARKS:
         return WordTokens(word, (MARKS[word],), ())
+    check_writable(word)
     ways = _ways(tokenizer, word)
     if not word or not ways[0]:
         raise UserError("an empty word was asked for", cure="name a word")
@@ -61,8 +66,18 @@ def tokens_of_word(tokenizer: Tokenizer, word: str) -> WordTokens:
             f"the word {word!r} is not in the vocabulary, which has one unknown token for all such words",
             cure="name a word that the model was trained on",
         )
-    forms = forms_of(tokenizer, word)
-    return WordTokens(word, forms, () if forms else tuple(known[0]))
+    if forms := forms_of(tokenizer, word):
+        return WordTokens(word, forms, ())
+    pieces, *others = dict.fromkeys(map(tuple, known))
+    if others and pieces[-len(others[0]) :] == others[0]:  # a space that is a token of its own is none of its pieces
+        pieces, *others = others
+    return WordTokens(word, (), pieces, others[0] if others else ())
+
+
+def check_writable(word: str) -> None:
+    """Refuse what is no text: a stray byte of the command line, or half a pair in a JSON file, both surrogates."""
+    if any("\ud800" <= character <= "\udfff" for character in word):
+        raise UserError(f"the word {word!r} is no text: UTF-8 cannot write it", cure="name a word in UTF-8")
 
 
 def forms_of(tokenizer: Tokenizer, word: str) -> tuple[int, ...]:
@@ -85,6 +100,15 @@ def _ways(tokenizer: Tokenizer, word: str) -> list[list[int]]:
         return [tokenizer.encode(word)]
     hyphen = tokenizer.encode("-")  # the tokeniser itself puts a space before all that begins a line
     return [tokenizer.encode(word), tokenizer.encode(f"-{word}")[len(hyphen) :]]
+
+
+def unsaid_tokens(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Tokens that are no words and in no text: those that never follow, and bytes where words are what is said."""
+    never = NEVER if tokenizer.has_unknown else (*NEVER, UNK)
+    if tokenizer.kind not in ("word", "character"):
+        return never
+    spelled = (tokenizer.token(token) for token in range(tokenizer.vocabulary_size))
+    return (*never, *(token for token, name in enumerate(spelled) if name in BYTE_TOKENS))
 
 
 def _without_space(word: str) -> bool:

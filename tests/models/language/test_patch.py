@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,10 @@ def _document(**changes: Any) -> dict[str, Any]:
             "one or the other",
         ),
         (_document(operations=[{"do": "topic", "words": ["a"], "strength": "much"}]), "strength"),
-        (_document(operations=[{"do": "topic", "words": ["a"], "fade": 2}]), "fade is a number from 0 to 1"),
+        (
+            _document(operations=[{"do": "topic", "words": ["a"], "fade": 2}]),
+            "fade must be a number from 0 to 1; it is 2",
+        ),
     ],
 )
 def test_what_is_no_patch_is_refused(document: Any, message: str, tmp_path: Path) -> None:
@@ -198,13 +202,15 @@ def test_a_file_that_is_not_json_is_refused(content: bytes, tmp_path: Path) -> N
         ("F##2", ("F#",), (2,)),
         ("C,C##1", ("C", "C#"), (1,)),
         ("#1", ("#1",), ALL),
+        ("#1#2", ("#1",), (2,)),
+        ("sick#1, 1", ("sick",), (1,)),
         ("#", ("#",), ALL),
         ("a,#", ("a", "#"), ALL),
         ("#,a#1", ("#", "a"), (1,)),
     ],
 )
 def test_words_and_senses_as_typed(text: str, words: Any, senses: Any) -> None:
-    assert target(text, lambda word: word == "C#") == (words, senses)
+    assert target(text, lambda word: word in ("C#", "#1")) == (words, senses)
 
 
 def test_operations_as_typed(tmp_path: Path) -> None:
@@ -215,6 +221,8 @@ def test_operations_as_typed(tmp_path: Path) -> None:
     add = Add(words=("sick",), senses=(3,), direction=("great", "awful"), by=0.5)
     assert read_operation("add", "sick#3=great-awful*0.5") == add
     assert add.inverse() == Add(words=("sick",), senses=(3,), direction=("great", "awful"), by=-0.5)
+    starred = Add(words=("sick",), direction=("b*c",), by=2.0)
+    assert read_operation("add", "sick=b*c*2", has_word=lambda word: word == "b*c") == starred
     assert read_operation("replace", "sick=ill") == Replace(words=("sick",), with_="ill")
     exchange = Exchange(words=("MacBook",), out="Apple", in_="HP")
     assert read_operation("exchange", "MacBook=Apple>HP") == exchange
@@ -244,6 +252,10 @@ def test_a_hyphen_parts_two_words_unless_it_is_one() -> None:
         ("remove", "sick#1,", "'' is no number of a sense"),
         ("remove", "sick#1,bank#2", "'sick#1' stands in a list, .* its end; repeat the option for each word"),
         ("scale", "a,sick#1,bank#2=0.5", "'sick#1' stands in a list"),
+        ("remove", "a,sick#1#2", "'sick#1' stands in a list"),
+        ("remove", "sick#1#2", "'sick#1' has a # and is no word of the model; write all senses behind one #: sick#1,2"),
+        ("remove", "#1", "no word stands before '#1'; write the word before #"),
+        ("scale", "#1#2=0.5", "no word stands before '#1'"),
         ("remove", "sick#", "nothing stands behind the # of 'sick#'; write the number of a sense after #"),
         ("scale", "a,sick# =0.5", "nothing stands behind the # of 'sick#'"),
         ("replace", "sick#1=ill#", "nothing stands behind the # of 'ill#'"),
@@ -254,8 +266,11 @@ def test_a_hyphen_parts_two_words_unless_it_is_one() -> None:
         ("scale", "bank=loud", "'loud' is no number; write WORDS#SENSES=FACTOR, such as bank#1=0.5"),
         ("scale", "bank=inf", "by must be a number"),
         ("add", "a=b", "how much is missing"),
+        ("add", "a=*2", "the word is missing"),
+        ("add", "a=b*0.5*2", "how much stands there twice"),
         ("exchange", "a=b", "two words are wanted, with > between them"),
         ("replace", "a=b#1,2", "one sense of one word"),
+        ("replace", "a#1=b,c#1", "one sense of one word"),
         ("topic", "sea", "something is missing"),
         ("topic", "sea=@nowhere.txt", "cannot be read"),
     ],
@@ -265,8 +280,17 @@ def test_what_cannot_be_read_is_said(do: str, text: str, message: str) -> None:
         read_operation(do, text)
 
 
-@pytest.mark.parametrize("how", [{"factors": (-1.0, 1.0, 1.0, 1.0)}, {"strength": -1.0}, {"fade": 3.0}])
-def test_a_strength_that_is_none_is_not_laid_to_the_words(how: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="a number from 0 to 100; a fade one from 0 to 1") as refused:
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"factors": (-1.0, 1.0, 1.0, 1.0)}, "each factor must be a number from 0 to 100; it is -1.0"),
+        ({"factors": (1.0, 1.0)}, "factors are 4 numbers"),
+        ({"strength": -1.0}, "strength must be a number from 0 to 100; it is -1.0; 1 is no topic"),
+        ({"strength": math.nan}, "strength must be a number from 0 to 100; it is nan"),
+        ({"fade": 3.0}, "fade must be a number from 0 to 1; it is 3.0; with 1 it never fades"),
+    ],
+)
+def test_a_strength_that_is_none_is_not_laid_to_the_words(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as refused:
         read_operation("topic", "sea=ship", **how)
     assert "NAME=WORD" not in str(refused.value)

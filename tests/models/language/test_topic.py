@@ -18,7 +18,7 @@ from anaphora.models.language.patched import apply, patched
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.models.language.topic import FREQUENT, bag_tokens, buckets, leanings, topic_scores
 from anaphora.text.tokenizer import BOS
-from anaphora.text.word_pieces import WordTokens
+from anaphora.text.word_pieces import WordTokens, unsaid_tokens
 from sense_models import WORDS, looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()
@@ -173,11 +173,13 @@ def test_a_topic_raises_its_words() -> None:
     assert strong > 1.5 * plain and buckets_alone > 1.5 * plain and away < plain
 
 
-def test_leanings_are_deviations_of_what_senses_say_for_the_bag() -> None:
+@pytest.mark.parametrize("unsaid", [(), (0, 1, 12)])
+def test_leanings_are_deviations_of_what_senses_say_for_the_bag(unsaid: tuple[int, ...]) -> None:
     bag = torch.zeros(MODEL.vocabulary, dtype=torch.bool)
     bag[[7, 9]] = True
-    z = leanings(MODEL, bag)  # (V, k)
+    z = leanings(MODEL, bag, unsaid)  # (V, k)
     used = 1 / (torch.arange(MODEL.vocabulary) + FREQUENT)
+    used[list(unsaid)] = 0
     with torch.no_grad():
         table = MODEL.vocabulary_matrix
         others = (used[~bag, None] * table[~bag]).sum(0) / used[~bag].sum()
@@ -195,3 +197,34 @@ def test_topics_together_take_no_more_than_all_of_a_weight() -> None:
         assert changed.sense_weights(texts()).min() >= -1e-6
     alone = apply(MODEL, against[:1], LOOKUP).emphasis
     assert alone is not None and alone.added.min() == -1
+    ids = texts()
+    with torch.no_grad():
+        one, other = (apply(MODEL, some, LOOKUP).mixed(ids) for some in (against, against[::-1]))
+    assert torch.allclose(one, other, atol=1e-3)
+
+
+def test_a_strength_is_how_much_a_deviation_adds() -> None:
+    bag = torch.zeros(MODEL.vocabulary, dtype=torch.bool)
+    bag[list(LOOKUP("nurse").forms)] = True
+    emphasis = apply(MODEL, [Topic(words=("nurse",), strength=9.0)], LOOKUP).emphasis
+    assert emphasis is not None and emphasis.added.max() > 4
+    assert torch.equal(emphasis.added[0], (8 * leanings(MODEL, bag)).clamp(min=-1))
+
+
+def test_a_topic_that_does_nothing_leaves_the_others_as_they_are() -> None:
+    topic = Topic(words=("nurse",), strength=1.3)
+    for idle in (Topic(words=("dog",), strength=1.0), Topic(words=("dog",), factors=(1.0, 1.0, 1.0, 1.0))):
+        for both in ([topic, idle], [idle, topic]):
+            assert torch.allclose(
+                logs(apply(MODEL, both, LOOKUP), texts()), logs(apply(MODEL, [topic], LOOKUP), texts())
+            )
+
+
+def test_tokens_that_no_text_has_do_not_count_for_a_patched_model() -> None:
+    topic = Topic(words=("nurse", "doctor"), strength=2.0)
+    emphasis = patched(MODEL, TOKENIZER, [Patch(OWN, (topic,))]).emphasis
+    unsaid = unsaid_tokens(TOKENIZER)
+    assert emphasis is not None and {0, 1} <= {*unsaid}
+    bag = emphasis.bags[0].bool()
+    assert torch.equal(emphasis.added[0], leanings(MODEL, bag, unsaid).clamp(min=-1))
+    assert not torch.allclose(emphasis.added[0], leanings(MODEL, bag).clamp(min=-1), atol=1e-3)

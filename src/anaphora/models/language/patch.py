@@ -249,17 +249,17 @@ class Topic(Operation):
         elif not isinstance(self.factors, tuple) or len(self.factors) != len(QUANTILES) + 1:
             raise ValueError(f"factors are {len(QUANTILES) + 1} numbers, one for each bucket of senses")
         for number in numbers:
-            _check_number("strength" if self.factors is None else "factors", number)
-            if not 0 <= number <= 100:
-                raise ValueError(f"strength and factors are numbers from 0 to 100; one is {number:g}")
-        _check_number("fade", self.fade)
-        if not 0 <= self.fade <= 1:
-            raise ValueError(f"fade is a number from 0 to 1; it is {self.fade:g}")
+            _check_number("strength" if self.factors is None else "each factor", number, 0, 100)
+        _check_number("fade", self.fade, 0, 1)
+
+    @property
+    def called(self) -> str:
+        """Its name, or its first word."""
+        return self.name or self.words[0]
 
     @property
     def target(self) -> str:
-        words = self.words
-        return f"{self.name or words[0]}={_few(words)}"
+        return f"{self.called}={_few(self.words)}"
 
     def document(self) -> dict[str, Any]:
         found = super().document()
@@ -315,8 +315,10 @@ class Patch:
         for operation in reversed(self.operations):
             found = operation.inverse()
             if found is None:
+                topic = isinstance(operation, Topic)
+                why = "no topic is another's opposite" if topic else "what was there is not in the patch"
                 raise UserError(
-                    f"{operation}: this cannot be taken back, what was there is not in the patch",
+                    f"{operation}: this cannot be taken back, {why}",
                     cure="leave the patch out instead: the model itself was never changed",
                 )
             back.append(found)
@@ -454,11 +456,11 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _check_number(name: str, value: Any) -> None:
+def _check_number(name: str, value: Any, least: float = -LARGEST, most: float = LARGEST) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ValueError(f"{name} must be a number; it is {shown.repr(value)}")
-    if not -LARGEST <= value <= LARGEST:  # nor is it no number
-        raise ValueError(f"{name} must be a number from {-LARGEST:,.0f} to {LARGEST:,.0f}; it is {shown.repr(value)}")
+    if not least <= value <= most:  # nor is it no number
+        raise ValueError(f"{name} must be a number from {least:,.0f} to {most:,.0f}; it is {shown.repr(value)}")
 
 
 def _check_words(words: Any) -> None:

@@ -67,7 +67,7 @@ def read_operation(
     """What `--remove sick#3` means: do is "remove", text "sick#3". strength or factors, and fade: of a topic."""
     try:
         if do == "topic":
-            return _topic(text, strength, None if factors is None else tuple(factors), fade)
+            return _topic(text, strength, tuple(factors) if isinstance(factors, Sequence) else factors, fade)
         return _read(do, text, has_word)
     except _Unclear as error:
         raise UserError(f"--{do} {text}: {error}", cure=error.cure) from None
@@ -89,7 +89,8 @@ def _topic(text: str, strength: float | None, factors: tuple[float, ...] | None,
     try:
         return Topic(words=bag, name=name.strip(), strength=strength, factors=factors, fade=fade)
     except ValueError as error:  # the words are in order
-        cure = "a strength, or each of four factors, is a number from 0 to 100; a fade one from 0 to 1"
+        cures = {"strength": "1 is no topic, more leads to it", "fade": "with 1 it never fades, with 0 at once"}
+        cure = cures.get(str(error).split()[0], "write four factors, such as 3.3,3.3,3,1")
         raise UserError(f"--topic {text}: {error}", cure=cure) from None
 
 
@@ -105,8 +106,12 @@ def _read(do: str, text: str, has_word: HasWord) -> Operation:
         return ProjectOut(words=words, senses=senses, direction=direction(value.strip(), has_word))
     if do == "add":
         towards, star, amount = value.rpartition("*")
-        if not star or not towards.strip():
+        if not star:
             raise ValueError("how much is missing")
+        if not towards.strip():
+            raise ValueError("the word is missing")
+        if "*" in towards and not has_word(towards.strip()):
+            raise ValueError("how much stands there twice")
         along = direction(towards.strip(), has_word)
         return Add(words=words, senses=senses, direction=along, by=_number(amount))
     if do == "replace":
@@ -124,9 +129,15 @@ def target(text: str, has_word: HasWord = lambda _: False) -> tuple[Words, Sense
     if written == "*":
         return ALL, senses
     words = _words(written)
-    for word in words if len(words) > 1 else ():
-        if "#" in word and word != "#" and not has_word(word):  # sick#1,bank#2: the 1 is of one word, the 2 of both
+    for word in words:
+        if "#" not in word or word == "#" or has_word(word):
+            continue
+        if len(words) > 1:  # sick#1,bank#2: the 1 is of one word, the 2 of both
             raise _Unclear(f"{word!r} stands in a list, whose senses are said once, at its end", REPEAT)
+        if not word.split("#")[0].strip():  # #1
+            raise _Unclear(f"no word stands before {word!r}", "write the word before #, as in sick#3")
+        if not word.endswith("#"):  # sick#1#2; but C##2 is sense 2 of C#
+            raise _Unclear(f"{word!r} has a # and is no word of the model", "write all senses behind one #: sick#1,2")
     return words, senses
 
 

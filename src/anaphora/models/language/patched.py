@@ -16,7 +16,7 @@ from anaphora.models.language.patch import ALL, MadeFor, Operation, Patch, Topic
 from anaphora.models.language.sense_edits import Lookup, edited
 from anaphora.models.language.sense_table import fingerprint_of
 from anaphora.models.language.topic import emphasised, knows
-from anaphora.text.word_pieces import WordTokens, tokens_of_word
+from anaphora.text.word_pieces import WordTokens, tokens_of_word, unsaid_tokens
 
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
@@ -54,7 +54,7 @@ class WordLookup:
             if isinstance(operation, Topic):
                 lacking = [repr(word) for word in operation.words if not knows(word, self)]
                 if lacking and len(lacking) < len(operation.words):
-                    told.append(f"topic {operation.name}: no token of the model is {', '.join(lacking)}: left out")
+                    told.append(f"topic {operation.called}: no token of the model is {', '.join(lacking)}: left out")
         edits = [operation for operation in operations if not isinstance(operation, Topic)]
         changed = {word for operation in edits if operation.words != ALL for word in operation.words}
         for word in words_of(edits):
@@ -69,12 +69,13 @@ class WordLookup:
         return told
 
 
-def apply(model: Backpack, operations: Sequence[Operation], tokens_of: Lookup) -> Backpack:
-    """The model with these operations done in order, each finding what those before it left."""
+def apply(model: Backpack, operations: Sequence[Operation], tokens_of: Lookup, unsaid: Sequence[int] = ()) -> Backpack:
+    """The model with these operations done in order, each finding what those before it left. unsaid: tokens that no
+    text has."""
     patched = copy.copy(model)  # its parameters and modules are the very same
     for operation in operations:
         if isinstance(operation, Topic):
-            patched.emphasis = emphasised(patched, operation, tokens_of)
+            patched.emphasis = emphasised(patched, operation, tokens_of, unsaid)
         else:
             patched.rewrite = edited(patched, operation, tokens_of)
     return patched
@@ -84,14 +85,14 @@ def patched(
     model: Backpack, tokenizer: Tokenizer, patches: Sequence[Patch], *, files: Sequence[Path | str | None] = ()
 ) -> Backpack:
     """The model with patches, which must have been made for it. files: where they stand, for who has to be told."""
-    own, lookup = made_for(model, tokenizer), WordLookup(tokenizer)
+    own, lookup, unsaid = made_for(model, tokenizer), WordLookup(tokenizer), unsaid_tokens(tokenizer)
     named = [*files, *[None] * (len(patches) - len(files))]
     for patch, file in zip(patches, named):
         patch.check(own, file=file)
     changed = apply(model, (), lookup)
     for patch, file in zip(patches, named):
         try:
-            changed = apply(changed, patch.operations, lookup)
+            changed = apply(changed, patch.operations, lookup, unsaid)
         except UserError as error:  # a word, written by hand, that the model does not have
             raise UserError(error.what, file=error.file or file, cure=error.cure) from None
     return changed

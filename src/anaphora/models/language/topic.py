@@ -3,7 +3,7 @@
 A topic is a *bag* of words. Every sense of every word of the vocabulary is asked how far it leans towards them, more
 than towards words in common, and that is put beside how far senses lean at all:
 
-    lean(w, ℓ) = C(w)_ℓ · (mean of E over the bag - mean of E over all words)
+    lean(w, ℓ) = C(w)_ℓ · (mean of E over the bag - mean of E over the other words, the frequent ones more)
     z(w, ℓ) = (lean(w, ℓ) - its mean) / its deviation
     δ(w, ℓ) = max(0, 1 + (strength - 1) · z(w, ℓ))
 
@@ -21,8 +21,8 @@ by `fade` each,
     o_i = Σ_j Σ_ℓ α_{ℓij} (1 + fadeⁿ⁽ⁱ⁾ (δ(x_j, ℓ) - 1)) C(x_j)_ℓ,      n(i) of the bag among x_1 … x_i.
 
 n is counted for each row, and a row that stands in a beam takes its count along. It is a function of the text alone, so
-that reading at once, reading step by step and scoring are the same numbers. Several topics add up what each adds, and
-share what they take: together no more than all of a weight.
+that reading at once, reading step by step and scoring are the same numbers. Several topics add up what each adds and
+what each takes; where together they would take more than all of a weight, each takes less, in proportion.
 
 (The published code fades by the sense; here by the row, which needs one number to remember.)
 """
@@ -30,7 +30,9 @@ share what they take: together no more than all of a weight.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -55,12 +57,19 @@ FREQUENT = 1000
 class Emphasis:
     """What t topics add to the weights of senses."""
 
-    added: Tensor
-    """(t, V, k): δ - 1 of each sense of each word; what is below 0, by as many topics as there are."""
+    alone: Tensor
+    """(t, V, k): δ - 1 of each sense of each word, as if each topic were the only one: -1 or more."""
     bags: Tensor
     """(t, V) int32: 1 for the words of each topic."""
     fades: Tensor
     """(t,)"""
+
+    @cached_property
+    def added(self) -> Tensor:
+        """(t, V, k): what each topic adds to a weight of 1. Each might take all of it, and together they would turn it
+        round: so where their sum is below -1, what is taken shrinks until it is not, however far topics have faded."""
+        taken = self.alone.clamp(max=0).sum(dim=0).abs()  # (V, k)
+        return torch.where(self.alone < 0, self.alone / taken.clamp(min=1), self.alone)
 
     def said(self, ids: Tensor) -> Tensor:
         """Whether tokens are the topics' words: (…,) -> (…, t) int32."""
@@ -77,26 +86,22 @@ class Emphasis:
         return 1.0 + torch.einsum("rqt,trsk->rkqs", self.left(said), self.added[:, ids])
 
     def and_(self, other: Emphasis | None) -> Emphasis:
-        """Both. Each might take all of a weight, and together they would turn it round: so they share."""
+        """Both."""
         if other is None:
             return self
-        together = len(other.added) + len(self.added)
-        shared = [torch.where(one < 0, one * (len(one) / together), one) for one in (other.added, self.added)]
-        return Emphasis(
-            torch.cat(shared),
-            torch.cat([other.bags, self.bags]),
-            torch.cat([other.fades, self.fades]),
-        )
+        both = ((other.alone, self.alone), (other.bags, self.bags), (other.fades, self.fades))
+        return Emphasis(*map(torch.cat, both))
 
 
 @torch.no_grad()
-def emphasised(model: Backpack, topic: Topic, tokens_of: Lookup) -> Emphasis:
-    """The model's emphasis with one more topic; scores are of the senses as its `rewrite` leaves them."""
+def emphasised(model: Backpack, topic: Topic, tokens_of: Lookup, unsaid: Sequence[int] = ()) -> Emphasis:
+    """The model's emphasis with one more topic; scores are of the senses as its `rewrite` leaves them. unsaid: tokens
+    that no text has."""
     bag = torch.zeros(model.vocabulary, dtype=torch.bool, device=model.vocabulary_matrix.device)
     bag[bag_tokens(topic, tokens_of)] = True
     if topic.factors is None:
         assert topic.strength is not None  # settled by the patch
-        added = ((topic.strength - 1.0) * leanings(model, bag)).clamp(min=-1.0)  # (V, k)
+        added = ((topic.strength - 1.0) * leanings(model, bag, unsaid)).clamp(min=-1.0)  # (V, k)
     else:
         added = torch.tensor(topic.factors, device=bag.device)[buckets(topic_scores(model, bag))] - 1.0
     fades = torch.tensor([topic.fade], device=bag.device)
@@ -108,7 +113,7 @@ def bag_tokens(topic: Topic, tokens_of: Lookup) -> list[int]:
     found = [token for word in topic.words if knows(word, tokens_of) for token in tokens_of(word).forms]
     if not found:
         raise UserError(
-            f"topic {topic.name or topic.words[0]}: none of its words is a token of this model",
+            f"topic {topic.called}: none of its words is a token of this model",
             cure="name words that the model was trained on",
         )
     return found
@@ -123,13 +128,15 @@ def knows(word: str, tokens_of: Lookup) -> bool:
 
 
 @torch.no_grad()
-def leanings(model: Backpack, bag: Tensor) -> Tensor:
+def leanings(model: Backpack, bag: Tensor, unsaid: Sequence[int] = ()) -> Tensor:
     """z: how far each sense leans towards a bag (V,) of words, in deviations of how far senses do: (V, k) float32.
 
-    Mean and deviation are of the senses of words as they are used: of frequent ones more than of rare ones.
+    Mean and deviation are of the senses of words as they are used: of frequent ones more than of rare ones, and not of
+    those that no text has.
     """
     table = model.vocabulary_matrix.float()
     used = 1.0 / (torch.arange(model.vocabulary, device=table.device) + FREQUENT)  # (V,)
+    used[list(unsaid)] = 0.0
     others = used * ~bag
     towards = table[bag].mean(dim=0) - others @ table / others.sum().clamp(min=1e-12)  # (d,)
     several = max(1, AT_ONCE // (model.senses_count * model.dim))
