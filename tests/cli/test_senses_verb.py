@@ -145,6 +145,8 @@ def test_why_draws_shares_and_alpha(form: str, say: Any, model: Path, tmp_path: 
     for file in (shares, alpha):
         assert file.read_bytes().startswith(b"\x89PNG" if form == "png" else b"<svg")
     assert say("why", model, "the dog", "--alpha", alpha).code == 2
+    same = say("why", model, "the dog", "--picture", tmp_path / f"a.{form}", "--alpha", tmp_path / f"a.{form}")
+    assert (same.code, "is to be both pictures" in same.err) == (2, True)
 
 
 def test_why_under_patches(say: Any, model: Path, tmp_path: Path) -> None:

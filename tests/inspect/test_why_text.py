@@ -100,6 +100,14 @@ def test_a_word_is_one_token() -> None:
         explain_text(MODELS["word", "add-k"][0], MODELS["word", "add-k"][1], "", top=-1)
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_word_is_asked_for_as_it_stands_there(kind: Any) -> None:
+    tokenizer = Tokenizer.train(TokenizerConfig(kind=kind, vocabulary=300), ["is it is it", "it is"] * 9)
+    (inside,), (beginning,) = tokenizer.encode(" is"), tokenizer.encode("is")
+    assert inside != beginning and one_token(tokenizer, "is") == inside
+    assert one_token(tokenizer, "is", begins=True) == beginning
+
+
 def test_a_mark_among_whole_words_is_one_token() -> None:
     tokenizer = Tokenizer.train(TokenizerConfig(kind="word"), ["the dog saw.", "a dog-cat . saw."])
     dot, spaced = (tokenizer.encode(line)[-1] for line in ("the dog.", "the dog ."))

@@ -83,13 +83,14 @@ def senses(
     how = {} if examples is None else {"examples": examples}
     found = loaded.senses(words or [], top=top, nearest=NEAREST if nearest else 0, text=lines, **how)
     warn_of_notes(out, notes)
-    for line in found.lines(shutil.get_terminal_size().columns):
-        out.result(line)
-    if picture is not None:
+    if picture is not None:  # first: whoever reads no more than the first lines has it all the same
         from anaphora.folder import write_bytes
         from anaphora.inspect.senses_picture import draw_senses
 
         write_bytes(picture, draw_senses(found, format=picture.suffix.lower()[1:]))
+    for line in found.lines(shutil.get_terminal_size().columns):
+        out.result(line)
+    if picture is not None:
         out.say(f"drawn: {picture}")
     if patch:
         named["patches"] = [str(file) for file in patch]

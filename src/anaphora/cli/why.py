@@ -69,6 +69,8 @@ def why(
         if file is not None and file.suffix.lower() not in (".svg", ".png"):
             raise UserError("is no kind of picture", file=file, cure="name it .svg or .png")
         check_new_file(file, force=force)
+    if picture is not None and alpha is not None and picture.resolve() == alpha.resolve():
+        raise UserError("is to be both pictures", file=alpha, cure="name two files")
     if api.is_vectors(model):
         if picture is not None or alpha is not None:
             raise UserError("pictures are of a Backpack's senses, and these are word vectors", cure="leave it out")
@@ -83,11 +85,14 @@ def why(
     loaded = open_text_model(out, model, patches=patch)
     found = loaded.why(prefix, top=top, words=word)
     drawn = {} if picture is None and alpha is None else found.pictures(loaded.folder)
-    for line in found.lines(shutil.get_terminal_size().columns):
-        out.result(line)
+    told = []  # pictures first: whoever reads no more than the first lines has them all the same
     for file, walk in ((picture, drawn.get("shares")), (alpha, drawn.get("alpha"))):
         if file is not None and walk is not None:
-            _draw(out, file, walk)
+            told += _draw(file, walk)
+    for line in found.lines(shutil.get_terminal_size().columns):
+        out.result(line)
+    for line in told:
+        out.say(line)
     named = {"patches": [str(file) for file in patch]} if patch else {}
     out.finish({"model": str(model), **named, **found.document()})
     if not found.holds:
@@ -95,16 +100,15 @@ def why(
         raise typer.Exit(1)
 
 
-def _draw(out: Output, file: Path, walk: Walk) -> None:
+def _draw(file: Path, walk: Walk) -> list[str]:
+    """Draws; what is to be told of it."""
     from anaphora.folder import write_bytes
     from anaphora.inspect.walk_picture import walk_png, walk_svg
 
     svg = file.suffix.lower() == ".svg"
     content, notes = (walk_svg([walk]).encode(), list[str]()) if svg else walk_png([walk])
     write_bytes(file, content)
-    out.say(f"drawn: {file}")
-    for note in notes:
-        out.say(f"note: {note}")
+    return [f"drawn: {file}", *(f"note: {note}" for note in notes)]
 
 
 def _apart(out: Output, model: Path, words: list[str], more: list[str], top: int) -> None:

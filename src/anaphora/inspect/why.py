@@ -30,7 +30,7 @@ from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.ngram.why import Candidate, Level
 from anaphora.models.why import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
-from anaphora.text.word_pieces import forms_of
+from anaphora.text.word_pieces import check_writable, forms_of
 
 if TYPE_CHECKING:
     from anaphora.models.contracts import LanguageModel
@@ -246,7 +246,8 @@ def explain_text(
     unknown = sum(token == UNK for token in prefix)
     if unknown:
         notes.append(f"{unknown} of the {len(prefix)} words of the text are not in the vocabulary: {SPECIALS[UNK]}")
-    tokens = [one_token(tokenizer, word) for word in words]
+    begins = not text or text[-1].isspace()
+    tokens = [one_token(tokenizer, word, begins=begins) for word in words]
     if UNK in tokens:
         lacks = next(word for word, token in zip(words, tokens) if token == UNK)
         notes.append(f"{lacks!r} is not in the vocabulary: it is {SPECIALS[UNK]} like every other such word")
@@ -258,19 +259,20 @@ def explain_text(
     return WhyText(text, found, names, tuple(notes), tuple(patches))
 
 
-def one_token(tokenizer: Tokenizer, word: str) -> int:
-    """The id of a word that is asked for by its text, as it stands inside a line; `</s>` is the end of a line."""
+def one_token(tokenizer: Tokenizer, word: str, *, begins: bool = False) -> int:
+    """The id of a word that is asked for by its text, as it stands inside a line, or, where it `begins` one or a space
+    stands there already, as it stands there; `</s>` is the end of a line."""
     if word in ("</s>", SPECIALS[EOS]):
         return EOS
-    if tokenizer.kind == "word" and (forms := forms_of(tokenizer, word)):  # "." has no space before it
-        return forms[0]
+    check_writable(word)
     found = [int(token) for token in tokenizer.encode(word)]
     if not found:
         raise UserError("an empty word was asked for", cure="name a word; </s> is the end of a line")
+    forms = forms_of(tokenizer, word)  # " is" and "is"; "." has no space before it
+    if forms and not (begins and tokenizer.kind in ("bpe", "unigram") and len(found) == 1):
+        return forms[0]
     if len(found) == 1:
         return found[0]
-    if tokenizer.kind in ("bpe", "unigram") and len(inside := list(tokenizer.encode(f" {word}"))) == 1:
-        return int(inside[0])
     cut_up = " ".join(repr(token_name(tokenizer, token)) for token in found[:8])
     raise UserError(
         f"{word!r} is {len(found)} tokens of this model ({cut_up}), and one is explained at a time",
