@@ -75,6 +75,8 @@ def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: 
     if is_vectors_file(source) or is_vectors_file(target):
         raise UserError("word vectors write themselves", cure='anaphora.load("runs/words").save("words.bin")')
     if is_arpa(source) == is_arpa(target):
+        if not is_arpa(source) and not source.exists():
+            raise UserError("there is no such folder", file=source, cure="name what is to be converted")
         raise UserError(
             f"{source} and {target} are both {'ARPA files' if is_arpa(source) else 'folders, by their names'}",
             cure="name one of them .arpa or .arpa.gz and the other one like a folder",

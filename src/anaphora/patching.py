@@ -19,6 +19,7 @@ from anaphora.decoding.language import is_blank
 from anaphora.models.abilities import require
 from anaphora.models.language.patch import FADE, MadeFor, Operation, Patch
 from anaphora.models.language.patch_grammar import read_operation
+from anaphora.text_model import lines_of
 
 if TYPE_CHECKING:
     from anaphora.decoding.pronouns import Evened
@@ -137,8 +138,7 @@ def _several(texts: str | Sequence[str]) -> Sequence[str]:
 
 
 def _kept(model: TextModel, lines: str | Iterable[str]) -> list[str]:
-    lines = [lines] if isinstance(lines, str) else lines
-    return [line for line in lines if model.blank_lines == "keep" or not is_blank(line)]
+    return [line for line in lines_of(lines) if model.blank_lines == "keep" or not is_blank(line)]
 
 
 def _senses(model: TextModel) -> Backpack:

@@ -83,7 +83,7 @@ class TextModel(OpenedTextModel):
             self._needs("score"),
             self.tokenizer,
             self.encode,
-            _lines(lines),
+            lines_of(lines),
             boundaries=self.boundaries,
             blank_lines=self.blank_lines,
             **self.windows(stride=stride),
@@ -94,7 +94,7 @@ class TextModel(OpenedTextModel):
     def log_probabilities(self, lines: str | Iterable[str]) -> NDArray[np.float64]:
         """log P of each line (n,), natural, its end mark included: the quickest way from raw text to scores."""
         model = self._needs("score")
-        lines = list(_lines(lines))
+        lines = list(lines_of(lines))
         if self.blank_lines == "drop" and any(map(is_blank, lines)):
             found = np.zeros(len(lines))
             kept = [place for place, line in enumerate(lines) if not is_blank(line)]
@@ -142,7 +142,7 @@ class TextModel(OpenedTextModel):
         return evaluate_lines(
             self._needs("score"),
             self.encode,
-            _lines(lines),
+            lines_of(lines),
             boundaries=self.boundaries,
             blank_lines=self.blank_lines,
             **self.windows(stride=stride),
@@ -255,7 +255,7 @@ class TextModel(OpenedTextModel):
         from anaphora.decoding.filling import fill_lines
 
         model = self._needs("fill")
-        return fill_lines(model, self.tokenizer, [plain(line) for line in _lines(lines)], top=top, unknown=unknown)
+        return fill_lines(model, self.tokenizer, [plain(line) for line in lines_of(lines)], top=top, unknown=unknown)
 
     def sentence_vectors(
         self, lines: str | Iterable[str], *, pool: Pool = "mean", layer: int | None = None
@@ -264,7 +264,7 @@ class TextModel(OpenedTextModel):
         embedding."""
         from anaphora.decoding.vectors import sentence_vectors
 
-        found = list(sentence_vectors(self._needs("encode"), self.tokenizer, _lines(lines), pool=pool, layer=layer))
+        found = list(sentence_vectors(self._needs("encode"), self.tokenizer, lines_of(lines), pool=pool, layer=layer))
         return np.stack(found) if found else np.zeros((0, 0), np.float32)
 
     def word_vectors(
@@ -273,13 +273,13 @@ class TextModel(OpenedTextModel):
         """A vector for each word as it stands in its line: one object a line, lazily, in order."""
         from anaphora.decoding.vectors import word_vectors
 
-        return word_vectors(self._needs("encode"), self.tokenizer, _lines(lines), layer=layer, split=split)
+        return word_vectors(self._needs("encode"), self.tokenizer, lines_of(lines), layer=layer, split=split)
 
     def classify(self, lines: str | Iterable[str]) -> Iterator[Classified]:
         """The label of each line, and how probable every label is: one object a line, lazily, in order."""
         from anaphora.decoding.classifying import classify_lines
 
-        return classify_lines(self._needs("classify"), self.tokenizer, _lines(lines))
+        return classify_lines(self._needs("classify"), self.tokenizer, lines_of(lines))
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
@@ -374,7 +374,7 @@ class TextModel(OpenedTextModel):
         known = chief_tokens(self.tokenizer, words)
         uses = None
         if text is not None:
-            lines = (plain(line) for line in _lines(text))
+            lines = (plain(line) for line in lines_of(text))
             spellings = [spelling for one in known for spelling in one.spellings]
             uses = read_uses(model, self.tokenizer, lines, spellings)
         return look_up_senses(model, self.tokenizer, words, top=top, nearest=nearest, uses=uses, examples=examples)
@@ -408,7 +408,7 @@ class TextModel(OpenedTextModel):
         return renamed
 
 
-def _lines(lines: str | Iterable[str]) -> Iterable[str]:
+def lines_of(lines: str | Iterable[str]) -> Iterable[str]:
     """One line, or many: a string is not a list of letters, and the name of a file is not its text."""
     if isinstance(lines, bytes | PathLike):
         raise UserError(f"lines of text are wanted, not {lines!r}", cure="give open(file, encoding='utf-8'), or str")

@@ -142,7 +142,8 @@ def test_a_backpack_that_learned_here_in_the_published_layout(say: Any, bpe: Tok
     other = neural_folder(tmp_path / "rotary", "backpack", **TOKENS)
     answer = say("convert", other, tmp_path / "no")
     assert (answer.code, (tmp_path / "no").exists()) == (2, False)
-    assert "model.activation=gelu has no published names" in answer.err
+    assert "model.activation=gelu, model.positions=rotary, model.scale_embedding=True has no" in answer.err
+    assert "published ones have activation=gelu-tanh, positions=learned, scale_embedding=False" in answer.err
 
 
 def breaking(path: Path, how: str) -> None:

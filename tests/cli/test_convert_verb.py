@@ -219,6 +219,7 @@ def test_the_good_one_is_read(say: Any, tmp_path: Path) -> None:
         ("model", "b.arpa.xz", ".xz files are read, but not written"),
         ("none.arpa", "new", "there is no such file"),
         ("none", "new.arpa", "there is no such folder"),
+        ("none", "new", "none: there is no such folder; name what is to be converted"),
         ("model", "none/new.arpa", "there is no such folder"),
     ],
 )

@@ -109,7 +109,11 @@ def test_one_of_anything_need_not_be_in_a_list(backpack: Path, tmp_path: Path) -
         assert anaphora.make_patch(model, undo=one) == anaphora.make_patch(model, scale=[f"{WORD}#1=2"])
     changed = model.patched(half)
     assert anaphora.side_effect(model, changed, VERSE[0]) == anaphora.side_effect(model, changed, [VERSE[0]])
-    with pytest.raises(anaphora.UserError, match="1 words and 6 prompts are too few"):
+    with pytest.raises(anaphora.UserError, match="is a file, and lines of text are wanted"):
+        anaphora.side_effect(model, changed, str(file))
+    with pytest.raises(anaphora.UserError, match="factors are 4 numbers"):
+        anaphora.make_patch(model, topic=f"verse={WORD}", factors=3)  # type: ignore[arg-type]
+    with pytest.raises(anaphora.UserError, match="1 word and 6 prompts are too few"):
         anaphora.even(model, (WORD, OTHER), words=WORD)
 
 
@@ -134,6 +138,11 @@ def test_a_topic_and_an_evening_are_patches_too(say: Any, backpack: Path, text: 
         tmp_path / "prompts.txt", "--json",
     )  # fmt: skip
     assert even.code == 0, even.err
+    evening = ("--even", f"{WORD},{OTHER}", "--words", words, "--prompts", tmp_path / "prompts.txt")
+    told = say("patch", backpack, *evening, "--scale", f"{WORD}#1=2")
+    assert f"mean of max(p({WORD})/p({OTHER})" in told.out and told.out.index("held out") < told.out.index("scale")
+    broken = say("patch", backpack, tmp_path / "no.json", *evening, "--text", tmp_path / "nowhere.txt")
+    assert (broken.code, broken.out, (tmp_path / "no.json").exists()) == (2, "", False)  # nothing before it is done
     found = json.loads(even.last)["even"]
     assert found["chosen_by"]["after"]["ratio"] <= found["chosen_by"]["before"]["ratio"]
 
@@ -147,6 +156,14 @@ def test_a_word_in_pieces_is_said_to_be(say: Any, pieces: Path, tmp_path: Path) 
     assert told.code == 0, told.err
     assert "and their mean stands for it" in told.err
     assert "done to every word" not in told.err
+
+
+def test_what_a_terminal_would_obey_is_shown(say: Any, pieces: Path, tmp_path: Path) -> None:
+    file = tmp_path / "odd.json"
+    assert say("patch", pieces, file, "--topic", f"verse={WORD}").code == 0
+    file.write_text(file.read_text().replace('"verse"', r'"\u001b]0;title\u0007"'))
+    told = say("patch", pieces, "--from", file)
+    assert told.code == 0 and "title" in told.out and "\x1b" not in told.out + told.err
 
 
 def test_what_is_read_is_never_written_over(say: Any, backpack: Path, text: Path, tmp_path: Path) -> None:
@@ -187,12 +204,19 @@ def test_mistakes_are_one_sentence_and_write_nothing(
         (("patch", backpack), "nothing is to be changed"),
         (("patch", backpack, "--remove", WORD, "--strength", 2), "--strength is about --topic"),
         (("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2"), "four numbers are wanted"),
-        (("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2,3,-4"), "factors are numbers from 0 to 100"),
+        (
+            ("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2,3,-4"),
+            "each factor must be a number from 0 to 100; it is -4.0",
+        ),
         (
             ("patch", backpack, "-", "--remove", WORD),
             "- would be stdout, and a patch is a file; leave it out; --show",
         ),
         (("patch", backpack, backpack / "fix.json", "--remove", WORD), "is inside the model's own folder"),
+        (("patch", backpack, backpack / "config.yaml", "--remove", WORD), "is inside the model's own folder"),
+        (("patch", pieces, "--remove", "\udcff#1"), "is no text: UTF-8 cannot write it"),
+        (("senses", pieces, "\udcff"), "is no text: UTF-8 cannot write it"),
+        (("why", pieces, "--word", "\udcff"), "is no text: UTF-8 cannot write it"),
         (
             ("patch", backpack, backpack / "config.yaml", "--remove", WORD, "--force"),
             "is inside the model's own folder",

@@ -105,7 +105,7 @@ def test_too_few_words_are_said_with_those_that_are_no_tokens(monkeypatch: pytes
     model, tokenizer, lookup = prejudiced()
     monkeypatch.setattr("anaphora.decoding.pronouns.PROFESSIONS", ("nurse", *(f"smith{n}" for n in range(10))))
     with pytest.raises(
-        UserError, match=r"1 words .*; no tokens of this model are 'smith0', .*, 'smith7' and 2 more; give"
+        UserError, match=r"1 word .*; no tokens of this model are 'smith0', .*, 'smith7' and 2 more; give"
     ):
         even(model, lookup, line_encoder(tokenizer), templates=PROMPTS)
 
@@ -121,9 +121,9 @@ def test_scaling_all_words_to_nothing_makes_everything_even() -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"words": ("nurse",)}, "1 words and 4 prompts are too few"),
-        ({"templates": ("the {}",)}, "4 words and 1 prompts are too few"),
-        ({"templates": ("the {}", "the {}")}, "4 words and 1 prompts are too few: .* and two different prompts"),
+        ({"words": ("nurse",)}, "1 word and 4 prompts are too few"),
+        ({"templates": ("the {}",)}, "4 words and 1 prompt are too few"),
+        ({"templates": ("the {}", "the {}")}, "4 words and 1 prompt are too few: .* and two different prompts"),
         ({"templates": ("the {}", "{} or {}")}, "'{} or {}' has 2 places for a word, and one is needed; write {}"),
         ({"templates": ("the {}", "a nurse")}, "the prompt 'a nurse' has no place for a word; write {}"),
         ({"words": ("nurse", "zyzzyva", "cook")}, "'zyzzyva' is not in the vocabulary"),

@@ -120,6 +120,7 @@ def patch(
     anaphora patch runs/backpack both.json --from fix.json --from fair.json
     """
     from anaphora.errors import UserError
+    from anaphora.inspect.terminal import visible
     from anaphora.models.language.patch import Patch
     from anaphora.patching import make_patch, patch_notes, side_effect
 
@@ -156,21 +157,24 @@ def patch(
     how |= {do: texts or () for do, texts in given.items()}
     made = make_patch(loaded, **how, after=from_ or (), undo=undo or ())
     document: dict[str, Any] = {"model": str(model), "file": None if out is None else str(out)}
-    if evening:
-        found = _even(told, loaded.patched([made]) if made else loaded, even, words, prompts)
-        made = Patch(made.made_for, (*made.operations, *found.operations))
-        document["even"] = _evened_document(found)
     changed = loaded.patched([made])  # what it speaks of is there, or this says what is not: before anything is told
     notes: Counter[str] = Counter()
     lines = list(read_text(text or [], notes))
+    found = _even(changed, even, words, prompts) if evening else None
+    if found is not None:
+        made = Patch(made.made_for, (*made.operations, *found.operations))
+        changed = loaded.patched([made])
+        document["even"] = _evened_document(found)
     effect = side_effect(loaded, changed, lines) if text else None
     if out is not None:
         made.write(out, force=force)  # first: whoever reads no more than the first lines has the file all the same
     warn_of_notes(told, notes)
     for note in patch_notes(loaded, made.operations):
         told.say(f"note: {note}")
+    if found is not None:
+        _say_evened(told, found)
     for operation in made.operations:
-        told.result(str(operation))
+        told.result(visible(str(operation)))
     if effect is not None:
         document["side_effect"] = effect.document()
         _say_effect(told, loaded, effect, lines)
@@ -187,9 +191,9 @@ def _check_out(out: Path, model: Path, read: list[str | Path], *, force: bool) -
 
     if str(out) == "-":
         raise UserError("- would be stdout, and a patch is a file", cure="leave it out; --show prints the patch")
-    check_new_file(out, force=force, inputs=read)
     if out.resolve().is_relative_to(model.resolve()):
         raise UserError("is inside the model's own folder", file=out, cure="write the patch beside the folder")
+    check_new_file(out, force=force, inputs=read)
 
 
 def _four(text: str) -> list[float]:
@@ -204,7 +208,7 @@ def _four(text: str) -> list[float]:
     return found
 
 
-def _even(out: Output, loaded: TextModel, pair: str | None, words: str | None, prompts: Path | None) -> Evened:
+def _even(loaded: TextModel, pair: str | None, words: str | None, prompts: Path | None) -> Evened:
     from anaphora.decoding.pronouns import PAIR
     from anaphora.errors import UserError
     from anaphora.models.language.patch_grammar import listed
@@ -217,10 +221,13 @@ def _even(out: Output, loaded: TextModel, pair: str | None, words: str | None, p
     if pair is not None and two != PAIR and words is None:
         raise UserError(f"--even {pair} needs words whose senses may be changed", cure="add --words WORD,WORD,…")
     lines = None if prompts is None else [line for line in read_text([str(prompts)]) if line.strip()]
-    found = find(loaded, (two[0], two[1]), words=chosen, prompts=lines)
+    return find(loaded, (two[0], two[1]), words=chosen, prompts=lines)
+
+
+def _say_evened(out: Output, found: Evened) -> None:
     if found.left_out:
         out.say(f"note: without a token of their own, and left out: {', '.join(found.left_out)}")
-    a, b = two
+    a, b = found.pair
     if not found.operations:
         out.say("nothing that was tried makes them more even: no operation is added")
     sense = max(range(len(found.telling)), key=found.telling.__getitem__)
@@ -233,7 +240,6 @@ def _even(out: Output, loaded: TextModel, pair: str | None, words: str | None, p
         out.result(
             f"  {name:<9} {before.ratio:8.3f} → {after.ratio:.3f}  ({count(before.prompts, 'prompt', 'prompts')})"
         )
-    return found
 
 
 def _evened_document(found: Evened) -> dict[str, Any]:
@@ -257,6 +263,6 @@ def _say_effect(out: Output, loaded: TextModel, effect: SideEffect, lines: list[
         f"perplexity              {effect.perplexity_before:.3f} → {effect.perplexity_after:.3f} "
         f"({effect.perplexity_change:+.2%})"
     )
-    for place in effect.places[:3]:
+    for place in effect.places[:3] if effect.moved else ():
         before, word = around(loaded, lines, place.token)
         out.result(f"  KL {place.kl:.3f}  log P {place.before:.2f} → {place.after:.2f}  {before}[{word[:14]}]")

@@ -76,6 +76,8 @@ class Evenness:
 class Evened:
     """What `even` found."""
 
+    pair: tuple[str, str]
+    """The two words."""
     operations: tuple[Operation, ...]
     """None where nothing that was tried helps."""
     telling: tuple[float, ...]
@@ -155,7 +157,8 @@ def even(
     if len(known) < 2 or len(templates) < 2:
         missing = f"; no tokens of this model are {_named(left_out)}" if left_out and len(known) < 2 else ""
         raise UserError(
-            f"{len(known)} words and {len(templates)} prompts are too few: half of each is held out{missing}",
+            f"{len(known)} word{'' if len(known) == 1 else 's'} and {len(templates)} prompt"
+            f"{'' if len(templates) == 1 else 's'} are too few: half of each is held out{missing}",
             cure="give at least two words that the vocabulary has (--words) and two different prompts",
         )
     halves = [prompts_for(parted(known)[half], parted(templates)[half]) for half in (0, 1)]
@@ -179,6 +182,7 @@ def even(
     found = helps[0] if helps else ()
     after = apply(model, found, lookup)
     return Evened(
+        pair,
         found,
         tuple(telling.tolist()),
         before,

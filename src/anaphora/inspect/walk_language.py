@@ -92,7 +92,7 @@ def _look(
     if (asked.part or SENSES) == SENSES:
         if model.emphasis is not None:
             raise UserError(
-                "a patch with a topic makes α larger than it is: there is no softmax to walk through",
+                "a patch with a topic changes α itself: there is no softmax to walk through",
                 cure="leave that patch out, or see `anaphora why`",
             )
         return look_at_senses(model, row, run, said, side, asked, tokenizer)

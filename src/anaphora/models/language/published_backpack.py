@@ -198,12 +198,12 @@ def checked(model: Backpack) -> BackpackConfig:
     """The settings of a Backpack that has the published shape, at any size; a UserError for any other."""
     config = model.config
     assert isinstance(config, BackpackConfig)
-    for key, value in SHAPE.items():
-        if getattr(config, key) != value:
-            raise UserError(
-                f"a Backpack with model.{key}={getattr(config, key)} has no published names",
-                cure=f"published ones have {key}={value}",
-            )
+    other = [key for key, value in SHAPE.items() if getattr(config, key) != value]
+    other = ["encoder"] if "encoder" in other else other  # whose settings are others
+    if other:
+        own = ", ".join(f"model.{key}={getattr(config, key)}" for key in other)
+        theirs = ", ".join(f"{key}={SHAPE[key]}" for key in other)
+        raise UserError(f"a Backpack with {own} has no published names", cure=f"published ones have {theirs}")
     if config.key_value_heads not in (None, config.heads):
         raise UserError("published Backpacks have no shared key heads", cure="leave model.key_value_heads out")
     if config.sense_feed_forward not in (None, 4 * config.dim):
