@@ -377,7 +377,8 @@ class TextModel(OpenedTextModel):
             lines = (plain(line) for line in lines_of(text))
             spellings = [spelling for one in known for spelling in one.spellings]
             uses = read_uses(model, self.tokenizer, lines, spellings)
-        return look_up_senses(model, self.tokenizer, words, top=top, nearest=nearest, uses=uses, examples=examples)
+        how: dict[str, Any] = {"patches": [Path(file).name for file in self.patches], "examples": examples}
+        return look_up_senses(model, self.tokenizer, words, top=top, nearest=nearest, uses=uses, **how)
 
     def evaluate_similarity(self, path: str | PathLike[str]) -> SenseSimilarity:
         """Spearman's correlation with people's numbers, a file of two words and a number a line: of each sense of a

@@ -80,6 +80,9 @@ def test_a_sense_that_was_removed_says_nothing(say: Any, model: Path, tmp_path: 
     assert say("patch", model, patch, "--remove", "cat#1").code == 0
     told = say("senses", model, "cat", "--nearest", "--patch", patch, "--picture", picture)
     assert told.code == 0 and told.out.count("(nothing)") == 2 and told.out.count("nearest") == 1
+    assert told.out.startswith("note: senses with fix.json\n\ncat: 2 senses")
+    drawn = picture.read_text()  # comments say what is drawn
+    assert drawn.count("<!-- says nothing -->") == 1 and "<!-- cat  with fix.json -->" in drawn
     said = json.loads(say("senses", model, "cat", "--nearest", "--patch", patch, "--json").last)
     assert said["patches"] == [str(patch)]
     removed = said["words"][0]["tokens"][0]["senses"][1]

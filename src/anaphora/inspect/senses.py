@@ -87,6 +87,13 @@ class SensesText:
     notes: tuple[str, ...] = ()
     lines_read: int | None = None
     """Of the text; None: none was read."""
+    patches: tuple[str, ...] = ()
+    """Names of those that the model has on."""
+
+    @property
+    def patched(self) -> str:
+        """With which patches, in words; nothing without."""
+        return f"with {' and '.join(self.patches)}" if self.patches else ""
 
     def name(self, token: int) -> str:
         return self.names[token]
@@ -129,10 +136,10 @@ class SensesText:
     def lines(self, width: int = 80) -> Iterator[str]:
         """For a terminal, no line wider than `width`, or 72 columns where it is less."""
         width = max(width, NARROWEST)
-        for note in self.notes:
+        for note in (*([f"senses {visible(self.patched)}"] if self.patches else []), *self.notes):
             yield from wrapped(f"note: {note}", width)
         for place, word in enumerate(self.words):
-            if place or self.notes:
+            if place or self.notes or self.patches:
                 yield ""
             yield from self._word(word, width)
 
@@ -200,10 +207,12 @@ def look_up_senses(
     nearest: int = 0,
     uses: Uses | None = None,
     examples: int = 2,
+    patches: Sequence[str] = (),
 ) -> SensesText:
     """Look some words up: `top` words that each sense raises and lowers, and so many nearest senses.
 
-    uses: of the words in a text (sense_uses.py), already read; examples: lines of it for each sense.
+    uses: of the words in a text (sense_uses.py), already read; examples: lines of it for each sense. patches: names of
+    those that the model has on.
     """
     if top < 1:
         raise UserError(f"top is {top}", cure="ask for 1 word or more")
@@ -231,7 +240,8 @@ def look_up_senses(
         notes.append(
             f"{many} went on after the {model.max_length:,} tokens that the model reads: the rest was left out"
         )
-    return SensesText(tuple(found), _names(tokenizer, names), tuple(notes), None if uses is None else uses.lines)
+    read = None if uses is None else uses.lines
+    return SensesText(tuple(found), _names(tokenizer, names), tuple(notes), read, tuple(patches))
 
 
 def chief_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[WordTokens]:

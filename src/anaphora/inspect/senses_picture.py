@@ -48,7 +48,7 @@ def draw_senses(found: SensesText, *, format: str = "png") -> bytes:
     try:
         parts = figure.subfigures(len(tokens), 1, height_ratios=[n * height + 0.4 for n in lines], squeeze=False)
         for part, token, word, rows in zip(parts[:, 0], tokens, words, lines):
-            heading = shown(found.name(token.token)) + word
+            heading = shown(found.name(token.token)) + word + (f"  {shown(found.patched)}" if found.patches else "")
             part.suptitle(heading, color=INK, fontsize=13, fontweight="bold", parse_math=False)
             axes = part.subplots(rows, columns, squeeze=False).flatten()
             largest = max((abs(value) for sense in token.senses for _, value in _values(sense)), default=1.0) or 1.0
@@ -81,7 +81,7 @@ def _panel(axis: object, found: SensesText, sense: Sense, largest: float, bars: 
     assert isinstance(axis, Axes)
     values = _values(sense)
     if not values:  # a patch removed it
-        axis.text(0, 0, "says nothing", ha="center", va="center", fontsize=8.5, color=PALE)
+        axis.text(0, 0, "says nothing", ha="center", va="center", fontsize=8.5, color=PALE, backgroundcolor="white")
     for place, (token, value) in enumerate(values):
         axis.barh(-place, value, height=0.78, color=hexadecimal(signed(value / largest)))
         side = 1 if value >= 0 else -1
