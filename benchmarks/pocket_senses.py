@@ -1,6 +1,6 @@
 """Do the senses of a small Backpack part the meanings of ambiguous words? Pocket text, two CPU cores, minutes.
 
-    python benchmarks/pocket_senses.py [--steps 5000] [--seeds 1 2 3] [--work DIR] [KEY=VALUE …]
+    python benchmarks/pocket_senses.py [--steps 3000] [--seeds 1 2 3] [--work DIR] [KEY=VALUE …]
 
 A Backpack learns lines of pocket English in which a word keeps its meaning (text/pocket/discourse.py), by
 `anaphora.train`. Then, for each ambiguous word, the ten words of the whole vocabulary that each of its senses raises
@@ -32,13 +32,14 @@ from anaphora.text.pocket.senses import ADJECTIVE_SENSES, NOUN_SENSES
 WORDS = tuple(dict.fromkeys(name.partition(".")[0] for name in (*NOUN_SENSES, *(a.sense for a, _ in ADJECTIVE_SENSES))))
 TOP, ENOUGH, TIMES = 10, 3, 3
 EACH, TOGETHER, ROUNDS = 500, 6, 2
-STEPS = 5000
+STEPS = 3000
 PROMPT = "The doctor saw a sick"
 SETTINGS: dict[str, Any] = {
     "data.boundaries": "lines",
     "data.hold_out": 100,
     "tokenizer.kind": "word",
-    "model.senses": 8,
+    "model.senses": 16,
+    "model.sense_feed_forward": 64,
     "model.sense_window": 5,
     "model.near_senses": 0,
     "model.dim": 64,

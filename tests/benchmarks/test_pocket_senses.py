@@ -21,16 +21,9 @@ def test_what_parted_means() -> None:
 
 
 @pytest.mark.slow
-def test_senses_part_four_words_and_sick_can_lose_one(tmp_path: Path) -> None:
+def test_senses_part_the_meanings_of_four_words(tmp_path: Path) -> None:
+    """That *sick* can lose one is asserted of another model (test_pocket_patch.py): which words part is chance."""
     torch.set_num_threads(2)
     model = pocket_senses.learn(tmp_path / "run", steps=pocket_senses.STEPS, seed=1)
-    found = {one.word: one for one in pocket_senses.partings(model)}
-    parted = [word for word, one in found.items() if one.parted]
-    assert len(parted) >= 4 and "sick" in parted, parted
-    cool = found["sick"].meanings["sick.cool"]
-    before, likeliest = pocket_senses.cool_share(model)
-    assert likeliest in ("trick", "jump", "party")
-    model.model.rewrite = pocket_senses.without(model, "sick", cool)
-    after, then = pocket_senses.cool_share(model)
-    assert after < 0.5 < before + 0.1 and after < before / 2
-    assert then not in ("trick", "jump", "party")
+    parted = [one.word for one in pocket_senses.partings(model) if one.parted]
+    assert len(parted) >= 4, parted
