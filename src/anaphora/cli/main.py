@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import os
 import sys
@@ -106,7 +107,7 @@ def main() -> NoReturn:
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     threading.excepthook = _thread_ended
     try:
-        code = app(standalone_mode=False, prog_name="anaphora")
+        code = _asked_for(sys.argv[1:2])(standalone_mode=False, prog_name="anaphora")
         sys.stdout.flush()
         if code == 130:  # what typer makes of a KeyboardInterrupt
             _complain(INTERRUPTED, 130)
@@ -137,6 +138,16 @@ def main() -> NoReturn:
         if isinstance(ended.__context__, BrokenPipeError):  # typer would call that a failure
             _reader_has_gone()
         raise
+
+
+def _asked_for(words: list[str]) -> typer.Typer:
+    """The command line with the one verb that is asked for: the options of all others would be made for nothing."""
+    own = [info for info in app.registered_commands if words == [info.name or getattr(info.callback, "__name__", None)]]
+    if not own:
+        return app
+    alone = copy.copy(app)
+    alone.registered_commands = own
+    return alone
 
 
 def _thread_ended(ended: threading.ExceptHookArgs) -> None:
