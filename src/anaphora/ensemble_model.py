@@ -20,7 +20,8 @@ from anaphora.decoding.alignment_method import Choice
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, read_config, read_metrics
 from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, VECTOR_MODELS
-from anaphora.models.ensemble import Ensemble, EnsembleConfig, Mean, Reading
+from anaphora.models.ensemble import Ensemble, Reading
+from anaphora.models.translator_settings import EnsembleConfig, Mean
 from anaphora.parts import Path_, part_names
 from anaphora.text.dictionary import Dictionary
 from anaphora.text.tokenizer import Tokenizer

@@ -32,7 +32,7 @@ from anaphora.version import __version__
 
 if TYPE_CHECKING:
     from anaphora.ensemble_model import EnsembleModel
-    from anaphora.models.ensemble import Mean
+    from anaphora.models.translator_settings import Mean
     from anaphora.translation_model import TranslationModel
 
 MEANS = ("probabilities", "logs")

@@ -24,12 +24,12 @@ from torch import Tensor
 
 from anaphora.errors import nearest
 from anaphora.kernels.additive import additive_attention
+from anaphora.layers.choices import Normaliser
 from anaphora.layers.masks import Causal, Given, Mask, Padding, causal_mask, parts
 from anaphora.layers.positions import PositionBias
 from anaphora.layers.scores import Score, prepared, spread
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "linear", "additive"]
-Normaliser = Literal["softmax", "none"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 NORMALISERS: tuple[Normaliser, ...] = get_args(Normaliser)
 

@@ -20,12 +20,13 @@ in one bucket for all far distances.
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
-Positions = Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "alibi", "relative", "none"]
+from anaphora.layers.choices import Positions
+
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 
 

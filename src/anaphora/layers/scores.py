@@ -13,14 +13,14 @@ has a first dimension H.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from anaphora.errors import nearest
+from anaphora.layers.choices import Score
 
-Score = Literal["scaled-dot", "dot", "bilinear", "additive"]
 SCORES: tuple[Score, ...] = get_args(Score)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -23,14 +22,13 @@ from torch import Tensor, nn
 
 from anaphora.layers.attention import Backend, MultiHeadAttention
 from anaphora.layers.backends import Normaliser
+from anaphora.layers.choices import Activation, Norm, check_positions
 from anaphora.layers.contracts import Encoder, Past, after, beginning
 from anaphora.layers.masks import Causal, Documents, Mask, Padding, Window, padding_mask
 from anaphora.layers.mixture_of_experts import Experts, MixtureOfExperts, mixtures
 from anaphora.layers.positions import NOWHERE, Positions, Relation, RelativePositions
 from anaphora.layers.scores import Score
 
-Norm = Literal["pre", "post"]
-Activation = Literal["relu", "gelu", "gelu-tanh"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -387,17 +385,3 @@ class TransformerEncoder(Encoder):
     def cache_bytes_per_token(self, element: int) -> int:
         """Keys and values of every layer, each number `element` bytes."""
         return 2 * len(self.blocks) * self.key_value_heads * self.head_dim * element
-
-
-def check_positions(positions: Positions, score: Score, normaliser: Normaliser) -> None:
-    """A ValueError for positions that a score or normaliser could make nothing of."""
-    if positions == "rotary" and score in ("additive", "bilinear"):
-        raise ValueError(
-            f"rotary positions show in plain dot products; with {score} scores distances would be lost; choose other "
-            "positions, or scaled-dot scores"
-        )
-    if positions in ("alibi", "relative") and normaliser == "none":
-        raise ValueError(
-            f"{positions} positions shift a softmax; with normaliser 'none' there is none; choose other positions, or "
-            "normaliser softmax"
-        )

@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     from anaphora.embeddings.settings import VectorsConfig
     from anaphora.models.contracts import LanguageModel, Translator
     from anaphora.models.convolutional.settings import ByteNetConfig, ConvS2SConfig
-    from anaphora.models.encoder_decoder import TranslatorConfig
-    from anaphora.models.ensemble import EnsembleConfig
     from anaphora.models.language.classifier import TextClassifier
     from anaphora.models.language.masked import MaskedLanguageModel
     from anaphora.models.language.model import NeuralLanguageModel
     from anaphora.models.language.settings import LanguageConfig, NeuralConfig
     from anaphora.models.mixture import MixtureConfig
-    from anaphora.models.ngram.model import NgramConfig
+    from anaphora.models.ngram.settings import NgramConfig
     from anaphora.models.recurrent.settings import (
         BahdanauConfig,
         DeepAttConfig,
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
         MoeConfig,
         Seq2seqConfig,
     )
-    from anaphora.models.transformer import TransformerConfig
+    from anaphora.models.translator_settings import EnsembleConfig, TransformerConfig, TranslatorConfig
 
     Recurrent = Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig | MoeConfig
     Translating = TransformerConfig | Recurrent | ByteNetConfig | ConvS2SConfig
@@ -97,7 +95,7 @@ def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> di
 def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig]:
     """The settings of one kind of model; the file that has them is imported only now."""
     if kind == "transformer":
-        from anaphora.models.transformer import TransformerConfig
+        from anaphora.models.translator_settings import TransformerConfig
 
         return TransformerConfig
     if kind in RECURRENT_TRANSLATORS:
@@ -109,11 +107,11 @@ def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig
 
         return convolutional_settings(str(kind))
     if kind in ENSEMBLES:
-        from anaphora.models.ensemble import EnsembleConfig
+        from anaphora.models.translator_settings import EnsembleConfig
 
         return EnsembleConfig
     if kind == "ngram":
-        from anaphora.models.ngram.model import NgramConfig
+        from anaphora.models.ngram.settings import NgramConfig
 
         return NgramConfig
     if kind == "mixture":

@@ -11,9 +11,6 @@ differs between the systems of this folder is the decoder, so the kind of a mode
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -23,68 +20,8 @@ from anaphora.layers.head import logits_of_few
 from anaphora.layers.masks import padding_mask
 from anaphora.layers.mixture_of_experts import mixtures, telling
 from anaphora.models.contracts import DecoderState, Translator
+from anaphora.models.translator_settings import TranslatorConfig
 from anaphora.text.tokenizer import PAD
-
-EncoderName = Literal[
-    "transformer", "lstm", "gru", "rnn", "conv", "window", "dan", "deep-att", "gnmt", "moe", "convs2s", "bytenet"
-]
-"""What may read the source: see models/reading.py."""
-
-
-@dataclass(kw_only=True)
-class TranslatorConfig:
-    """What section `model` says of every translator."""
-
-    kind: Any = ""
-    """Which system this is."""
-    encoder: EncoderName | None = None
-    """What reads the source; the system's own encoder unless given."""
-    dim: int = 256
-    """Width of every vector between layers."""
-    layers: int = 6
-    """Encoder layers."""
-    decoder_layers: int | None = None
-    """Decoder layers; as many as the encoder's unless given."""
-    max_length: int = 512
-    """The longest sequence, in tokens with its marks, that can be read or written."""
-    dropout: float = 0.1
-    """After the embeddings and between layers."""
-    tie: Literal["none", "target", "all"] = "all"
-    """Tables that are one: none; the target's input and output (2-way); those and the source's (3-way, joint
-    vocabulary)."""
-
-    def __post_init__(self) -> None:
-        for name in ("dim", "layers", "max_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        if self.decoder_layers is not None and self.decoder_layers < 1:
-            raise ValueError("decoder_layers must be at least 1")
-        if not 0 <= self.dropout < 1:
-            raise ValueError("dropout must be at least 0 and below 1")
-
-    @property
-    def decoder(self) -> str:
-        """What writes the target: it names the system."""
-        return str(self.kind)
-
-    @property
-    def reads_with(self) -> EncoderName:
-        """The encoder's name."""
-        raise NotImplementedError
-
-    @property
-    def attends(self) -> bool:
-        """Whether it can say how much of each source word it took."""
-        return True
-
-    @property
-    def upper_layers(self) -> int:
-        """Decoder layers."""
-        return self.decoder_layers or self.layers
-
-    def shape(self) -> str:
-        """How large it is, in a few words."""
-        return f"{self.dim} wide, {self.layers}+{self.upper_layers} layers"
 
 
 class Decoder(nn.Module):

@@ -19,40 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, Translator
+from anaphora.models.translator_settings import Mean
 from anaphora.text.tokenizer import EOS, PAD
 
-Mean = Literal["probabilities", "logs"]
 Reading = Callable[[list[int]], list[int]]
 """Tokens of a source, without its end mark, as tokens of another tokeniser for the same text."""
-
-
-@dataclass(kw_only=True)
-class EnsembleConfig:
-    """Which translators are asked together, and how much each has to say (section `model`)."""
-
-    kind: Literal["ensemble"] = "ensemble"
-    parts: list[str] = field(default_factory=list)
-    """Folders inside the model's own, one for each member."""
-    weights: list[float] = field(default_factory=list)
-    """The share of each member; together 1."""
-    mean: Mean = "probabilities"
-    """What is averaged: probabilities, or their logs (which are then made to sum to one)."""
-
-    def __post_init__(self) -> None:
-        if len(self.parts) != len(self.weights):
-            raise ValueError(f"parts names {len(self.parts)} models, weights has {len(self.weights)} numbers")
-        for name in self.parts:
-            if Path(name).name != name or name in ("", ".", ".."):
-                raise ValueError(f"parts holds {name!r}, which is no name of a folder inside the model's own")
 
 
 class EnsembleState(DecoderState):

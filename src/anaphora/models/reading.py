@@ -20,9 +20,8 @@ from anaphora.layers.contracts import Encoder
 from anaphora.layers.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
 from anaphora.layers.positions import Positions
 from anaphora.layers.transformer import TransformerEncoder
-from anaphora.models.encoder_decoder import EncoderName
+from anaphora.models.translator_settings import RECURRENT, EncoderName
 
-RECURRENT = ("lstm", "gru", "rnn")
 CONVOLUTION_WIDTH, WINDOW = 3, 4
 """Words that a convolution sees at once; words that a window sees on each side, its own counted."""
 

@@ -9,117 +9,22 @@ layers/transformer.py, what all translators have in common in encoder_decoder.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from anaphora.layers.attention import MultiHeadAttention, padding_mask
-from anaphora.layers.backends import CHUNK, Choices, Normaliser, cannot, pairs_are_less
+from anaphora.layers.backends import CHUNK, pairs_are_less
 from anaphora.layers.embedding import Embedding
 from anaphora.layers.masks import Window
-from anaphora.layers.mixture_of_experts import Experts, mixtures
-from anaphora.layers.positions import NOWHERE, Positions, RelativePositions
-from anaphora.layers.scores import Score
-from anaphora.layers.transformer import Activation, DecoderBlock, Norm, check_positions, feed_forward_of
+from anaphora.layers.mixture_of_experts import mixtures
+from anaphora.layers.positions import NOWHERE, RelativePositions
+from anaphora.layers.transformer import DecoderBlock, feed_forward_of
 from anaphora.models.contracts import DecoderState
-from anaphora.models.encoder_decoder import Decoder, EncoderDecoder, EncoderName, TranslatorConfig
-from anaphora.models.expert_settings import chosen_experts
+from anaphora.models.encoder_decoder import Decoder, EncoderDecoder
 from anaphora.models.reading import build_reader, source_positions
-
-
-@dataclass(kw_only=True)
-class TransformerConfig(TranslatorConfig):
-    """Section `model`, for `kind: transformer`."""
-
-    kind: Literal["transformer"] = "transformer"
-    """Which system this is."""
-    heads: int = 4
-    """Attention heads; each has dim / heads dimensions."""
-    key_value_heads: int | None = None
-    """Key and value heads of self-attention, each shared by a group of heads (1: multi-query); as many as heads unless
-    given."""
-    score: Score = "scaled-dot"
-    """How well a key answers a query, in every attention: q·k/√d (scaled-dot), q·k (dot), qᵀWk (bilinear), v·tanh(q+k)
-    (additive)."""
-    normaliser: Normaliser = "softmax"
-    """What makes weights of scores, in every attention: softmax, or none (linear attention: the scores weigh)."""
-    feed_forward: int = 1024
-    """Hidden width of the feed-forward network; of experts, of each."""
-    experts: int | None = None
-    """Experts in the place of a feed-forward network, of which every token asks a few; none unless given."""
-    experts_per_token: int | None = None
-    """Of experts: how many a token asks; 2 unless given."""
-    experts_every: int | None = None
-    """Of experts: which layers have them: all (1, unless given), each second one (2), …"""
-    expert_balance: float | None = None
-    """Of experts: weight of what keeps them all in use; 0.1 unless given."""
-    norm: Norm = "pre"
-    """Normalise before each sub-layer (pre) or after the residual sum (post, as published)."""
-    activation: Activation = "relu"
-    """Non-linearity of the feed-forward network."""
-    positions: Positions = "sinusoidal"
-    """How a token knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
-    self-attention (rotary, alibi, relative), or not at all (none)."""
-    window: int | None = None
-    """Self-attention sees only positions fewer than this away; all of them unless given."""
-    dropout: float = 0.1
-    """After the embedding and after every sub-layer."""
-    attention_dropout: float = 0.0
-    """On attention weights."""
-    activation_dropout: float = 0.0
-    """Inside the feed-forward network."""
-    attention: Literal["auto", "reference", "sdpa"] = "auto"
-    """How attention is computed: the reference or PyTorch's fused kernels."""
-    embedding_from: str | None = None
-    """Word vectors that the tables of both languages begin with (a folder, or a file such as vectors.txt), as wide as
-    `dim`; words without one begin as all do otherwise."""
-
-    def __post_init__(self) -> None:
-        if self.dim < 1 or self.heads < 1 or self.dim % self.heads:
-            raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
-        super().__post_init__()
-        if self.feed_forward < 1:
-            raise ValueError("feed_forward must be at least 1")
-        for name in ("key_value_heads", "window"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        if self.heads % self.shared_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
-        if self.positions == "rotary" and self.dim // self.heads % 2:
-            raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
-        check_positions(self.positions, self.score, self.normaliser)
-        if why := cannot(self.attention, Choices(score=self.score, normaliser=self.normaliser)):
-            raise ValueError(f"attention={self.attention} cannot do this: {why}; leave it at auto")
-        for name in ("attention_dropout", "activation_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1")
-        chosen_experts(self, layers=self.upper_layers if self.encoder else min(self.layers, self.upper_layers))
-
-    @property
-    def routed(self) -> Experts | None:
-        """The experts, if there are any."""
-        found = chosen_experts(self)
-        return None if found is None else Experts(**found)
-
-    @property
-    def shared_heads(self) -> int:
-        """Key and value heads of self-attention."""
-        return self.key_value_heads or self.heads
-
-    @property
-    def reads_with(self) -> EncoderName:
-        return self.encoder or "transformer"
-
-    @property
-    def attends(self) -> bool:
-        return self.normaliser == "softmax"  # scores of any sign are no shares of what was looked at
-
-    def shape(self) -> str:
-        experts = "" if self.routed is None else f", {self.routed}"
-        return f"{super().shape()}, {self.heads} heads, feed-forward {self.feed_forward}{experts}, {self.norm}-norm"
+from anaphora.models.translator_settings import TransformerConfig
 
 
 class TransformerDecoder(Decoder):

@@ -41,8 +41,8 @@ from anaphora.training.translator_sizes import (
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
     from anaphora.embeddings.settings import VectorsConfig, VectorsTraining
     from anaphora.models import ModelConfig
-    from anaphora.models.encoder_decoder import TranslatorConfig
     from anaphora.models.language.settings import LanguageConfig
+    from anaphora.models.translator_settings import TranslatorConfig
 
 SECTIONS = ("data", "tokenizer", "model", "training", "decoding")
 

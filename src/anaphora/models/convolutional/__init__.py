@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from anaphora.models.convolutional.settings import ByteNetConfig, ConvS2SConfig
-    from anaphora.models.encoder_decoder import EncoderDecoder, TranslatorConfig
+    from anaphora.models.encoder_decoder import EncoderDecoder
+    from anaphora.models.translator_settings import TranslatorConfig
 
 
 def settings_of(kind: str) -> type[ByteNetConfig | ConvS2SConfig]:

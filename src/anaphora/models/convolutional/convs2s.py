@@ -38,7 +38,8 @@ from anaphora.layers.shared_rings import SharedRings
 from anaphora.layers.source_attention import SourceAttention
 from anaphora.models.convolutional.decoder import ConvolutionalDecoder
 from anaphora.models.convolutional.settings import ConvS2SConfig
-from anaphora.models.encoder_decoder import EncoderDecoder, EncoderName
+from anaphora.models.encoder_decoder import EncoderDecoder
+from anaphora.models.translator_settings import EncoderName
 
 HALF = math.sqrt(0.5)
 """The sum of two that are not alike, times this, is as large as each of them."""

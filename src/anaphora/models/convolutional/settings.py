@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from anaphora.models.encoder_decoder import EncoderName, TranslatorConfig
+from anaphora.models.translator_settings import EncoderName, TranslatorConfig
 
 if TYPE_CHECKING:
     from torch import Tensor

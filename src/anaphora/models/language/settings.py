@@ -16,11 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from anaphora.layers.choices import Activation, Norm, Positions
 from anaphora.models.expert_settings import chosen_experts
 
-Norm = Literal["pre", "post"]
-Activation = Literal["relu", "gelu", "gelu-tanh"]
-Positions = Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "alibi", "relative", "none"]
 Pool = Literal["mean", "max", "first", "last"]
 Initial = Literal["xavier", "normal"]
 Backend = Literal["auto", "reference", "sdpa", "flex"]

@@ -13,24 +13,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise, starmap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.kernels.ngrams import F32, NOWHERE, U32, Rule, Trie, Whole, advance, take_rows, walk, walk_rows
+from anaphora.models.ngram.settings import NgramConfig
 from anaphora.models.ngram.smoothing import (
     Estimate,
     Grams,
-    Smoothing,
     estimate,
     kept,
     log,
     predictable,
-    pruning_thresholds,
 )
 from anaphora.models.ngram.threads import CORES, pool
 from anaphora.text.tokenizer import BOS
@@ -42,35 +40,6 @@ if TYPE_CHECKING:  # imported where it is used: counting within a memory limit h
 
 SHARED = 1 << 18
 """Numbers that a step must have to say before two threads are quicker than one; four want twice as many."""
-
-
-@dataclass(kw_only=True)
-class NgramConfig:
-    """What is counted and how it becomes probabilities (section `model`)."""
-
-    kind: Literal["ngram"] = "ngram"
-    order: int = 5
-    """The longest n-gram: a word is predicted from the order - 1 before it."""
-    smoothing: Smoothing = "kneser-ney"
-    prune: list[int] = field(default_factory=list)
-    """N-grams of order 1, 2, … seen no more often than this are left out; the last number holds for all that follow."""
-    k: float = 1.0
-    """add-k: how much more often everything is taken to have been seen."""
-    backoff: float = 0.4
-    """stupid-backoff: what a word pays for each word by which its context is shortened."""
-
-    def __post_init__(self) -> None:
-        if self.order < 1:
-            raise ValueError(f"order is {self.order}; an n-gram has at least one word")
-        if self.order > 20:
-            raise ValueError(f"order is {self.order}; more than 20 words are no n-gram model any more")
-        if any(threshold < 0 for threshold in self.prune):
-            raise ValueError(f"prune is {self.prune}; counts are never negative")
-        pruning_thresholds(self.order, self.prune)
-        if not self.k > 0:
-            raise ValueError(f"k is {self.k}; it must be above 0 (maximum-likelihood adds nothing)")
-        if not 0 < self.backoff <= 1:
-            raise ValueError(f"backoff is {self.backoff}; make it above 0 and at most 1")
 
 
 def without_padding(sizes: Sequence[int]) -> list[int]:

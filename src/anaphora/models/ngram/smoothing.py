@@ -15,17 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.kernels.ngrams import F64, U32, count_of_counts, interpolate, relative
+from anaphora.models.ngram.settings import Smoothing, pruning_thresholds
 from anaphora.text.tokenizer import BOS, PAD
 
-Smoothing = Literal["kneser-ney", "stupid-backoff", "add-k", "maximum-likelihood", "given"]
 SMOOTHINGS: tuple[Smoothing, ...] = get_args(Smoothing)
 FALLBACK = (0.0, 0.5, 1.0, 1.5)
 """Discounts where counts of counts do not give any: text so small or so odd that no n-gram was seen once, or twice."""
@@ -94,25 +93,6 @@ def predictable(words: int) -> NDArray[np.bool_]:
     able = np.ones(words, np.bool_)
     able[[PAD, BOS]] = False
     return able
-
-
-def pruning_thresholds(order: int, prune: Sequence[int]) -> list[int]:
-    """One for each order, n-grams seen no more often are left out; the last one given holds for what follows."""
-    if len(prune) > order:
-        raise UserError(
-            f"model.prune has {len(prune)} thresholds for order {order}", cure="give at most one for each order"
-        )
-    thresholds = [*prune, *[prune[-1] if prune else 0] * (order - len(prune))]
-    if thresholds[0] != 0:
-        raise UserError(
-            "model.prune begins with single words", cure="make it 0; tokenizer.minimum_count leaves out words"
-        )
-    if any(low > high for low, high in pairwise(thresholds)):
-        raise UserError(
-            f"model.prune {list(prune)} falls: a longer n-gram would stay without its beginning",
-            cure="let thresholds grow with the order",
-        )
-    return thresholds
 
 
 def kept(orders: Sequence[Grams], prune: Sequence[int]) -> list[NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anaphora.models.encoder_decoder import EncoderDecoder, TranslatorConfig
+    from anaphora.models.encoder_decoder import EncoderDecoder
     from anaphora.models.recurrent.settings import (
         BahdanauConfig,
         DeepAttConfig,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         MoeConfig,
         Seq2seqConfig,
     )
+    from anaphora.models.translator_settings import TranslatorConfig
 
 
 def settings_of(

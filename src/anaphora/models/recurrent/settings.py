@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from anaphora.layers.mixture_of_experts import Experts
-from anaphora.layers.scores import Score
-from anaphora.models.encoder_decoder import EncoderName, TranslatorConfig
+from anaphora.layers.choices import Score
 from anaphora.models.expert_settings import chosen_experts
-from anaphora.models.reading import RECURRENT
+from anaphora.models.translator_settings import RECURRENT, EncoderName, TranslatorConfig
+
+if TYPE_CHECKING:
+    from anaphora.layers.mixture_of_experts import Experts
 
 Gated = Literal["gru", "lstm"]
 Unroll = Literal["auto", "whole", "steps"]
@@ -226,6 +227,8 @@ class MoeConfig(DeepConfig):
     @property
     def routed(self) -> Experts:
         """Its experts."""
+        from anaphora.layers.mixture_of_experts import Experts
+
         return Experts(**chosen_experts(self) or {})
 
     def shape(self) -> str:

@@ -1,0 +1,25 @@
+"""Names of what can be chosen of layers, for settings that are read without torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Activation = Literal["relu", "gelu", "gelu-tanh"]
+Norm = Literal["pre", "post"]
+Normaliser = Literal["softmax", "none"]
+Positions = Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "alibi", "relative", "none"]
+Score = Literal["scaled-dot", "dot", "bilinear", "additive"]
+
+
+def check_positions(positions: Positions, score: Score, normaliser: Normaliser) -> None:
+    """A ValueError for positions that a score or normaliser could make nothing of."""
+    if positions == "rotary" and score in ("additive", "bilinear"):
+        raise ValueError(
+            f"rotary positions show in plain dot products; with {score} scores distances would be lost; choose other "
+            "positions, or scaled-dot scores"
+        )
+    if positions in ("alibi", "relative") and normaliser == "none":
+        raise ValueError(
+            f"{positions} positions shift a softmax; with normaliser 'none' there is none; choose other positions, or "
+            "normaliser softmax"
+        )
