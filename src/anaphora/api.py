@@ -15,6 +15,7 @@ from anaphora.config import merge, overrides
 from anaphora.errors import UserError
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.text.formats import file_names, same_table
+from anaphora.training.bars import console_for
 from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
 from anaphora.training.request import Outcome, Request, check_files, choose_recipe
 
@@ -66,6 +67,7 @@ def train(
     device: str = "auto",
     force: bool = False,
     settings: Mapping[str, Any] | Iterable[str] = (),
+    progress: bool | Console = True,
     console: Console | None = None,
 ) -> Outcome:
     """Train a translator, a language model or word vectors into the folder `run`, or go on with the one that is there.
@@ -75,8 +77,11 @@ def train(
     anything, one a line, for vectors. recipe: nothing is a transformer sized to the corpus, or, for text, ngram, with
     labels transformer-encoder, and for items skipgram.
     settings: {"training.max_steps": 1000} or ["training.max_steps=1000"]. start_from: a model folder whose weights and
-    tokeniser the run begins with. The same call again continues; see docs/quickstart.md.
+    tokeniser the run begins with. progress: a bar in a terminal or a notebook, plain lines on stderr elsewhere; False
+    is silent, and a rich Console shows it there (`console` is an older name for that). The same call again continues;
+    see docs/quickstart.md.
     """
+    console = console_for(progress, console)
     own = _settings(settings)
     files = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
     files |= {"text": text, "valid_text": valid_text, "labels": labels, "valid_labels": valid_labels}
@@ -129,17 +134,19 @@ def check(
     write_clean: Path_ | None = None,
     estimate: bool = True,
     device: str = "auto",
-    progress: Callable[[str, int, int | None], None] | None = None,
+    progress: bool | Console | Callable[[str, int, int | None], None] = True,
 ) -> Report:
     """Look for what would spoil training on a corpus: `report.findings` with kind, file, line, message and cure.
 
     estimate: also try some updates and tell model size, time and memory (`report.proposal`). write_clean: a new folder
-    for the corpus without what was found. See docs/check.md.
+    for the corpus without what was found. progress: as `train` has it, or a function that is called with the name of a
+    stage, how much of it is done, and how much there is. See docs/check.md.
     """
     from anaphora.device import choose_device
     from anaphora.text.checking.check import check_corpus
     from anaphora.text.checking.cleaning import write_clean as write_clean_corpus
     from anaphora.text.preparation import refuse_one_file_twice
+    from anaphora.training.reporting import RunReporter
     from anaphora.training.settling import longest
 
     own = _settings(settings)
@@ -156,12 +163,16 @@ def check(
     if estimate:
         choose_device(device)  # a device that is not there is said at once
     words = config.tokenizer.vocabulary or 50_000
-    report, found = check_corpus(files, max_length=longest(config), vocabulary=words, progress=progress)
-    train = found.parts["train"]
-    if estimate and not report.stops and len(train) >= 2:
-        if progress:
-            progress("trying some updates", 0, None)
-        report.proposal = _proposal(train, recipe, own, held_out="valid" not in files, device=device)
+    reporter = RunReporter(Path(), None if callable(progress) else console_for(progress))  # it writes no files here
+    stage = progress if callable(progress) else reporter.stage
+    try:
+        report, found = check_corpus(files, max_length=longest(config), vocabulary=words, progress=stage)
+        train = found.parts["train"]
+        if estimate and not report.stops and len(train) >= 2:
+            stage("trying some updates", 0, None)
+            report.proposal = _proposal(train, recipe, own, held_out="valid" not in files, device=device)
+    finally:
+        reporter.finish()
     if write_clean is not None:
         report.cleaned = write_clean_corpus(found, files, Path(write_clean))
     return report
@@ -186,6 +197,7 @@ def compare(
     device: str = "auto",
     estimate: bool = True,
     force: bool = False,
+    progress: bool | Console = True,
     console: Console | None = None,
     command: str = "",
 ) -> Comparison:
@@ -196,8 +208,8 @@ def compare(
     are made of others, "gnmt+rl, deep-att+posunk, transformer+ensemble", and "lectures" for the table that the lectures
     have. budget: for each row, "tokens=2e6", "flops=1e13" or "minutes=5". jobs: rows at the same time. settings: of all
     rows. estimate: try some updates of each row first, to tell the time. force: begin rows anew whose text or settings
-    are other ones than before. A row that fails is reported (`state`, `error`) and leaves the others alone. See
-    docs/compare.md.
+    are other ones than before. progress: as `train` has it. A row that fails is reported (`state`, `error`) and leaves
+    the others alone. See docs/compare.md.
     """
     from anaphora.comparing.budget import Budget
     from anaphora.comparing.comparison import compare as run
@@ -229,7 +241,13 @@ def compare(
         task = LanguageTask(texts.pop("text"), **texts, settings=own, device=device)
     entries = task.expand(asked)
     task.check_settings(entries)
-    how = {"jobs": jobs, "estimate": estimate, "force": force, "console": console, "command": command}
+    how = {
+        "jobs": jobs,
+        "estimate": estimate,
+        "force": force,
+        "console": console_for(progress, console),
+        "command": command,
+    }
     return run(task, Path(out), entries, budget=spending, **how)  # type: ignore[arg-type]
 
 

@@ -104,7 +104,7 @@ def run_demo(
         recipe="tiny",
         device=device,
         settings=SETTINGS,
-        console=console,
+        progress=console or False,
     )
     model = api.load_translator(folder / "model", device)
     pairs = list(generate("test", 1_000, seed=SEED))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,21 +61,20 @@ def check(
     output = Output(as_json=json, quiet=quiet)
     if not source:
         raise UserError("no text to check", cure="give --source FILE --target FILE")
-    with _stages(output) as progress:
-        report = api.check(
-            source=source,
-            target=target or (),
-            valid_source=valid_source or (),
-            valid_target=valid_target or (),
-            test_source=test_source or (),
-            test_target=test_target or (),
-            recipe=recipe,
-            settings=settings or (),
-            write_clean=write_clean,
-            estimate=estimate,
-            device=device,
-            progress=progress,
-        )
+    report = api.check(
+        source=source,
+        target=target or (),
+        valid_source=valid_source or (),
+        valid_target=valid_target or (),
+        test_source=test_source or (),
+        test_target=test_target or (),
+        recipe=recipe,
+        settings=settings or (),
+        write_clean=write_clean,
+        estimate=estimate,
+        device=device,
+        progress=output.console or False,
+    )
     if not json:
         from rich.console import Console
 
@@ -89,21 +86,6 @@ def check(
 
 
 check.__doc__ = EXAMPLES
-
-
-@contextmanager
-def _stages(output: Output) -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """One line on stderr that says what is being looked at."""
-    console = output.console
-    if console is None or not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-        yield lambda stage, done, total: bar.update(task, description=stage, completed=done, total=total)
 
 
 # -- for people --------------------------------------------------------------------------------------------------------

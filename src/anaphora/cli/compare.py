@@ -100,7 +100,7 @@ def compare(
         device=device,
         estimate=estimate,
         force=force,
-        console=output.console,
+        progress=output.console or False,
         command=shlex.join(["anaphora", *sys.argv[1:]]),
     )
     width = 80

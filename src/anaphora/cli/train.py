@@ -101,7 +101,7 @@ def train(
             device=device,
             force=force,
             settings=settings or (),
-            console=output.console,
+            progress=output.console or False,
         )
     except Interrupted as error:
         output.say(f"interrupted: step {error.step} is saved in {run}; repeat the command to go on")

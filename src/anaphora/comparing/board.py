@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.comparing.running import Job
 from anaphora.comparing.task import Column
 from anaphora.folder import LOGS
+from anaphora.training.bars import live_bar
 from anaphora.training.reporting import duration
 
 if TYPE_CHECKING:
@@ -28,12 +29,7 @@ class Board:
         self.tasks: dict[str, Any] = {}
 
     def __enter__(self) -> Board:
-        if self.console is not None and self.console.is_terminal:
-            from rich.progress import BarColumn, Progress, TextColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[say]}"))
-            self.bars = Progress(*columns, console=self.console, transient=True)
-            self.bars.start()
+        self.bars = live_bar(self.console)
         return self
 
     def __exit__(self, *_: object) -> None:

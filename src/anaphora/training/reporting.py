@@ -1,8 +1,8 @@
 """Who is told how a run goes: a person at a terminal, a log for programs, TensorBoard.
 
-People see a progress bar on stderr (plain lines where stderr is no terminal). Programs read `logs/log.jsonl`, one JSON
-object a line. What a killed run logged after its last checkpoint is dropped when it goes on, so the log never tells a
-step twice.
+People see a progress bar on stderr (bars.py; plain lines where nothing can change in place). Programs read
+`logs/log.jsonl`, one JSON object a line. What a killed run logged after its last checkpoint is dropped when it goes on,
+so the log never tells a step twice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.folder import LOGS, write_text
+from anaphora.training.bars import live_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,18 +82,13 @@ class RunReporter:
         """Preparation, which has named stages: how far each has come."""
         if self.console is None:
             return
-        if not self.console.is_terminal:
+        if self.bar is None:
+            self.bar = live_bar(self.console, names=24, counts=True)
+        if self.bar is None:
             if time.monotonic() - self.said >= 10:  # a log file wants no line every second
                 self.said = time.monotonic()
                 self.message(f"{name}: {done:,}" + (f" of {total:,}" if total else ""))
             return
-        if self.bar is None:
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-            from rich.progress import Progress as Bar
-
-            columns = (TextColumn("{task.description:>24}"), BarColumn(bar_width=20), MofNCompleteColumn())
-            self.bar = Bar(*columns, console=self.console, transient=True)
-            self.bar.start()
         if name not in self.stages:
             for earlier in self.stages.values():
                 self.bar.update(earlier, visible=False)
@@ -109,13 +105,8 @@ class RunReporter:
         self.log = (self.folder / "log.jsonl").open("a", encoding="utf-8")
         self.board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=progress.step + 1)
         self.mark = (time.monotonic(), progress.tokens, progress.flops)
-        if self.console is not None and self.console.is_terminal:
-            from rich.progress import BarColumn, TextColumn
-            from rich.progress import Progress as Bar
-
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[say]}"))
-            self.bar = Bar(*columns, console=self.console, transient=True)
-            self.bar.start()
+        self.bar = live_bar(self.console)
+        if self.bar is not None:
             self.task = self.bar.add_task("training", total=total, completed=progress.step, say="")
 
     def update(self, update: Update, progress: Progress) -> None:
