@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-all lint types contracts docs ci clean
+.PHONY: demo test test-all lint types contracts tables docs ci clean
 
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,6 +34,9 @@ types: $(VENV)/.dev
 
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
+
+tables: $(VENV)/.dev
+	$(BIN)/python docs/tables.py
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -120,7 +120,10 @@ def test_a_wrong_value_is_named_with_its_cure(key: str, given_: Any, message: st
 def test_an_unknown_key_names_the_nearest_and_the_file() -> None:
     with pytest.raises(UserError) as caught:
         build(Settings, {"head": 8}, section="model", file="mine.yaml")
-    assert str(caught.value) == "mine.yaml: unknown setting model.head; did you mean 'heads'?"
+    assert (
+        str(caught.value)
+        == "mine.yaml: unknown setting model.head; did you mean 'heads'? `anaphora settings model` lists all of them"
+    )
 
 
 @pytest.mark.parametrize("cls", EVERY)

@@ -22,7 +22,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
-from anaphora.errors import UserError, nearest, shown
+from anaphora.errors import UserError, meant, nearest, shown
 
 T = TypeVar("T")
 
@@ -31,15 +31,21 @@ BIGGEST = 2**63
 """Whole numbers stay below this: what 64 bits can hold."""
 
 
-def build(cls: type[T], mapping: Mapping[str, Any], *, section: str, file: str | None = None) -> T:
-    """Make a settings object of `cls` out of a mapping; unknown keys and wrong types are errors that name the cure."""
+def build(
+    cls: type[T], mapping: Mapping[str, Any], *, section: str, file: str | None = None, listed: str | None = None
+) -> T:
+    """Make a settings object of `cls` out of a mapping; unknown keys and wrong types are errors that name the cure.
+
+    listed: what `anaphora settings` is called with to list these settings, where that is not the section alone.
+    """
     hints = _hints(cls)  # type: ignore[arg-type]
     known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     values = {}
     for key, value in mapping.items():
         if key not in known:
             name = key if isinstance(key, str) and len(key) <= 60 else shown.repr(key)
-            raise UserError(f"unknown setting {section}.{name}", file=file, cure=nearest(name, known))
+            cures = filter(None, [meant(name, known), f"`anaphora settings {listed or section}` lists all of them"])
+            raise UserError(f"unknown setting {section}.{name}", file=file, cure=" ".join(cures))
         values[key] = convert(value, hints[key], name=f"{section}.{key}", file=file)
     try:
         return cls(**values)
@@ -242,20 +248,27 @@ def documentation(cls: type) -> dict[str, tuple[str, Any, str]]:
     """{field: (type, default, docstring)}: the docstring is the string written under the field."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):  # what a class says of a field wins over those that it derives from
-        if not dataclasses.is_dataclass(base):
-            continue
-        tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        assert isinstance(tree, ast.ClassDef)
-        for statement, following in zip(tree.body, tree.body[1:]):
-            if (
-                isinstance(statement, ast.AnnAssign)
-                and isinstance(statement.target, ast.Name)
-                and isinstance(following, ast.Expr)
-                and isinstance(following.value, ast.Constant)
-            ):
-                texts[statement.target.id] = " ".join(str(following.value.value).split())
+        if dataclasses.is_dataclass(base):
+            texts |= _docstrings(base)
     result = {}
     for f in dataclasses.fields(cls):
         default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
         result[f.name] = (str(f.type), default, texts.get(f.name, ""))
     return result
+
+
+@cache
+def _docstrings(cls: type) -> dict[str, str]:
+    """Of the fields that a class declares itself."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    texts = {}
+    for statement, following in zip(tree.body, tree.body[1:]):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+        ):
+            texts[statement.target.id] = " ".join(str(following.value.value).split())
+    return texts

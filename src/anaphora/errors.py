@@ -50,10 +50,15 @@ def printable(text: str) -> str:
 def nearest(name: object, known: Iterable[str]) -> str:
     """A cure for a misspelt name: "did you mean 'heads'?", or the list of what there is."""
     known = sorted(known)
+    listed = ", ".join(known)
+    return meant(name, known) or f"known: {listed if len(listed) <= 500 else listed[:500] + ' …'}"
+
+
+def meant(name: object, known: Iterable[str]) -> str | None:
+    """ "did you mean 'heads'?", where a known name is near."""
     written = name if isinstance(name, str) else shown.repr(name)  # a few YAML aliases may stand for a billion items
     close = get_close_matches(written[:100], known, n=1, cutoff=0.5)  # comparing endless names would take as long
-    listed = ", ".join(known)
-    return f"did you mean {close[0]!r}?" if close else f"known: {listed if len(listed) <= 500 else listed[:500] + ' …'}"
+    return f"did you mean {close[0]!r}?" if close else None
 
 
 SPACE = "free some space there or choose another disk; what was saved before is whole"

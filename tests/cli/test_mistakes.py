@@ -50,11 +50,14 @@ def test_missing_files(mistaken: Any, micro: Path, corpus: dict[str, Path], tmp_
 
 
 def test_unknown_settings_name_the_nearest(train: Any, mistaken: Any, micro: Path, corpus: dict[str, Path]) -> None:
-    assert train("model.head=4") == "unknown setting model.head; did you mean 'heads'?"
+    assert (
+        train("model.head=4")
+        == "unknown setting model.head; did you mean 'heads'? `anaphora settings model` lists all of them"
+    )
     assert "did you mean 'training'?" in train("trainig.seed=4")
     assert "'seed=4' is not a setting" in train("seed=4")
     said = mistaken("translate", micro, corpus["source"], "--set", "bean=4")
-    assert said == "unknown setting decoding.bean; did you mean 'beam'?"
+    assert said == "unknown setting decoding.bean; did you mean 'beam'? `anaphora settings decoding` lists all of them"
 
 
 def test_unknown_recipe(train: Any, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from anaphora.cli import (
     patch,
     score,
     senses,
+    settings,
     train,
     translate,
     walk,
@@ -56,6 +57,7 @@ app.command(rich_help_panel=LEARN)(train.train)
 app.command(rich_help_panel=LEARN)(average.average)
 app.command(rich_help_panel=LEARN)(compare.compare)
 app.command(rich_help_panel=LEARN)(mix.mix)
+app.command(rich_help_panel=LEARN)(settings.settings)
 app.command(rich_help_panel=USE)(translate.translate)
 app.command(rich_help_panel=USE)(generate.generate)
 app.command(rich_help_panel=USE)(fill.fill)

@@ -30,7 +30,7 @@ class DecodingConfig:
     min_length: int = 0
     """The fewest tokens before the end mark."""
     max_length: int | None = None
-    """The most tokens, end mark included; nothing: max_length_ratio * source tokens + max_length_extra."""
+    """The most tokens, end mark included; null: max_length_ratio * source tokens + max_length_extra."""
     max_length_ratio: float = 2.0
     """Longest output, in tokens for each source token, where max_length is not given."""
     max_length_extra: int = 10
@@ -47,10 +47,10 @@ class DecodingConfig:
     replace_unknown: Literal["dictionary", "copy", "none"] | None = None
     """Unknown words in a translation (tokenizer.kind: word, fallback: unk) become what the dictionary says of the
     source word they are aligned to, else a copy of it; always a copy; or are not said at all (none; with unknown: true,
-    they stand as <unk>). Nothing: dictionary, where there are such words."""
+    they stand as <unk>). Null: dictionary, where there are such words."""
     dictionary: str | None = None
     """A file with that dictionary, tab-separated: source word, target word, and if you like probability and count;
-    nothing: dictionary.tsv of the model folder, learned from the training text."""
+    null: dictionary.tsv of the model folder, learned from the training text."""
     dictionary_threshold: float = 0.1
     """Entries of the dictionary less probable than this are not used."""
     sample: bool = False
@@ -65,13 +65,13 @@ class DecodingConfig:
     """Sampling: draw among tokens that have at least this share of the most probable one's probability; 0 draws among
     all."""
     epsilon: float | None = None
-    """Sampling: draw among tokens that have at least this probability, and the most probable one; nothing: among all,
+    """Sampling: draw among tokens that have at least this probability, and the most probable one; null: among all,
     and for minimum Bayes risk 0.02."""
     seed: int = 1
     """Sampling: the same seed gives the same samples, in any batch."""
     mbr: Literal["chrf", "bleu", "gleu"] | None = None
     """Minimum Bayes risk: of many translations take the one that is, by this measure, most like all that were drawn;
-    nothing: the most probable one that the search finds."""
+    null: the most probable one that the search finds."""
     mbr_samples: int = 64
     """Minimum Bayes risk: how many translations are drawn for each sentence, as the settings of sampling say."""
     mbr_candidates: Literal["both", "samples", "beam"] = "both"
@@ -82,7 +82,7 @@ class DecodingConfig:
     batch_sentences: int = 128
     """Sentences translated at once, at most."""
     max_source_tokens: int | None = None
-    """Longer source lines (in tokens, end mark included) are split; nothing: what the model can read."""
+    """Longer source lines (in tokens, end mark included) are split; null: what the model can read."""
 
     def __post_init__(self) -> None:
         for name in ("beam", "n_best", "mbr_samples", "max_length", "batch_tokens", "batch_sentences"):

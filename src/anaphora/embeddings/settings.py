@@ -18,6 +18,7 @@ class Word2VecConfig:
     """What is learned (section `model`)."""
 
     kind: Literal["word2vec"] = "word2vec"
+    """Which system this is."""
     algorithm: Literal["skipgram", "cbow"] = "skipgram"
     """skipgram: each word around predicts the one in the middle; cbow: the mean of the words around predicts it. The
     second is faster, the first better with little text and for rare words."""
@@ -66,14 +67,14 @@ class Word2VecTraining:
     epochs: int = 5
     """Passes over the text."""
     learning_rate: float | None = None
-    """At the beginning; it falls evenly to `final_rate` (nothing: 0.025 for skip-gram and 0.05 for CBOW, as in the C
-    program)."""
+    """Learning rate at the beginning; it falls evenly to `final_rate` (null: 0.025 for skip-gram, 0.05 for CBOW, as in
+    the C program)."""
     final_rate: float = 1e-4
-    """At the end."""
+    """Learning rate at the end."""
     seed: int = 1
     """Decides the first vectors and all that is drawn."""
     threads: int | None = None
-    """Threads that may learn side by side (nothing: as many as there are cores); as many of them do as are quickest.
+    """Threads that may learn side by side (null: as many as there are cores); as many of them do as are quickest.
     One gives the same bits every time."""
     checkpoint_seconds: float = 60.0
     """Time between two checkpoints."""
@@ -101,6 +102,7 @@ class GloveConfig:
     """What is learned (section `model`)."""
 
     kind: Literal["glove"] = "glove"
+    """Which system this is."""
     dim: int = 100
     """Numbers in a vector."""
     window: int = 10
@@ -127,11 +129,11 @@ class GloveTraining:
     epochs: int = 15
     """Passes over the table of co-occurrences."""
     learning_rate: float = 0.05
-    """Of vectors; AdaGrad makes less of it, for each number on its own."""
+    """Learning rate; AdaGrad lowers it for each number on its own."""
     seed: int = 1
     """Decides the first vectors and the order of pairs."""
     threads: int | None = None
-    """Threads that may learn side by side (nothing: as many as there are cores); as many of them do as are quickest.
+    """Threads that may learn side by side (null: as many as there are cores); as many of them do as are quickest.
     One gives the same bits every time."""
     checkpoint_seconds: float = 60.0
     """Time between two checkpoints."""

@@ -72,9 +72,15 @@ KINDS = TRANSLATORS + ENSEMBLES + LANGUAGE_MODELS + VECTOR_MODELS
 def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> ModelConfig:
     """The typed settings of section `model`, by its `kind`."""
     mapping = named_by_decoder(mapping, file=file)
-    return build_settings(
-        settings_class(mapping.get("kind", "transformer"), file=file), mapping, section="model", file=file
-    )
+    kind = mapping.get("kind", "transformer")
+    cls, listed = settings_class(kind, file=file), f"model{listing_option(str(kind))}"
+    return build_settings(cls, mapping, section="model", file=file, listed=listed)
+
+
+def listing_option(kind: str) -> str:
+    """What makes `anaphora settings` list the settings of a kind of model: a recipe that has it."""
+    recipe = {"transformer": None, "mixture": None, "ensemble": None, "word2vec": "skipgram"}.get(kind, kind)
+    return "" if recipe is None else f" --recipe {recipe}"
 
 
 def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> dict[str, Any]:

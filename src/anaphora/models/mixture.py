@@ -41,6 +41,7 @@ class MixtureConfig:
     """Which models are mixed, and how much each has to say (section `model`)."""
 
     kind: Literal["mixture"] = "mixture"
+    """Which system this is."""
     parts: list[str] = field(default_factory=list)
     """Folders inside the model's own, one for each part."""
     weights: list[float] = field(default_factory=list)

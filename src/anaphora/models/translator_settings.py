@@ -31,13 +31,13 @@ class TranslatorConfig:
     kind: Any = ""
     """Which system this is."""
     encoder: EncoderName | None = None
-    """What reads the source; the system's own encoder unless given."""
+    """What reads the source; the system's own encoder by default."""
     dim: int = 256
     """Width of every vector between layers."""
     layers: int = 6
     """Encoder layers."""
     decoder_layers: int | None = None
-    """Decoder layers; as many as the encoder's unless given."""
+    """Decoder layers; as many as the encoder's by default."""
     max_length: int = 512
     """The longest sequence, in tokens with its marks, that can be read or written."""
     dropout: float = 0.1
@@ -99,13 +99,13 @@ class TransformerConfig(TranslatorConfig):
     feed_forward: int = 1024
     """Hidden width of the feed-forward network; of experts, of each."""
     experts: int | None = None
-    """Experts in the place of a feed-forward network, of which every token asks a few; none unless given."""
+    """Experts in place of a feed-forward network, each token being routed to a few of them; none by default."""
     experts_per_token: int | None = None
-    """Of experts: how many a token asks; 2 unless given."""
+    """With experts: how many each token is routed to; 2 by default."""
     experts_every: int | None = None
-    """Of experts: which layers have them: all (1, unless given), each second one (2), …"""
+    """With experts: which layers have them: all (1, by default), each second one (2), …"""
     expert_balance: float | None = None
-    """Of experts: weight of what keeps them all in use; 0.1 unless given."""
+    """With experts: weight of the loss that keeps them all in use; 0.1 by default."""
     norm: Norm = "pre"
     """Normalise before each sub-layer (pre) or after the residual sum (post, as published)."""
     activation: Activation = "relu"
@@ -114,7 +114,7 @@ class TransformerConfig(TranslatorConfig):
     """How a token knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
     self-attention (rotary, alibi, relative), or not at all (none)."""
     window: int | None = None
-    """Self-attention sees only positions fewer than this away; all of them unless given."""
+    """Self-attention sees only positions fewer than this away; all of them by default."""
     dropout: float = 0.1
     """After the embedding and after every sub-layer."""
     attention_dropout: float = 0.0
@@ -182,6 +182,7 @@ class EnsembleConfig:
     """Which translators are asked together, and how much each has to say (section `model`)."""
 
     kind: Literal["ensemble"] = "ensemble"
+    """Which system this is."""
     parts: list[str] = field(default_factory=list)
     """Folders inside the model's own, one for each member."""
     weights: list[float] = field(default_factory=list)

@@ -43,7 +43,7 @@ class DataConfig:
     """How much two words belong together: (count(ab) - δ) · N / (count(a) · count(b)), as in word2vec's word2phrase, or
     normalised pointwise mutual information, between -1 and 1."""
     phrase_threshold: float | None = None
-    """Pairs that score more are a phrase (nothing: 100, or 0.5 of npmi); a higher one makes fewer phrases."""
+    """Pairs that score more are a phrase (null: 100, or 0.5 of npmi); a higher one makes fewer phrases."""
     phrase_minimum_count: int = 5
     """Pairs and words that come less often are no phrase; and δ, which is taken off the count of every pair."""
     phrase_connectors: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ class DataConfig:
     """Lines without a word, in a language model's text: empty lines like any others, or left out."""
     hold_out: int | None = None
     """Pairs, or lines of a language model's text (of a stream the last ones), held out for validation when there are no
-    validation files; nothing: 5 %, at most 2,000 (of text that is counted: none); 0: none."""
+    validation files; null: 5 %, at most 2,000 (of text that is counted: none); 0: none."""
     max_length: int = 256
     """Pairs with more tokens than this on a side are left out, and counted."""
     tokenizer_lines: int = 1_000_000

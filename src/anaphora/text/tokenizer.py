@@ -59,21 +59,21 @@ class TokenizerConfig:
     """Subwords by merging frequent pairs (bpe) or by a unigram language model (unigram), whole words, characters, or
     the bytes of UTF-8."""
     vocabulary: int | None = None
-    """How many tokens, special ones and bytes included; nothing: sized to the corpus (split: blanks: all its words)."""
+    """How many tokens, special ones and bytes included; null: sized to the corpus (split: blanks: all its words)."""
     shared: bool = True
     """One vocabulary for source and target, or one for each."""
     dropout: float = 0.0
     """Subword dropout while training: the chance to skip a merge (bpe) or to sample a word's segmentation (unigram)."""
     fallback: Literal["bytes", "unk"] | None = None
     """What words and characters outside the vocabulary become: their bytes (nothing is lost), or one unknown token;
-    nothing: bytes, and with split: blanks, which keeps no white space to spell, unk."""
+    null: bytes, and with split: blanks, which keeps no white space to spell, unk."""
     split: Literal["punctuation", "whitespace", "blanks"] = "punctuation"
     """What a word is (kind: word): punctuation stands apart; each space parts words (for tokenised text); or runs of
     white space do and are not kept (blanks: what counting tools do)."""
     minimum_count: int = 1
     """Words and characters seen less often than this are left out; merges always need two."""
     unknown: str = ""
-    """A word of the text that stands for an unknown one, such as <unk> (kind: word, fallback: unk); nothing: none does,
+    """A word of the text that stands for an unknown one, such as <unk> (kind: word, fallback: unk); empty: none does,
     and a literal <unk> is a word like any other."""
     words: str | None = None
     """A file with the vocabulary, one word a line, <s> and </s> among them (kind: word, split: blanks); all other words

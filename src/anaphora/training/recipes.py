@@ -23,6 +23,7 @@ from anaphora.models import (
     NEURAL_MODELS,
     RECURRENT_TRANSLATORS,
     VECTOR_MODELS,
+    listing_option,
     named_by_decoder,
     settings_class,
 )
@@ -125,7 +126,13 @@ class RunConfig:
             data=build(DataConfig, document.get("data") or {}, section="data", file=file),
             tokenizer=build(TokenizerConfig, document.get("tokenizer") or {}, section="tokenizer", file=file),
             model=model,
-            training=build(training_class(model.kind), document.get("training") or {}, section="training", file=file),
+            training=build(
+                training_class(model.kind),
+                document.get("training") or {},
+                section="training",
+                file=file,
+                listed=f"training{listing_option(model.kind)}",
+            ),
             decoding=build(DecodingConfig, document.get("decoding") or {}, section="decoding", file=file),
         )
 

@@ -28,7 +28,7 @@ class TrainingConfig:
     """Tokens of a row of text that is one stream, or packed: how far a gradient reaches back."""
     stride: int | None = None
     """Tokens by which the window moves over validation text, of a model that can read only so many: each token is
-    predicted from at least context - stride others; half of context unless given."""
+    predicted from at least context - stride others; half of context by default."""
     optimizer: Literal["adam", "adamw", "sgd", "asgd"] = "adamw"
     """AdamW decouples weight decay from the gradient; asgd is sgd whose weights are averaged once it circles round the
     best ones (training.trigger)."""
@@ -71,7 +71,7 @@ class TrainingConfig:
     guided_alignment: float = 0.0
     """Weight of guided alignment: one attention head learns where IBM-1 would look (0: off; 0.1, say)."""
     guided_layer: int | None = None
-    """The decoder layer, from 0, whose head is guided; the last but one unless given."""
+    """The decoder layer, from 0, whose head is guided; the last but one by default."""
     guided_head: int = 0
     """The head, from 0, that is guided."""
     objective: Literal["likelihood", "reinforce", "minimum-risk"] = "likelihood"
@@ -121,7 +121,7 @@ class TrainingConfig:
     log_every: int = 50
     """Updates between two lines of the log."""
     max_memory: str | None = None
-    """Memory that a counting run may take, "500MB", "2GB" or "2GiB"; what does not fit is counted on disk (nothing: all
+    """Memory that a counting run may take, "500MB", "2GB" or "2GiB"; what does not fit is counted on disk (null: all
     that is needed)."""
 
     def __post_init__(self) -> None:

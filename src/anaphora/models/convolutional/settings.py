@@ -30,7 +30,7 @@ class ByteNetConfig(TranslatorConfig):
     max_length: int = 1024
     """The longest sequence, in tokens with its marks, that can be read or written."""
     hidden: int | None = None
-    """Width inside a block, where the convolution is (the paper's d); half of dim unless given."""
+    """Width inside a block, where the convolution is (the paper's d); half of dim by default."""
     width: int = 3
     """Places that a convolution sees, an odd number."""
     dilations: int = 5
@@ -39,7 +39,7 @@ class ByteNetConfig(TranslatorConfig):
     unfold: float = 1.2
     """The encoder speaks for unfold · |source| + unfold_extra places: room for a target that is longer."""
     unfold_extra: int = 0
-    """See unfold."""
+    """Places added on top of unfold · |source|."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,9 +90,9 @@ class ConvS2SConfig(TranslatorConfig):
     layers: int = 4
     """Encoder layers."""
     embedding: int | None = None
-    """Width of the words' vectors, and of those that are compared and found in a look; dim unless given."""
+    """Width of the words' vectors, and of those that are compared and found in a look; dim by default."""
     readout: int | None = None
-    """Width of the vectors that predict words; that of the words' vectors unless given."""
+    """Width of the vectors that predict words; that of the words' vectors by default."""
     width: int = 3
     """Places that a convolution sees, an odd number."""
     stages: list[list[int]] = field(default_factory=list)

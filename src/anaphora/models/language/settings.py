@@ -77,7 +77,7 @@ class AveragingConfig(LanguageConfig):
     layers: int = 2
     """Feed-forward layers after the mean; residual from the second on."""
     hidden: int | None = None
-    """Their width; as wide as the words' vectors unless given."""
+    """Their width; as wide as the words' vectors by default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,7 +95,7 @@ class WindowConfig(LanguageConfig):
     window: int = 5
     """Words that it sees: a word is predicted from so many before it."""
     hidden: int | None = None
-    """Width of the layers; as wide as the words' vectors unless given."""
+    """Width of the layers; as wide as the words' vectors by default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,7 +108,7 @@ class RecurrentConfig(LanguageConfig):
     """A cell that carries a state from word to word."""
 
     hidden: int | None = None
-    """Width of every layer but the last, which is as wide as the words' vectors; the same width unless given."""
+    """Width of every layer but the last, which is as wide as the words' vectors; the same width by default."""
     weight_dropout: float = 0.0
     """On the matrices that carry the state from word to word, the same ones at all places (Merity et al. 2018)."""
     initial: Literal["uniform", "orthogonal"] = "uniform"
@@ -146,7 +146,7 @@ class LstmConfig(RecurrentConfig):
     """Which system this is."""
     forget_bias: float | None = None
     """How open the gate of the memory begins: at 1 it keeps three quarters from word to word (Gers et al. 2000;
-    Jozefowicz et al. 2015); nothing: near 0, where it keeps half."""
+    Jozefowicz et al. 2015); null: near 0, where it keeps half."""
 
 
 @dataclass(kw_only=True)
@@ -190,17 +190,17 @@ class TransformerLanguageConfig(LanguageConfig):
     heads: int = 4
     """Attention heads; each has dim / heads dimensions."""
     key_value_heads: int | None = None
-    """Key and value heads, each shared by a group of heads (1: multi-query); as many as heads unless given."""
+    """Key and value heads, each shared by a group of heads (1: multi-query); as many as heads by default."""
     feed_forward: int | None = None
-    """Hidden width of the feed-forward network, of experts of each; four times dim unless given."""
+    """Hidden width of the feed-forward network, of experts of each; four times dim by default."""
     experts: int | None = None
-    """Experts in the place of a feed-forward network, of which every token asks a few; none unless given."""
+    """Experts in place of a feed-forward network, each token being routed to a few of them; none by default."""
     experts_per_token: int | None = None
-    """Of experts: how many a token asks; 2 unless given."""
+    """With experts: how many each token is routed to; 2 by default."""
     experts_every: int | None = None
-    """Of experts: which layers have them: all (1, unless given), each second one (2), …"""
+    """With experts: which layers have them: all (1, by default), each second one (2), …"""
     expert_balance: float | None = None
-    """Of experts: weight of what keeps them all in use; 0.1 unless given."""
+    """With experts: weight of the loss that keeps them all in use; 0.1 by default."""
     norm: Norm = "pre"
     """Normalise before each sub-layer (pre) or after the residual sum (post, as first published)."""
     epsilon: float = 1e-5
@@ -211,7 +211,7 @@ class TransformerLanguageConfig(LanguageConfig):
     """How a word knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
     attention (rotary, alibi, relative), or not at all (none)."""
     window: int | None = None
-    """Attention sees only places fewer than this away; all of them unless given."""
+    """Attention sees only places fewer than this away; all of them by default."""
     max_length: int | None = 512
     """The longest row, in tokens with ⟨s⟩. Learned positions are a table of so many; without them, none lifts it."""
     scale_embedding: bool = True
@@ -277,7 +277,7 @@ class TransformerEncoderConfig(TransformerLanguageConfig):
     kind: Literal["transformer-encoder"] = "transformer-encoder"
     """Which system this is."""
     mask: int | None = None
-    """The token that stands in a hidden word's place; one more than the vocabulary has unless given."""
+    """The token that stands in a hidden word's place; one more than the vocabulary has by default."""
     token_types: int = 0
     """Kinds of segments, each with a vector that is added to its words' (BERT: 2); all words are of the first."""
     embedding_norm: bool = False
@@ -312,14 +312,14 @@ class BackpackConfig(LanguageConfig):
     senses: int = 16
     """Sense vectors of a word; they divide dim, for each has dim / senses numbers of the queries and keys."""
     sense_feed_forward: int | None = None
-    """Hidden width of the two networks that make senses; four times dim unless given."""
+    """Hidden width of the two networks that make senses; four times dim by default."""
     sense_dropout: float = 0.0
     """Inside the networks that make senses, one draw for all places of a word; output_dropout is for each place."""
     sense_window: int | None = None
-    """Senses are taken from so many words at the most, the last ones; nothing: from all. What stands further back is
+    """Senses are taken from so many words at the most, the last ones; null: from all. What stands further back is
     read by the contextualiser alone, and can only choose among near senses."""
     near_senses: int | None = None
-    """Senses whose weights begin at a place's own word, the others' at all words alike; half of them unless given."""
+    """Senses whose weights begin at a place's own word, the others' at all words alike; half of them by default."""
     encoder: ContextEncoder = "transformer-decoder"
     """The contextualiser: any kind that reads one way."""
     layers: int = 4

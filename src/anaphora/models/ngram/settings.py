@@ -17,9 +17,12 @@ class NgramConfig:
     """What is counted and how it becomes probabilities (section `model`)."""
 
     kind: Literal["ngram"] = "ngram"
+    """Which system this is."""
     order: int = 5
     """The longest n-gram: a word is predicted from the order - 1 before it."""
     smoothing: Smoothing = "kneser-ney"
+    """How counts become probabilities: interpolated modified Kneser-Ney, stupid backoff (does not sum to one), adding k
+    to every count, or relative frequencies; given: those of an ARPA file as they are."""
     prune: list[int] = field(default_factory=list)
     """N-grams of order 1, 2, … seen no more often than this are left out; the last number holds for all that follow."""
     k: float = 1.0

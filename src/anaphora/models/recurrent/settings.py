@@ -23,15 +23,15 @@ class RecurrentConfig(TranslatorConfig):
     layers: int = 1
     """Encoder layers."""
     embedding: int | None = None
-    """Width of the words' vectors; dim unless given."""
+    """Width of the words' vectors; dim by default."""
     encoder_dim: int | None = None
-    """Width of the source's vectors, both directions together; dim unless given."""
+    """Width of the source's vectors, both directions together; dim by default."""
     bidirectional: bool | None = None
-    """Of a recurrent encoder: whether it reads both ways; it does unless the system was published otherwise."""
+    """With a recurrent encoder: whether it reads both ways; it does unless the system was published otherwise."""
     heads: int | None = None
-    """Of a Transformer encoder: its heads; 4 unless given."""
+    """With a Transformer encoder: its heads; 4 by default."""
     feed_forward: int | None = None
-    """Of a Transformer encoder: hidden width of its feed-forward networks; four times its width unless given."""
+    """With a Transformer encoder: hidden width of its feed-forward networks; four times its width by default."""
     unroll: Unroll = "auto"
     """How a known target is read: whole, all of it in one call of the kernels, where no step waits for an earlier one's
     look at the source; steps, a plain loop; auto, whole where that can be, else a loop with a hand-written way back."""
@@ -116,11 +116,11 @@ class BahdanauConfig(CellConfig):
     score: Score = "additive"
     """How well a source word answers the decoder's state."""
     attention_dim: int | None = None
-    """Width in which additive scores compare the two; dim unless given."""
+    """Width in which additive scores compare the two; dim by default."""
     decoder_layers: int | None = None
-    """Decoder layers; one unless given."""
+    """Decoder layers; one by default."""
     readout: int | None = None
-    """Width of the maxout layer before words are predicted; that of the words' vectors unless given."""
+    """Width of the maxout layer before words are predicted; that of the words' vectors by default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -141,7 +141,7 @@ class LuongConfig(CellConfig):
     score: Score = "bilinear"
     """How well a source word answers the decoder's state: dot, bilinear (Luong's general), additive (his concat)."""
     attention_dim: int | None = None
-    """Width in which additive scores compare the two; dim unless given."""
+    """Width in which additive scores compare the two; dim by default."""
     input_feeding: bool = True
     """Each step is told what the one before it found: its attentional vector is part of the next input."""
 
@@ -157,7 +157,7 @@ class DeepConfig(RecurrentConfig):
     """Those with LSTMs in deep stacks, whose lowest decoder layer alone looks; their own encoder has their name."""
 
     attention_dim: int | None = None
-    """Width in which source words and states are compared; that of the decoder's cells unless given."""
+    """Width in which source words and states are compared; that of the decoder's cells by default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -202,15 +202,15 @@ class MoeConfig(DeepConfig):
     decoder_layers: int | None = 2
     """Decoder layers; experts stand before the last."""
     hidden: int | None = None
-    """Width of the LSTMs' cells; what they say is brought down to dim. As wide as dim unless given."""
+    """Width of the LSTMs' cells; what they say is brought down to dim. As wide as dim by default."""
     experts: int = 8
-    """Experts on each side, of which every token asks a few."""
+    """Experts on each side, each token being routed to a few of them."""
     experts_per_token: int | None = None
-    """How many a token asks; 2 unless given."""
+    """How many each token is routed to; 2 by default."""
     expert_hidden: int | None = None
-    """Hidden width of each expert; four times dim unless given."""
+    """Hidden width of each expert; four times dim by default."""
     expert_balance: float = 0.1
-    """Weight of what keeps all experts in use."""
+    """Weight of the loss that keeps all experts in use."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,7 @@
-"""Parts of these pages that are written from the code when the site is built, so that they cannot be stale.
+"""Tables of these pages that are written from the code: `python docs/tables.py` writes them anew into the pages.
 
-A page holds a line such as `<!-- written from the code: settings data -->`; `on_page_markdown` puts the table after it.
-A marker without a writer fails the build.
+A page holds a line such as `<!-- written from the code: settings data -->` and, further down, `<!-- end -->`; what
+stands between the two is replaced. A test compares the pages with what this would write, so that no table is stale.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Callable
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
-MARKER = re.compile(r"<!-- written from the code: ([\w -]+?) -->")
-CORPUS_SIZES = (5_000, 50_000, 150_000, 500_000, 5_000_000)
-TEXT_SIZES = (350_000, 1_000_000, 12_000_000)
+from anaphora.training.listing import CORPUS_SIZES, TEXT_SIZES, in_yaml, section_class, settings_of, type_in_words
+
+PART = re.compile(r"<!-- written from the code: ([\w -]+?) -->\n.*?<!-- end -->", re.DOTALL)
 POCKET_PAIRS = 4_000
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """mkdocs calls this with every page."""
-    return MARKER.sub(lambda found: _write(*found[1].split()), markdown)
+def current(page: str) -> str:
+    """The page with its tables as the code has them now."""
+
+    def written(found: re.Match[str]) -> str:
+        return f"<!-- written from the code: {found[1]} -->\n\n{_write(*found[1].split())}\n\n<!-- end -->"
+
+    return PART.sub(written, page)
 
 
 def _write(what: str, *arguments: str) -> str:
@@ -45,40 +50,19 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def _settings(section: str, kind: str = "") -> str:
-    """Every setting of one section (of models and vectors' training, of one kind): name, type, default, docstring."""
-    from anaphora.config import documentation
-    from anaphora.models import settings_class
-    from anaphora.training.recipes import RunConfig, training_class
-
-    sections = typing.get_type_hints(RunConfig, localns={"ModelConfig": object})
-    cls = settings_class(kind) if section == "model" else training_class(kind) if kind else sections[section]
-    hints = typing.get_type_hints(cls)
+def _settings(section: str, kind: str = "transformer") -> str:
+    """Every setting of one section (of models and vectors' training, of one kind): name, type, default, meaning."""
+    hints = typing.get_type_hints(section_class(section, kind))
     rows = [
-        [f"`{section}.{name}`", _kind(hints[name]), _value(default), text]
-        for name, (_, default, text) in documentation(cls).items()
+        [f"`{one.name}`", type_in_words(hints[one.key], "`"), _value(one.default), one.meaning.replace("<", "&lt;")]
+        for one in settings_of(section, kind)
     ]
     return _table(["setting", "type", "default", "what it does"], rows)
 
 
-def _kind(hint: Any) -> str:
-    """A type in the words of a person who writes YAML."""
-    arguments = typing.get_args(hint)
-    if typing.get_origin(hint) is Literal:
-        return ", ".join(f"`{choice}`" for choice in arguments)
-    if type(None) in arguments:
-        return f"{_kind(next(a for a in arguments if a is not type(None)))}, or `null`"
-    if typing.get_origin(hint) is list:
-        return f"list of {_kind(arguments[0])}"
-    return {bool: "`true`, `false`", int: "whole number", float: "number", str: "text"}[hint]
-
-
 def _value(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "`true`", False: "`false`", None: "`null`"}[value]
-    if isinstance(value, list):
-        return f"`{value}`"
-    return f"`{value:,}`" if isinstance(value, int) and value >= 10_000 else f"`{value}`"
+    written = f"{value:,}" if isinstance(value, int) and value >= 10_000 else in_yaml(value)
+    return f"`{written}`"
 
 
 def _recipes() -> str:
@@ -204,3 +188,11 @@ def _senses() -> str:
             german, sentence = said[sense]
             rows.append([word, sense, german, sentence])
     return _table(["word", "sense", "German in this sentence", "English sentence"], rows)
+
+
+if __name__ == "__main__":
+    for path in sorted(Path(__file__).parent.rglob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        if (fresh := current(page)) != page:
+            path.write_text(fresh, encoding="utf-8")
+            print(f"{path.name}: written anew")
