@@ -26,7 +26,7 @@ from anaphora.errors import UserError, nearest
 from anaphora.models import COUNTED_MODELS, NEURAL_MODELS
 from anaphora.models.transformer import TransformerConfig
 from anaphora.text.corpus import DataConfig
-from anaphora.text.language_corpus import PreparedText
+from anaphora.text.prepared_text import PreparedText
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.training.language_settling import planned_settings
 from anaphora.training.recipes import SECTIONS, RunConfig, complete, load_recipe, recipe_names, sized_to

@@ -117,14 +117,24 @@ def test_damaged_metrics_are_in_nobodys_way(own: World, content: bytes) -> None:
     ("name", "said"),
     [
         ("checkpoints/step-00000001/model.safetensors", "is damaged: its content no longer has the checksum"),
-        ("data/manifest.json", "manifest.json: this file is damaged; delete the folder"),
-        ("data/tokenizer.json", "this is not a tokenizer.json"),
-        ("data/valid/00000.arrow", "this shard is damaged"),
+        ("data/manifest.json", "manifest.json: this file is damaged: it has"),
+        ("data/tokenizer.json", "tokenizer.json: this file is damaged: it has"),
+        ("data/valid/00000.arrow", "00000.arrow: this file is damaged: it has"),
     ],
 )
 def test_averaging_a_damaged_run(own: World, name: str, said: str) -> None:
     damage(name, flip(0.9) if name.endswith("safetensors") else lambda c: c[: len(c) // 2])(own.model)
     assert said in own.refused(*own.good("average"))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "train/00000.arrow", "valid/00000.arrow"])
+def test_damaged_prepared_data_is_not_learned_from(world: World, name: str) -> None:
+    assert world.say(*world.good("train")).code == 0
+    damage(f"data/{name}", flip(0.5))(world.run)
+    said = world.refused(*world.good("train"), "training.max_steps=3")
+    assert re.search(rf"run/data/{name}: this file is damaged: .*; delete the folder .*run/data and repeat", said)
+    shutil.rmtree(world.run / "data")
+    assert world.say(*world.good("train"), "training.max_steps=3").code == 0
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "progress.json"])

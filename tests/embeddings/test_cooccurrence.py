@@ -23,7 +23,7 @@ from anaphora.text.tokenizer import EOS, SPECIALS
 from anaphora.text.word_ids import WordIds
 from deadly import in_a_child
 
-FILES = ("begin.bin", "total.bin", "column.bin", "count.bin", "words.txt", "manifest.json")
+FILES = ("begin.bin", "total.bin", "column.bin", "count.bin", "words.txt", "manifest.json", "checksums.json")
 
 
 def naive(ids: list[int], words: int, window: int) -> np.ndarray:
@@ -169,6 +169,17 @@ def test_a_finished_table_is_opened_and_another_is_refused(tmp_path: Path) -> No
         given_ = {"ids": ids, "words": names(50), "folder": tmp_path / "table", **other}
         with pytest.raises(UserError, match="another text or window"):
             count_cooccurrences(**given_)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["column.bin", "count.bin", "begin.bin", "manifest.json"])
+def test_a_damaged_table_is_not_learned_from(tmp_path: Path, name: str) -> None:
+    ids = random_ids(length=2000, words=50)
+    count_cooccurrences(ids, names(50), tmp_path / "table")
+    content = bytearray((tmp_path / "table" / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "table" / name).write_bytes(content)
+    with pytest.raises(UserError, match=rf"{name}: this file is damaged.*; delete the folder .*table"):
+        count_cooccurrences(ids, names(50), tmp_path / "table")
 
 
 def test_any_word_but_one_with_a_line_end(tmp_path: Path) -> None:

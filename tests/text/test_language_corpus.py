@@ -23,7 +23,8 @@ from anaphora.text import formats, holding_out, language_corpus
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import read_blocks, read_column
 from anaphora.text.holding_out import draw_places
-from anaphora.text.language_corpus import PreparedText, frame, prepare_text
+from anaphora.text.language_corpus import frame, prepare_text
+from anaphora.text.prepared_text import PreparedText
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import BLANKS, BOS, EOS, UNK, Tokenizer, TokenizerConfig
 

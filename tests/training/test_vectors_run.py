@@ -128,7 +128,7 @@ def test_a_run_killed_after_it_took_up_new_words_goes_on(run: Path, tmp_path: Pa
 
     def work() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            Deadly(patch, 32)
+            Deadly(patch, 39)
             learn(tmp_path / "run", text=more, start_from=run, settings={"training.checkpoint_seconds": 1e-9})
 
     assert in_a_child(work) != 0 and (tmp_path / "run" / "checkpoints" / "word2vec.safetensors").exists()
@@ -247,15 +247,24 @@ def test_an_unfinished_run_of_another_kind_is_not_written_over(run: Path, text: 
         anaphora.train(folder, text=text, recipe="glove", settings=settings)
     assert (folder / "config.yaml").read_bytes() == before
     anaphora.train(folder, text=text, recipe="glove", settings=settings, force=True)
-    assert [file.name for file in (folder / "checkpoints").iterdir()] == ["glove.safetensors"]
+    assert sorted(file.name for file in (folder / "checkpoints").iterdir()) == ["glove.safetensors", "text.json"]
 
 
-def test_a_run_whose_prepared_text_is_gone_is_not_thrown_away(run: Path, text: Path, tmp_path: Path) -> None:
+def test_a_run_whose_prepared_text_is_gone_prepares_the_same_text_again(run: Path, text: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     shutil.rmtree(folder / "data")
     checkpoint = folder / "checkpoints" / "word2vec.safetensors"
     before = checkpoint.read_bytes()
+    (tmp_path / "other.txt").write_text(text.read_text() + "another line\n")
+    with pytest.raises(UserError, match="prepared text is gone or damaged, and it was not learned from this text"):
+        learn(folder, text=tmp_path / "other.txt")
+    assert not (folder / "data").exists()
+    learn(folder, text=text)
+    assert checkpoint.read_bytes() == before
+    assert (folder / "data" / "train.ids").read_bytes() == (run / "data" / "train.ids").read_bytes()
+    shutil.rmtree(folder / "data")
+    (folder / "checkpoints" / "text.json").unlink()  # a run of an earlier version, of which nothing tells the text
     for _ in range(2):
         with pytest.raises(UserError, match="prepared text is gone"):
             learn(folder, text=text)

@@ -27,7 +27,8 @@ from anaphora.evaluation.language import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import COUNTED_MODELS
 from anaphora.text.formats import read_blocks
-from anaphora.text.language_corpus import MANIFEST, PreparedText, check_text, fingerprint, prepare_text
+from anaphora.text.language_corpus import check_text, fingerprint, prepare_text
+from anaphora.text.prepared_text import MANIFEST, PreparedText
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.training.recipes import COUNTED, Document, RunConfig

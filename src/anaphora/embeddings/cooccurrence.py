@@ -51,6 +51,7 @@ from anaphora.kernels.cooccurrence import (
     merge_pairs,
     shares,
 )
+from anaphora.text.checksums import CHECKSUMS, check_data, check_file, write_checksums
 from anaphora.text.tokenizer import EOS, SPECIALS
 
 U32 = NDArray[np.uint32]
@@ -212,10 +213,12 @@ def count_cooccurrences(
     spelled = words_array(words)
     said = {"schema": SCHEMA, "window": window, "words": len(words), "text": _digest(ids, spelled)}
     if folder.exists():
+        check_file(folder, MANIFEST)
         table = Cooccurrences(folder)
         if any(table.manifest.get(key) != value for key, value in said.items()):
             cure = "choose another folder, or remove this one"
             raise UserError("is the table of another text or window", file=folder, cure=cure)
+        check_data(folder, expected=CHECKSUMS in table.manifest, add=True)
         return table
     threads = threads or len(os.sched_getaffinity(0))
     with atomic_folder(folder) as unfinished:
@@ -223,7 +226,8 @@ def count_cooccurrences(
         counting.read(progress)
         pairs, entries = counting.merge()
         write_bytes(unfinished / WORDS, spelled.data)
-        write_json(unfinished / MANIFEST, {**said, "pairs": pairs, "entries": entries})
+        write_json(unfinished / MANIFEST, {**said, "pairs": pairs, "entries": entries, CHECKSUMS: True})
+        write_checksums(unfinished)
     return Cooccurrences(folder)
 
 

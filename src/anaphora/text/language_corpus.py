@@ -16,7 +16,6 @@ The folder appears under its name only when it is complete, as in preparation.py
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -31,18 +30,18 @@ from numpy.typing import NDArray
 from anaphora.errors import UserError
 from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
+from anaphora.text.checksums import CHECKSUMS, check_data, write_checksums
 from anaphora.text.formats import place, read_blocks
 from anaphora.text.holding_out import draw_places, lines_at, lines_but
 from anaphora.text.items import read_items
-from anaphora.text.labels import TRAIN_CLASSES, label_prints, write_classes
+from anaphora.text.labels import label_prints, write_classes
 from anaphora.text.phrases import PHRASES, find_phrases, phrase_settings, write_phrases
+from anaphora.text.prepared_text import MANIFEST, TOKENIZER, TRAIN, VALID, VERSION, PreparedText, read_manifest
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import BOS, EOS, LONGEST_LESSON, SMALLEST, SPECIALS, UNK, Tokenizer, TokenizerConfig
 from anaphora.text.vocabulary_file import read_vocabulary, write_word_tokenizer
 from anaphora.text.word_ids import WordIds
 
-VERSION = 1
-TRAIN, VALID, TOKENIZER, MANIFEST = "train.ids", "valid.ids", "tokenizer.json", "manifest.json"
 BLANK_LINE = re.compile(rb"^[ \t\r\v\f]*\n", re.MULTILINE)
 ENCODED_AT_ONCE = 1 << 18  # bytes of text: as ids in Python lists they take a hundred times as much
 RENUMBERED_AT_ONCE = 1 << 20  # ids
@@ -51,44 +50,6 @@ ENOUGH = 0.9  # of the vocabulary asked for: learning pieces may stop a little s
 U32 = NDArray[np.uint32]
 Progress = Callable[[str, int, int | None], None]  # (stage, done, total if known)
 Encode = Callable[[bytes, bool], U32]  # (whole lines, framed by ⟨s⟩) -> ids
-
-
-@dataclass(frozen=True)
-class PreparedText:
-    """What `prepare_text` hands over."""
-
-    folder: Path
-    manifest: dict[str, Any]
-    reused: bool
-
-    @property
-    def train(self) -> Path:
-        return self.folder / TRAIN
-
-    def valid_parts(self, tokens: int) -> Iterator[tuple[U32, NDArray[np.int64]]]:
-        """The validation text, about so many tokens at a time: whole lines w … ⟨/s⟩, and where each begins (and the
-        last one ends). Only a line that is longer makes a part longer; without validation text there are none."""
-        path = self.folder / VALID
-        total, begin = path.stat().st_size // 4 if path.exists() else 0, 0
-        while begin < total:
-            length, ids, ends = tokens, np.zeros(0, np.uint32), np.zeros(0, np.int64)
-            while not len(ends):
-                if begin + len(ids) == total:
-                    what = f"{VALID} ends in the middle of a line"
-                    raise UserError(what, file=self.folder, cure="delete this folder, and repeat the command")
-                ids = np.fromfile(path, np.uint32, length, offset=4 * begin)
-                ends, length = np.flatnonzero(ids == EOS) + 1, 2 * length
-            yield ids[: ends[-1]], np.concatenate(([0], ends))
-            begin += int(ends[-1])
-
-    def classes(self, name: str = TRAIN_CLASSES) -> NDArray[np.int64] | None:
-        """The class of each line, as a number of `class_names`; nothing if the text has no labels."""
-        path = self.folder / name
-        return np.fromfile(path, np.uint32).astype(np.int64) if path.exists() else None
-
-    @property
-    def class_names(self) -> list[str]:
-        return list(self.manifest.get("classes", []))
 
 
 @dataclass
@@ -133,21 +94,15 @@ def prepare_text(
             prints["labels"] = label_prints(data)
         changed = changes(manifest["settings"], {**settings, **prints})
         if not changed:
+            check_data(folder, expected=CHECKSUMS in manifest, add=True, progress=progress)
             return PreparedText(folder, manifest, reused=True)
         if on_change == "raise":
             raise CorpusChanged(changed, folder)
     with atomic_folder(folder) as temporary:
         manifest = _Preparation(temporary, data, tokenizer, progress, keep, at_most).run(settings)
         write_json(temporary / MANIFEST, manifest)
+        write_checksums(temporary)
     return PreparedText(folder, manifest, reused=False)
-
-
-def open_text(folder: Path) -> PreparedText:
-    """What an earlier `prepare_text` made."""
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise UserError("holds no prepared text, or not all of it", file=folder, cure="repeat the `train` command")
-    return PreparedText(folder, manifest, reused=True)
 
 
 def check_text(data: DataConfig) -> None:
@@ -187,20 +142,6 @@ def text_settings(data: DataConfig, tokenizer: TokenizerConfig) -> dict[str, Any
         "items": data.items or None,  # as in what was prepared before there were any
         "phrases": phrase_settings(data),
     }
-
-
-def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """What an earlier `prepare_text` wrote; nothing if it is not there, or not whole."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        sound = manifest["settings"]["version"] == VERSION and {"train", "valid", "vocabulary"} <= manifest.keys()
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    if not sound or not (folder / TOKENIZER).is_file():
-        return None
-    ids = {TRAIN: manifest["train_ids"], **({VALID: manifest["valid"]["tokens"]} if manifest["valid"] else {})}
-    whole = all((folder / name).is_file() and (folder / name).stat().st_size == 4 * ids[name] for name in ids)
-    return manifest if whole else None
 
 
 def fingerprint(files: list[str], progress: Progress = lambda stage, done, total: None, *, items: bool = False) -> str:
@@ -270,6 +211,7 @@ class _Preparation:
             "vocabulary": vocabulary,
             "vocabulary_fingerprint": its_fingerprint,
             "tidied": dict(self.notes),
+            CHECKSUMS: True,
             **({"phrases": self.phrases} if self.phrases else {}),
         }
 

@@ -29,13 +29,15 @@ import numpy as np
 import pyarrow as pa
 
 from anaphora.errors import UserError
-from anaphora.folder import atomic_folder
+from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
+from anaphora.text.checksums import CHECKSUMS, DamagedData, check_data, check_file, write_checksums
 from anaphora.text.corpus import Corpus, Sides
 from anaphora.text.formats import place, read_rows
 from anaphora.text.tokenizer import LONGEST_LESSON, Tokenizer, TokenizerConfig
 
 VERSION = 1
+MANIFEST = "manifest.json"
 CHUNK = 8192  # rows encoded at a time
 SHARD_ROWS, SHARD_BYTES = 65_536, 1 << 28  # a shard ends at whichever comes first; Arrow's strings end at 2^31 bytes
 HOLD_OUT_LIMIT = 2_000
@@ -43,6 +45,10 @@ FEWEST = 2  # lines: from one, nothing can be learned but that one
 
 T = TypeVar("T")
 Progress = Callable[[str, int, int | None], None]  # (stage, done, total if known)
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    """Progress that nobody follows."""
 
 
 @dataclass
@@ -77,7 +83,7 @@ def prepare(
     folder = Path(folder)
     tokenizer = TokenizerConfig() if tokenizer is None else tokenizer
     check_request(sides, valid_sides, hold_out, max_length)
-    there = (folder / "manifest.json").exists()
+    there = (folder / MANIFEST).exists()
     hold_out = 0 if valid_sides else hold_out
     keep = tokenizer_lines if isinstance(tokenizer, TokenizerConfig) and not (there and on_change == "raise") else 0
     survey = _survey(sides, hold_out, keep, seed, progress)
@@ -97,7 +103,8 @@ def prepare(
             before = {**before, "tokenizer": manifest["tokenizer_fingerprints"]}
         changed = changes(before, settings)
         if not changed:
-            return open_prepared(folder)
+            check_data(folder, expected=CHECKSUMS in manifest, add=True, progress=progress or _silent)
+            return _opened(folder, manifest, reused=True)
         if on_change == "raise":
             raise CorpusChanged(changed, folder)
     first = next(iter(sides.values()))[0]
@@ -111,19 +118,22 @@ def prepare(
         raise UserError("is no prepared corpus, and is in the way of one", file=folder, cure="choose another folder")
     with atomic_folder(folder) as temporary:
         _write(temporary, sides, valid_sides, tokenizer, settings, survey, progress)
-    prepared = open_prepared(folder)
-    prepared.reused = False
-    return prepared
+    return _opened(folder, _manifest(folder), reused=False)
 
 
 def open_prepared(folder: str | os.PathLike[str]) -> Prepared:
     """What an earlier `prepare` left in `folder`, taken as it is."""
     folder = Path(folder)
     manifest = _manifest(folder)
+    check_data(folder, expected=CHECKSUMS in manifest)
+    return _opened(folder, manifest, reused=True)
+
+
+def _opened(folder: Path, manifest: dict[str, Any], *, reused: bool) -> Prepared:
     loaded = {name: Tokenizer.load(folder / name) for name in set(manifest["tokenizers"].values())}
     tokenizers = {side: loaded[name] for side, name in manifest["tokenizers"].items()}
     valid = Corpus.open(folder / "valid") if manifest["valid"]["rows"] else None
-    return Prepared(folder, Corpus.open(folder / "train"), valid, tokenizers, manifest, reused=True)
+    return Prepared(folder, Corpus.open(folder / "train"), valid, tokenizers, manifest, reused=reused)
 
 
 def train_tokenizers(
@@ -271,11 +281,10 @@ def _write(
         "tokenizers": names,
         "tokenizer_fingerprints": {side: tokenizers[side].fingerprint() for side in sides},
         "settings": settings,
+        CHECKSUMS: True,
     }
-    with (folder / "manifest.json").open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=2, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
+    write_json(folder / MANIFEST, manifest)
+    write_checksums(folder)
 
 
 def _left_out(part: _Shards) -> str:
@@ -348,24 +357,21 @@ class _Shards:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / "manifest.json"
+    path = folder / MANIFEST
+    if path.is_file():
+        check_file(folder, MANIFEST)
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError("there is no prepared corpus here", file=folder, cure="prepare the corpus first") from error
     except (ValueError, RecursionError) as error:
-        raise _damaged(path) from error
+        raise DamagedData("this file is damaged", path, folder) from error
     kinds = {"settings": dict, "tokenizers": dict, "tokenizer_fingerprints": dict, "train": dict, "valid": dict}
     if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), kind) for key, kind in kinds.items()):
-        raise _damaged(path)
+        raise DamagedData("this file is damaged", path, folder)
     if not all({"rows", "tokens", "left_out"} <= manifest[part].keys() for part in ("train", "valid")):
-        raise _damaged(path)
+        raise DamagedData("this file is damaged", path, folder)
     return manifest
-
-
-def _damaged(path: Path) -> UserError:
-    cure = f"delete the folder {path.parent}; `anaphora train` prepares it anew"
-    return UserError("this file is damaged", file=path, cure=cure)
 
 
 def _tokenizer_settings(tokenizer: TokenizerConfig | dict[str, Tokenizer], lines: int) -> dict[str, Any]:

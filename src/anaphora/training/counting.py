@@ -45,7 +45,8 @@ from anaphora.models.ngram.limited import LimitedModel
 from anaphora.models.ngram.model import NgramConfig, NgramModel, without_padding
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import describe_notes
-from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text, read_manifest
+from anaphora.text.language_corpus import check_text, prepare_text
+from anaphora.text.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.training.counting_card import COUNTED, write_counting_card
 from anaphora.training.recipes import RunConfig, complete
 from anaphora.training.reporting import RunReporter

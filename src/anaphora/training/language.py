@@ -26,7 +26,8 @@ from anaphora.models.weights import read_weights
 from anaphora.text.batches import EpochBatches
 from anaphora.text.formats import describe_notes
 from anaphora.text.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches, open_ids
-from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text
+from anaphora.text.language_corpus import check_text
+from anaphora.text.prepared_text import TOKENIZER, PreparedText
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.balancing import balanced
 from anaphora.training.checkpoint import Progress

@@ -18,7 +18,8 @@ from anaphora.errors import UserError
 from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
 from anaphora.models import NEURAL_MODELS
 from anaphora.text.formats import read_blocks
-from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text
+from anaphora.text.language_corpus import check_text, prepare_text
+from anaphora.text.prepared_text import TOKENIZER, PreparedText
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.recipes import PENALTIES, Document, RunConfig, check_inherited, inherit, load_recipe
 from anaphora.training.reporting import RunReporter

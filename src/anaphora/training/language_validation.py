@@ -18,7 +18,7 @@ from anaphora.decoding.settings import DecodingConfig
 from anaphora.evaluation.language import bits_per_byte, perplexity
 from anaphora.text.labels import VALID_CLASSES
 from anaphora.text.language_batches import LineBatches
-from anaphora.text.language_corpus import PreparedText
+from anaphora.text.prepared_text import PreparedText
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from anaphora.training.language_objective import ClassificationObjective, MaskedObjective
 from anaphora.training.recipes import RunConfig

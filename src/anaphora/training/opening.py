@@ -24,7 +24,7 @@ def open_run(folder: Path, device: str = "auto") -> LearningRun:
     if kind in VECTOR_MODELS:
         raise UserError("is word vectors, of which the last ones count", file=folder, cure="there is no need")
     if kind in NEURAL_MODELS:
-        from anaphora.text.language_corpus import open_text
+        from anaphora.text.prepared_text import open_text
         from anaphora.training.language import LanguageRun
 
         text = open_text(folder / DATA)

@@ -41,8 +41,9 @@ from anaphora.folder import (
 from anaphora.models import VECTOR_MODELS
 from anaphora.text.formats import describe_notes
 from anaphora.text.items import item_name
-from anaphora.text.language_corpus import TOKENIZER, PreparedText, check_text, prepare_text, read_manifest
+from anaphora.text.language_corpus import check_text, fingerprint, prepare_text
 from anaphora.text.phrases import PHRASES
+from anaphora.text.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.text.tokenizer import SPECIALS
 from anaphora.text.word_tokenizer import open_tokenizer
 from anaphora.training.recipes import Document, RunConfig, load_recipe
@@ -171,6 +172,8 @@ class VectorsRun:
         self.checkpoint = self.folder / CHECKPOINTS / CHECKPOINT.format(self.model.kind)
         self.began = self.folder / CHECKPOINTS / "start.json"
         """How many words there were in the vectors that it started from."""
+        self.learned_text = self.folder / CHECKPOINTS / "text.json"
+        """The fingerprint of the text, so that prepared text can be made again if it is lost."""
 
     def complete(self) -> LearnedVectors:
         """Whatever of it is not done yet."""
@@ -191,6 +194,7 @@ class VectorsRun:
         words, ids = self._words(prepared), np.memmap(prepared.train, np.uint32, "r")
         counts = count_ids(ids, prepared.manifest["vocabulary"])
         self.checkpoint.parent.mkdir(exist_ok=True)
+        write_json(self.learned_text, prepared.manifest["settings"]["text"])
         learn = self._factorise if isinstance(self.model, GloveConfig) else self._predict
         vectors, learned, facts = learn(ids, words, counts)
         self.reporter.finish()
@@ -251,11 +255,13 @@ class VectorsRun:
 
     def _prepare(self, begun: bool) -> PreparedText:
         """The text as ids; a run that has learned something keeps to it."""
-        if begun and not self.force and read_manifest(self.folder / DATA) is None:
+        restored = begun and not self.force and read_manifest(self.folder / DATA) is None
+        if restored and self._text() != self._recorded_text():
             raise UserError(
-                "holds a run whose prepared text is gone or damaged, so nothing tells whether this text is the same",
+                "holds a run whose prepared text is gone or damaged, and it was not learned from this text",
                 file=self.folder,
-                cure="choose another folder (--from goes on from this one), or add --force to learn anew",
+                cure="give the text of that run, choose another folder (--from goes on from this one), or add --force "
+                "to learn anew",
             )
         prepared = prepare_text(
             self.folder / DATA,
@@ -265,7 +271,7 @@ class VectorsRun:
             progress=self.reporter.stage,
         )
         self.reporter.finish()
-        if begun and not prepared.reused:
+        if begun and not prepared.reused and not restored:
             self._discard("another text")
         what, least = "item" if self.config.data.items else "word", self.config.tokenizer.minimum_count
         if prepared.manifest["vocabulary"] == len(SPECIALS):
@@ -281,6 +287,17 @@ class VectorsRun:
                 cure="give more text, or lower tokenizer.minimum_count",
             )
         return prepared
+
+    def _text(self) -> dict[str, str]:
+        """What the text of this command is known by."""
+        return {"text": fingerprint(self.config.data.text, self.reporter.stage, items=self.config.data.items)}
+
+    def _recorded_text(self) -> Any:
+        """What the text that was learned from is known by; nothing in runs of earlier versions."""
+        try:
+            return json.loads(self.learned_text.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
 
     def _explain(self, prepared: PreparedText) -> None:
         """What is about to happen, in two lines."""

@@ -16,7 +16,7 @@ from anaphora.kernels.ngrams import U32
 from anaphora.models.ngram import limited
 from anaphora.models.ngram.file import let_go, read_trie, write_trie
 from anaphora.models.ngram.limited import LimitedModel
-from anaphora.text.language_corpus import PreparedText
+from anaphora.text.prepared_text import PreparedText
 from anaphora.text.tokenizer import EOS
 from ngram_texts import Sentence, fitted, sentences
 
