@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
 
+from anaphora.cli.interruption import SIGNALS
 from micro_runs import MICRO, write_pairs
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the commands that are tested; idle threads spin, and both cores work
 torch.set_num_threads(1)  # models of 16 dimensions lose more by waiting for a second thread than they win
 
+HANDLERS = {number: signal.getsignal(number) for number in SIGNALS}
+
 settings.register_profile("anaphora", deadline=None, max_examples=25, derandomize=True, print_blob=True)
 settings.load_profile("anaphora")
+
+
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    """`main` takes the signals of its process, and here that is the one of the tests."""
+    yield
+    for number, handler in HANDLERS.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

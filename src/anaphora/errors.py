@@ -8,6 +8,7 @@ else that goes wrong is ours: an ordinary exception, a traceback, exit code 1.
 from __future__ import annotations
 
 import errno
+import re
 import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -40,10 +41,17 @@ class UserError(Exception):
         return printable(f"{where}{what}{cure}")
 
 
-def printable(text: str) -> str:
-    """One line that any terminal can show: control characters, and bytes of file names that are no text, escaped."""
+CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What a terminal would obey instead of showing it, and bytes of file names that are no text; not newline and tab."""
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """One line that any terminal can show: control characters, and bytes of file names that are no text, escaped.
+    lines: or several, in any script, which keep their ends, their tabs, and what joins letters or turns them round."""
     if text.isprintable():
         return text
+    if lines:
+        return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     return "".join(c if c.isprintable() or c == "\u00a0" else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -70,6 +78,7 @@ CURES = {
     errno.EROFS: RIGHTS,
     errno.EACCES: RIGHTS,
     errno.EPERM: RIGHTS,
+    errno.EBADF: "it is closed; give it a file or a pipe (leave out <&- and >&-)",
     errno.EIO: "check the disk; copy what matters to another one",
     errno.ESTALE: "the network disk has gone; wait for it and repeat the command",
     errno.ENAMETOOLONG: "choose a shorter name",

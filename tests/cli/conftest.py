@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,11 +28,9 @@ Say = Callable[..., Answer]
 
 
 @pytest.fixture
-def say(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Say]:
+def say(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Say:
     """`say("translate", folder, file)` -> exit code, stdout, stderr."""
     from anaphora.cli.main import main
-
-    before = signal.getsignal(signal.SIGTERM)
 
     def run(*words: object) -> Answer:
         monkeypatch.setattr(sys, "argv", ["anaphora", *map(str, words)])
@@ -44,8 +41,7 @@ def say(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> I
         assert isinstance(ended.value.code, int)
         return Answer(ended.value.code, out, err)
 
-    yield run
-    signal.signal(signal.SIGTERM, before)
+    return run
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ Here are slips of the command line; damaged files, folders and disks are in test
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -131,8 +132,21 @@ def test_an_unknown_sacrebleu_tokeniser(mistaken: Any, micro: Path, corpus: dict
 
 
 def test_unknown_verbs_and_options(say: Any) -> None:
-    for words, said in ((["trian"], "trian"), (["train", "--sorce", "x"], "--sorce"), (["info"], "Missing argument")):
+    lists = "lists what there is"
+    for words, said in (
+        (["trian"], "no such command 'trian'; did you mean 'train'?"),
+        (["train", "--sorce", "x"], "no such option: --sorce; did you mean "),
+        (["info"], f"missing argument 'model'; `anaphora info --help` {lists}"),
+        (
+            ["translate", "m", "--beam", "x"],
+            f"'--beam': it should be a valid integer; `anaphora translate --help` {lists}",
+        ),
+        (["info", "a", "b"], f"got unexpected extra argument(s) (b); `anaphora info --help` {lists}"),
+        (["info", "--device"], f"option '--device' requires an argument; `anaphora info --help` {lists}"),
+    ):
         answer = say(*words)
         assert answer.code == 2
+        assert answer.err.startswith("anaphora: ") and answer.err.count("\n") == 1
         assert said in answer.err
-        assert "Traceback" not in answer.err
+        answer = say(words[0], "--json", *words[1:])
+        assert said in json.loads(answer.last)["error"] and answer.code == 2

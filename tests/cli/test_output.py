@@ -234,6 +234,29 @@ def test_help_fits_80_columns_and_names_every_verb_and_option(verb: str, say: An
         pytest.fail(f"{option} is cut off")
 
 
+def test_help_is_a_verb_and_the_version_an_option(say: Any) -> None:
+    assert say("help", "translate").out == say("translate", "--help").out
+    assert say("help").out == say("--help").out
+    assert say("-V").out == f"anaphora {__version__}\n"
+    assert "no such command 'trian'" in say("help", "trian").err
+
+
+@pytest.mark.parametrize(
+    ("typed", "place", "offered"),
+    [("tr", 1, {"train", "translate"}), ("translate --be", 2, {"--beam"}), ("info --j", 2, {"--json"})],
+)
+def test_a_shell_completes_verbs_and_options(
+    typed: str, place: int, offered: set[str], say: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_ANAPHORA_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"anaphora {typed}")
+    monkeypatch.setenv("COMP_CWORD", str(place))
+    answer = say()
+    assert (set(answer.out.split()), answer.code) == (offered, 0)
+    monkeypatch.delenv("_ANAPHORA_COMPLETE")
+    assert "_ANAPHORA_COMPLETE=complete_bash" in say("--show-completion", "bash").out
+
+
 def test_no_arguments_show_the_help(say: Any) -> None:
     answer = say()
     assert "Usage: anaphora" in answer.out + answer.err

@@ -21,10 +21,11 @@ class Killed(BaseException):
 
 def obey(job: Job) -> int:
     """Do what a row's process would do; its exit code."""
+    from anaphora.cli.interruption import SIGNALS
     from anaphora.cli.main import main
 
     job.log.parent.mkdir(exist_ok=True)
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     with (
         pytest.MonkeyPatch.context() as patch,
         job.answer.open("w", encoding="utf-8") as answer,
@@ -33,7 +34,8 @@ def obey(job: Job) -> int:
         patch.setattr(sys, "argv", ["anaphora", *job.arguments, "--json", "--quiet"])
         with pytest.raises(SystemExit) as end:
             main()
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     assert isinstance(end.value.code, int)
     return end.value.code
 

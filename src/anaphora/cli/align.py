@@ -156,13 +156,14 @@ def _show(out: Output, drawn: list[Alignment], names: list[str], picture: Path |
         if not out.as_json:
             from rich.console import Console
 
+            from anaphora.errors import printable
             from anaphora.inspect.terminal import heat_map
 
             console = Console(highlight=False)
             colours = console.color_system is not None and not console.no_color
             for place, alignment in enumerate(drawn):
                 if names:
-                    console.print(names[place], markup=False)
+                    console.print(printable(names[place]), markup=False)
                 console.print(heat_map(alignment, width=console.width, colours=colours), end="")
                 out.result(alignment.pharaoh(base=base))
         return

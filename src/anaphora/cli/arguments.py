@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anaphora.cli.output import Output
-from anaphora.errors import UserError
+from anaphora.errors import UserError, refused_by_system
 
 if TYPE_CHECKING:
     from anaphora.text_model import TextModel
@@ -74,7 +74,7 @@ def read_stdin(notes: Counter[str] | None = None) -> Iterator[str]:
     from anaphora.text.formats import tidy
 
     notes = Counter() if notes is None else notes
-    for number, line in enumerate(sys.stdin.buffer, start=1):
+    for number, line in enumerate(_stdin(), start=1):
         try:
             text = line.removesuffix(b"\n").decode("utf-8")
         except UnicodeDecodeError as error:
@@ -91,6 +91,13 @@ def read_stdin(notes: Counter[str] | None = None) -> Iterator[str]:
             text = text[:-1]
             notes["crlf"] += 1
         yield text if text.isprintable() else tidy(text, notes, "stdin", number, strict=False)
+
+
+def _stdin() -> Iterator[bytes]:
+    try:
+        yield from sys.stdin.buffer
+    except OSError as error:  # it is closed, or a folder
+        raise refused_by_system(error, "cannot be read", file="stdin") from None
 
 
 def read_side(files: list[str], side: str, notes: Counter[str] | None = None) -> list[str]:

@@ -11,6 +11,7 @@ import typer
 
 from anaphora.cli.arguments import count
 from anaphora.cli.output import Device, Json, Output, Quiet, program
+from anaphora.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,7 +102,9 @@ def _print(report: Report, console: Console, source: list[str], target: list[str
         for name, what in (("valid", "to validate on"), ("test", "to test on"))
         if name in sizes
     ]
-    console.print(Text(f"{', '.join(counts)} ({' '.join(source)} | {' '.join(target)})"), soft_wrap=False)
+    console.print(
+        Text(f"{', '.join(counts)} ({printable(' '.join(source))} | {printable(' '.join(target))})"), soft_wrap=False
+    )
     kinds = dict.fromkeys(finding.kind for finding in report.findings)
     for kind in kinds:
         console.print()
@@ -128,10 +131,10 @@ def _print_finding(found: Finding, console: Console) -> None:
 
     mark, style = ("✗", "bold red") if found.stops else ("!", "yellow")
     where = found.file if found.line is None else f"{found.file}:{found.line}"
-    text = Text.assemble((where, "cyan"), "  ", found.message)
+    text = Text.assemble((printable(where), "cyan"), "  ", printable(found.message))
     detail = found.details.get(found.line or 0, "")
     if detail and detail != found.message:
-        text.append(f" (the first: {detail})")
+        text.append(f" (the first: {printable(detail)})")
     if len(found.lines) > 1:
         shown = ", ".join(map(str, found.lines[:8]))
         text.append(f"; lines {shown}" + (" …" if found.count > 8 else ""), style="dim")
@@ -139,7 +142,7 @@ def _print_finding(found: Finding, console: Console) -> None:
     grid.add_column(no_wrap=True)
     grid.add_column()
     grid.add_row(Text(f"  {mark}", style=style), text)
-    grid.add_row("", Text(f"→ {found.cure}", style="green"))
+    grid.add_row("", Text(f"→ {printable(found.cure)}", style="green"))
     console.print(grid)
 
 
@@ -202,9 +205,9 @@ def _print_cleaned(cleaned: dict[str, Any], console: Console) -> None:
                 f"{cleaned['pairs'][name]:,} pairs written, {cleaned['mended'][name]:,} lines mended, dropped: {why}",
             )
         )
-        console.print(Text("\n".join(f"  {file}" for file in files), style="cyan"))
+        console.print(Text("\n".join(f"  {printable(file)}" for file in files), style="cyan"))
     if cleaned["left"]:
         again = f"{cleaned['left']} findings are left: check what was written once more"
         console.print(Text(again, style="yellow"))
     first = cleaned["files"]["train"]
-    console.print(Text(f"Now: {program()} train RUN --source {first[0]} --target {first[1]}"))
+    console.print(Text(printable(f"Now: {program()} train RUN --source {first[0]} --target {first[1]}")))

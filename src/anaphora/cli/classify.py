@@ -58,8 +58,7 @@ def classify(
             for number, found in enumerate(loaded.classify(lines), start=1):
                 ranked = list(found.probabilities.items())
                 shown = ranked if all_ else ranked[:1]
-                if not json:
-                    print("\t".join(f"{label}\t{p:.4f}" for label, p in shown), flush=interactive)
+                out.text("\t".join(f"{label}\t{p:.4f}" for label, p in shown), flush=interactive)
                 cut += found.cut
                 if gold is not None:
                     right += found.label == gold[number - 1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -71,7 +70,6 @@ def compare(
 
     anaphora compare widths --text plays.txt --recipes lstm:model.dim=64,big=lstm:model.dim=256,model.layers=2
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the rows as Ctrl-C does
     import os
 
     from anaphora import api

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +30,6 @@ def demo(
 ) -> None:
     """Train a small English-German translator on a corpus made here, and watch it tell a river bank from a money
     bank."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     import dataclasses
 
     out = Output(as_json=json, quiet=quiet)

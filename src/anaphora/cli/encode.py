@@ -83,7 +83,7 @@ def encode(
             else:
                 size = dim = 0
                 for line, (n, d) in written:
-                    out.result(line)
+                    out.text(line)
                     size, dim = size + n, d
         else:
             assert output is not None

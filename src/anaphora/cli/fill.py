@@ -58,7 +58,7 @@ def fill(
         raise UserError(told, file=where, line=error.line if where else None, cure=error.cure) from None
     for number, line in enumerate(found, start=1):
         if best:
-            out.result(line.best)
+            out.text(line.best)
             continue
         for blank, candidates in enumerate(line.blanks, start=1):
             for one in candidates:

@@ -105,7 +105,7 @@ def generate(
             found = loaded.generate(prompts, samples=samples, beam=wide, progress=bar, **how, **settings)
         for texts in found:
             for generation in texts:
-                out.result(one_line(generation.text))
+                out.text(one_line(generation.text))
     said = [generation for texts in found for generation in texts]
     _say_ends(out, said, tokens)
     generations = [_document(text, texts, loaded.tokenizer) for text, texts in zip(prompts, found)]
@@ -121,11 +121,12 @@ def _heard(loaded: TextModel, prompt: str, place: int, settings: dict[str, Any])
     """Print a text while it is said; a line of the output, as it would be without --stream."""
     from anaphora.decoding.translate import one_line
 
+    out = Output(as_json=False, quiet=True)  # with --json, too
     stream = loaded.stream(prompt, place=place, **settings)
-    print(one_line(stream.prompt), end="", flush=True)
+    out.text(one_line(stream.prompt), end="", flush=True)
     for piece in _whole_breaks(stream):
-        print(one_line(piece), end="", flush=True)
-    print(flush=True)
+        out.text(one_line(piece), end="", flush=True)
+    out.text("", flush=True)
     return stream.generation
 
 

@@ -12,6 +12,7 @@ import typer
 
 from anaphora.cli.arguments import count
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.errors import printable
 
 
 def info(
@@ -46,7 +47,7 @@ def info(
     width = max(shutil.get_terminal_size().columns, 40) if sys.stdout.isatty() else 1 << 20
     lay = textwrap.TextWrapper(width, subsequent_indent=" " * 16, break_on_hyphens=False, break_long_words=False)
     for name, text in rows:
-        out.result(lay.fill(f"{name:>14}  {text}"))
+        out.result(lay.fill(f"{name:>14}  {printable(text)}"))
     out.finish(found)
 
 

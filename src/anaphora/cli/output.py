@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -10,11 +9,14 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 import typer
+
+from anaphora.cli.streams import Steadfast
+from anaphora.errors import CONTROL, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,28 +35,6 @@ def program() -> str:
     if found is not None and Path(found).resolve() == Path(sys.argv[0]).resolve():
         return name
     return os.path.relpath(sys.argv[0])
-
-
-class Steadfast(io.TextIOBase):
-    """A stream for progress: whoever stops reading it (`2>&1 | head`) does not stop the work."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-
-    def write(self, text: str) -> int:
-        with suppress(BrokenPipeError):
-            return self.stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(BrokenPipeError):
-            self.stream.flush()
-
-    def isatty(self) -> bool:
-        return self.stream.isatty()
-
-    def fileno(self) -> int:
-        return self.stream.fileno()
 
 
 class Output:
@@ -78,12 +58,18 @@ class Output:
         if not self.quiet:
             if sys.stderr.isatty():  # wrapped between words; a file gets the line whole
                 text = wrapped(text, shutil.get_terminal_size().columns)
-            print(text, file=Steadfast(sys.stderr), flush=True)
+            print(printable(text, lines=True), file=Steadfast(sys.stderr), flush=True)
 
     def result(self, text: str) -> None:
-        """A line of the result, on stdout; JSON takes its place where asked for."""
+        """What a person asked to see, on stdout; JSON takes its place where asked for."""
         if not self.as_json:
-            print(text)
+            print(printable(text, lines=True))
+
+    def text(self, text: str, *, end: str = "\n", flush: bool = False) -> None:
+        """A line of the text that was asked for, on stdout: as it is for a file or a program; a terminal gets nothing
+        that it would obey instead of showing it."""
+        if not self.as_json:
+            print(printable(text, lines=True) if sys.stdout.isatty() else text, end=end, flush=flush)
 
     def finish(self, document: dict[str, Any]) -> None:
         """The command's JSON object, where asked for."""
@@ -114,13 +100,9 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
 
 
 def json_line(document: dict[str, Any]) -> str:
-    """One line of JSON; names of files that are no UTF-8 are escaped, so that any reader takes the line."""
+    """One line of JSON; what is no UTF-8 (names of files), and what a terminal would obey, is escaped."""
     line = json.dumps(_finite(document), ensure_ascii=False)
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(_finite(document))
-    return line
+    return line if line.isprintable() else CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 def _finite(value: Any) -> Any:

@@ -147,10 +147,10 @@ def _score_text(
                 for place, (id, value) in enumerate(zip(line.token_ids, line.token_scores)):
                     order = "" if line.orders is None else f"\t{line.orders[place]}"
                     shown = f"{name(id)} ({next(lacking)})" if id == UNK else name(id)
-                    print(f"{number}\t{shown}\t{value / unit:.4f}{order}", flush=interactive)
+                    out.text(f"{number}\t{shown}\t{value / unit:.4f}{order}", flush=interactive)
             else:
                 numbers = f"{line.log_probability / unit:.4f}\t{len(line.tokens)}\t{line.perplexity:.4f}"
-                print(f"{numbers}\t{line.unknown}", flush=interactive)
+                out.text(f"{numbers}\t{line.unknown}", flush=interactive)
     warn_of_notes(out, notes)
     total = math.fsum(parts)
     found = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -70,8 +69,6 @@ def train(
 
     anaphora train runs/words --text wiki.txt --recipe skipgram model.dim=100
     """
-    # until the loop takes over, SIGTERM ends the preparation as Ctrl-C does
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     import dataclasses
 
     from anaphora import api

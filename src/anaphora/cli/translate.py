@@ -124,8 +124,8 @@ def translate(
             for line in _lines(index, translation, settings.n_best, alignments):
                 if output is not None:
                     written.append(line)
-                elif not json:
-                    print(line, flush=interactive)
+                else:
+                    out.text(line, flush=interactive)
             if json:
                 documents.append(_document(translation))
     warn_of_notes(out, notes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.comparing.running import Job
 from anaphora.comparing.task import Column
+from anaphora.errors import printable
 from anaphora.folder import LOGS
 from anaphora.training.bars import live_bar
 from anaphora.training.reporting import duration
@@ -61,7 +62,9 @@ class Board:
 
     def say(self, text: str) -> None:
         if self.console is not None:
-            self.console.print(text, markup=False, highlight=False, soft_wrap=not self.console.is_terminal)
+            self.console.print(
+                printable(text, lines=True), markup=False, highlight=False, soft_wrap=not self.console.is_terminal
+            )
 
 
 def last_record(job: Job) -> dict[str, Any] | None:

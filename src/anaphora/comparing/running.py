@@ -128,6 +128,9 @@ def _ready(waiting: Sequence[Job], running: Sequence[Job]) -> Job | None:
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Let them save what they have; who is asked a second time does not wait for that."""
+    with suppress(ValueError):  # in a thread
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
     try:
         for process in processes:
             with suppress(ProcessLookupError):

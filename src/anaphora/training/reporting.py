@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anaphora.errors import printable
 from anaphora.folder import LOGS, write_text
 from anaphora.training.bars import live_bar
 
@@ -55,11 +56,6 @@ def describe_experts(load: dict[str, Any]) -> str:
         f"{load['idle']} of {load['experts']} idle; each has {min(shares):.1%} to {max(shares):.1%} of its layer's "
         f"choices (even: {even:.1%}); CV {load['cv']:.2f}, entropy {load['entropy']:.1%} of even"
     )
-
-
-def visible(text: str) -> str:
-    """On one line, whatever a model made of its bytes: control characters would play with the terminal."""
-    return "".join(" " if character.isspace() else character if character.isprintable() else "�" for character in text)
 
 
 class RunReporter:
@@ -144,7 +140,7 @@ class RunReporter:
             self.console.print(line, soft_wrap=True)
             for sample in validation.samples:
                 for name, text in vars(sample).items():
-                    line = Text.assemble((f"  {name:>11}  ", "dim"), visible(text))
+                    line = Text.assemble((f"  {name:>11}  ", "dim"), printable(" ".join(text.split()), lines=True))
                     if self.console.is_terminal:
                         line.truncate(2 * self.console.width, overflow="ellipsis")
                     self.console.print(line, soft_wrap=True)
@@ -153,7 +149,9 @@ class RunReporter:
     def message(self, text: str) -> None:
         if self.console is not None:
             # a terminal is wrapped between words; a file gets the line whole
-            self.console.print(text, markup=False, highlight=False, soft_wrap=not self.console.is_terminal)
+            self.console.print(
+                printable(text, lines=True), markup=False, highlight=False, soft_wrap=not self.console.is_terminal
+            )
 
     def finish(self) -> None:
         if self.bar is not None:
