@@ -263,12 +263,22 @@ def _pair(source: Files, target: Files) -> dict[str, list[str]]:
     return {"source": from_, "target": into}
 
 
-def average(run: Path_, last: int | None = None, *, device: str = "auto") -> dict[str, Any]:
-    """Make the mean of a run's last checkpoints (five, or all there are) its model; tells the validation scores before
-    and after."""
+def average(
+    run: Path_, last: int | None = None, *, device: str = "auto", force: bool = False, undo: bool = False
+) -> dict[str, Any]:
+    """Make the mean of a run's last checkpoints (five, or all there are) its model, unless it is worse on the
+    validation text than the model that is there: `kept` says so, `before` and `after` hold the scores of both, measured
+    as `train` measures. force: keep a worse one, too. undo: bring back what training published, byte for byte, however
+    many averages came after it."""
+    if undo:
+        from anaphora.training.published import undo_average
+
+        if last is not None or force:
+            raise UserError("undo brings back what training published", cure="leave out last and force")
+        return undo_average(Path(run))
     from anaphora.training.opening import open_run
 
-    return open_run(Path(run), device).average(last)
+    return open_run(Path(run), device).average(last, force=force)
 
 
 def load(

@@ -9,6 +9,7 @@ version or the new one and nothing between, whenever the power goes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.errors import RIGHTS, UserError, refused_by_system
+from anaphora.exchange import exchange
 
 FORMAT = 1
 """Version of the model folder; a reader refuses folders of a newer one."""
@@ -29,6 +31,9 @@ CHECKPOINTS, DATA, LOGS = "checkpoints", "data", "logs"
 UNFINISHED = ".unfinished-"
 """Prefix of temporary names; whatever carries it was left by a killed process and may be deleted by the lock's
 owner."""
+ATTEMPTS = 100
+"""How often a folder is renamed anew that another process renames at the same time."""
+OVERTAKEN = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
 
 
 def sync(path: Path) -> None:
@@ -105,7 +110,7 @@ def write_json(path: Path, document: Any) -> None:
 def discard(path: Path) -> None:
     """Delete a folder so that no half of it ever stands under its name: first another name, then the files."""
     if path.exists():
-        aside = path.with_name(f"{UNFINISHED}{os.getpid()}-old-{path.name}")
+        aside = path.with_name(f"{UNFINISHED}{os.getpid()}-gone-{path.name}")
         shutil.rmtree(aside, ignore_errors=True)
         path.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
@@ -113,25 +118,78 @@ def discard(path: Path) -> None:
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Fill a temporary folder; it takes its name, in one rename, only when the block ends well."""
-    temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    """Fill a temporary folder; it takes its name, in one step, only when the block ends well. What had that name before
+    is deleted after that."""
+    place = path.resolve() if path.is_symlink() else path  # a link stays a link, to the new folder
+    temporary = place.with_name(f"{UNFINISHED}{os.getpid()}-{place.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
-        sweep_beside(path)
+        recover(place)
+        sweep_beside(place)
         yield temporary
         for file in (*temporary.rglob("*"), temporary):
             sync(file)
-        discard(path)
-        temporary.rename(path)
-        sweep_beside(path, replaced=True)
+        _take_name(temporary, place)
+        sync(place.parent)
+        sweep_beside(place)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise refused_by_system(error, "cannot be written", file=path) from None
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    sync(path.parent)
+
+
+def _take_name(new: Path, path: Path) -> None:
+    """Rename a complete folder, in place of whatever stands there, though others may be doing the same."""
+    old = path.with_name(f"{UNFINISHED}{os.getpid()}-old-{path.name}")
+    for attempt in range(ATTEMPTS):
+        try:
+            if not path.exists():
+                new.rename(path)
+                return
+            if exchange(new, path):
+                sync(path.parent)
+                shutil.rmtree(new, ignore_errors=True)  # it stands for the old one now
+                return
+            shutil.rmtree(old, ignore_errors=True)
+            path.rename(old)
+            try:
+                new.rename(path)
+            except BaseException:  # a Ctrl-C, too
+                if not path.exists():
+                    old.rename(path)
+                raise
+            sync(path.parent)
+            shutil.rmtree(old, ignore_errors=True)
+            return
+        except OSError as error:
+            if error.errno not in OVERTAKEN or attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.001 * attempt)
+
+
+def recover(path: Path) -> None:
+    """Where a process was killed between renaming the old folder and the new one, give the old one its name back. While
+    another process is doing that, wait for it."""
+    with contextlib.suppress(OSError):  # no name that the system takes; or another process was quicker
+        for _ in range(ATTEMPTS):
+            if path.exists() or path.is_symlink() or not (left := _left_behind(path, "old-")):
+                return
+            if dead := [folder for process, folder in left if not _runs(process)]:
+                max(dead, key=lambda folder: folder.stat().st_mtime).rename(path)
+                return
+            time.sleep(0.001)
+
+
+def _left_behind(path: Path, kind: str = "") -> list[tuple[int, Path]]:
+    """What other processes made beside this very file or folder and did not finish, with their numbers."""
+    ours = re.compile(rf"{re.escape(UNFINISHED)}(\d+)-{kind}{re.escape(path.name)}")
+    with contextlib.suppress(OSError):  # where one may write, but not look
+        there = [(ours.fullmatch(entry.name), entry) for entry in path.parent.iterdir()]
+        return [(int(found[1]), entry) for found, entry in there if found is not None]
+    return []
 
 
 def publish(source: Path, path: Path) -> None:
@@ -167,6 +225,7 @@ def is_run(folder: Path) -> bool:
 
 def refuse_existing_folder(path: Path, *, force: bool) -> None:
     """Before any work: may a model folder be put there? With `force` one may be replaced, and nothing else."""
+    recover(path)
     if path.exists() and not path.is_dir():
         raise UserError("is a file, not a folder", file=path, cure="name a new folder")
     if not path.exists() or not any(path.iterdir()):
@@ -188,27 +247,27 @@ def readable(path: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Delete what killed processes left half-written; only the owner of the lock may call this."""
+    recover(folder / DATA)
     for where in (folder, folder / CHECKPOINTS):
         for leftover in where.glob(f"{UNFINISHED}*"):
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
+            _delete(leftover)
 
 
-def sweep_beside(path: Path, *, replaced: bool = False) -> None:
-    """Delete what processes that are no more left half-written of this very file or folder, which has no lock. What it
-    should have replaced (`replaced`) goes only when something stands in its place."""
-    ours = re.compile(rf"{re.escape(UNFINISHED)}(\d+)-{'old-' if replaced else ''}{re.escape(path.name)}")
-    with contextlib.suppress(OSError):  # where one may write, but not look
-        for leftover in list(path.parent.iterdir()):
-            found = ours.fullmatch(leftover.name)
-            if found is None or _runs(int(found[1])):
-                continue
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
+def sweep_beside(path: Path) -> None:
+    """Delete what processes that are no more left half-written or half-deleted of this very file or folder, which has
+    no lock. What it should have replaced goes only when something stands in its place."""
+    kind = "(?:gone-|old-)?" if path.exists() else "(?:gone-)?"
+    for process, leftover in _left_behind(path, kind):
+        if not _runs(process):
+            _delete(leftover)
+
+
+def _delete(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _runs(process: int) -> bool:
@@ -229,7 +288,7 @@ def discard_empty(folder: Path) -> None:
 
 
 class RunLock:
-    """One process at a time in a run folder.
+    """One process at a time in a run folder; whoever gets it deletes what killed ones left half-written.
 
     The operating system holds the lock (flock), so it falls with its process, however that dies. The note beside it is
     for people: a note without a lock means that the last process was killed, and `abandoned` says so.
@@ -263,6 +322,7 @@ class RunLock:
         except BaseException:
             self.lock.release()
             raise
+        sweep(self.folder)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -274,7 +334,7 @@ class RunLock:
         try:
             owner = json.loads(self.note.read_text(encoding="utf-8"))
             return owner if {"process", "since"} <= owner.keys() else None
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             return None
 
 
@@ -283,6 +343,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     from anaphora.config import read_yaml
 
     path = folder / CONFIG
+    recover(folder)
     if not path.is_file():
         begun = (folder / DATA).is_dir() and (folder / ".lock").exists()
         if begun and not (folder / WEIGHTS).exists() and not (folder / CHECKPOINTS).exists():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.errors import UserError
-from anaphora.folder import CARD, CONFIG, METRICS, WEIGHTS, publish, read_config, weights_file
+from anaphora.folder import CARD, CONFIG, METRICS, WEIGHTS, publish, read_config, recover, weights_file
 from anaphora.models import ENSEMBLES, TRANSLATORS
 
 Path_ = str | PathLike[str]
@@ -63,6 +63,7 @@ class Mixed:
 
 def is_translator(path: Path_) -> bool:
     """Whether a folder holds a translator, an ensemble of them included; a file never does."""
+    recover(Path(path))
     if not Path(path).is_dir():
         return False
     kind = (read_config(Path(path)).get("model") or {}).get("kind", "transformer")

@@ -173,3 +173,25 @@ def test_a_row_of_other_tokens_is_no_row_of_this_comparison(out: Path, text: Pat
     found = compare(out, text, recipes="unigram,bigram")
     assert [row["state"] for row in found.rows] == ["finished", "failed"] and found.exit_code == 2
     assert "another vocabulary or another text" in found.rows[1]["error"]
+
+
+@pytest.mark.parametrize("content", [b"\xff", b'{"comparison": 1, "rows": [{}]}', b'{"comparison": "1", "rows": []}'])
+def test_a_damaged_report_is_written_anew_and_no_row_is_trained_again(out: Path, text: Path, content: bytes) -> None:
+    before = stamps(out)
+    (out / "report.json").write_bytes(content)
+    found = compare(out, text)
+    assert found.exit_code == 0 and [row["name"] for row in found.rows] == ["unigram", "bigram", "lstm"]
+    assert stamps(out) == before
+
+
+def test_a_row_whose_metrics_are_damaged_is_named_with_a_cure_that_works(out: Path, text: Path) -> None:
+    metrics = out / "runs" / "bigram" / "metrics.json"
+    document = json.loads(metrics.read_text())
+    metrics.write_text(json.dumps({name: value for name, value in document.items() if name != "validation"}))
+    found = compare(out, text)
+    row = row_of(found, "bigram")
+    assert row["state"] == "failed" and row["error"].endswith(
+        "metrics.json: is damaged; delete it and repeat the command"
+    )
+    metrics.unlink()
+    assert compare(out, text).exit_code == 0

@@ -54,7 +54,7 @@ def test_a_config_without_a_newer_setting_continues(files: dict[str, Path], tmp_
 def test_an_average_made_by_hand_stays(files: dict[str, Path], tmp_path: Path) -> None:
     run, settings = tmp_path / "run", {"training__max_steps": 4, "training__checkpoint_every": 1}
     train(run, files, **settings)
-    anaphora.average(run, last=3, device="cpu")
+    anaphora.average(run, last=3, device="cpu", force=True)
     averaged = (run / "model.safetensors").read_bytes()
     assert "mean of the checkpoints [2, 3, 4]" in train(run, files, **settings).weights
     assert (run / "model.safetensors").read_bytes() == averaged

@@ -15,23 +15,47 @@ def average(
     last: Annotated[
         int | None, typer.Option(min=1, help="How many checkpoints, from the newest. [default: 5, or all there are]")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Keep the mean although it is worse.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Bring back what training published, before any average.")
+    ] = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Make the mean of the last checkpoints the folder's model; its training state stays as it is.
 
+    Both models are measured on the validation text. A mean that is worse by training.metric is not kept.
+
     anaphora average runs/en-de
 
     anaphora average runs/plays-lstm --last 3 --json
+
+    anaphora average runs/en-de --undo
     """
     from anaphora import api
+    from anaphora.errors import UserError
     from anaphora.training.reporting import describe
 
     out = Output(as_json=json, quiet=quiet)
-    found = api.average(run, last, device=device)
-    out.result(f"averaged steps {', '.join(map(str, found['averaged']))}")
+    if undo:
+        if last is not None or force:
+            raise UserError("--undo brings back what training published", cure="leave out --last and --force")
+        undone = api.average(run, undo=True)
+        out.result(f"{run} is again what training published: {undone['weights'] or 'its newest checkpoint'}")
+        out.finish(undone)
+        return
+    found = api.average(run, last, device=device, force=force)
+    steps = found["averaged"]
+    several = len(steps) > 1
+    out.result(f"averaged {len(steps)} checkpoint{'s' * several}: step{'s' * several} {', '.join(map(str, steps))}")
     for when in ("before", "after"):
         if found[when]:
             out.result(f"{when:>6}  {describe(found[when])}")
+    if not found["kept"]:
+        before, after = (found[when][found["metric"]] for when in ("before", "after"))
+        out.result(
+            f"not kept: {found['metric']} {after:.4f} is worse than {before:.4f}; {run} stays as it is (--force keeps "
+            "the mean all the same)"
+        )
     out.finish(found)

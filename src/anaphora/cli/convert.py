@@ -48,6 +48,7 @@ def convert(
     from anaphora.converting import convert as make
     from anaphora.converting_backpack import is_published_backpack
     from anaphora.embeddings.formats import FORMATS
+    from anaphora.folder import recover
     from anaphora.vectors_model import is_vectors_file
 
     out = Output(as_json=json, quiet=quiet)
@@ -56,6 +57,7 @@ def convert(
         return
     if not header or space is not None:
         raise UserError("--header and --space are about vectors as text", cure="leave them out")
+    recover(from_)
     published = from_.is_dir() and is_published_backpack(from_)
     if from_.is_dir() and not published and to.suffix not in (".arpa", ".gz") and api.is_vectors(from_):
         raise UserError("is of no known format of word vectors", file=to, cure=FORMATS)

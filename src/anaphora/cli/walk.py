@@ -163,7 +163,9 @@ def _of_model(
 ) -> Trace:
     from anaphora import api
     from anaphora.errors import UserError
+    from anaphora.folder import recover
 
+    recover(folder)
     if folder.exists() and api.is_language_model(folder):
         if target is not None:
             raise UserError("--target is a translation, and this is a language model", file=folder, cure="leave it out")

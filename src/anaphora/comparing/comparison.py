@@ -33,7 +33,7 @@ from anaphora.comparing.settings import FILES
 from anaphora.comparing.task import Extract, Plan, Task
 from anaphora.config import differences
 from anaphora.errors import UserError, first_line
-from anaphora.folder import CHECKPOINTS, DATA, WEIGHTS, discard, write_bytes, write_json, write_text
+from anaphora.folder import CHECKPOINTS, DATA, METRICS, WEIGHTS, discard, write_bytes, write_json, write_text
 from anaphora.training.memory import is_out_of_memory
 from anaphora.training.reporting import RunReporter, duration
 from anaphora.training.session import working_in
@@ -82,29 +82,40 @@ def compare(
         raise UserError(f"--jobs {jobs} runs nothing", cure="write --jobs 1, or more")
     for entry in entries:
         task.check(entry, budget)
-    saved = read_report(out)
     reporter = RunReporter(out, console)
+    saved = read_report(out, reporter)
     with working_in(out, reporter, smaller="compare smaller models, or fewer --jobs"):
         return _Comparison(task, out, entries, budget, jobs, force, command, saved, reporter).complete(estimate)
 
 
-def read_report(out: Path) -> dict[str, Any]:
+def read_report(out: Path, reporter: RunReporter) -> dict[str, Any]:
     """What a folder says of the comparison in it; nothing where there is none yet, be it that runs were put there to
-    become its rows. Any other folder is refused."""
+    become its rows, or where its report is damaged. Any other folder is refused."""
     if out.exists() and not out.is_dir():
         raise UserError("is a file, not a folder", file=out, cure="choose another name for the comparison")
     if not out.is_dir() or not any(path.name not in (".lock", ".owner.json", RUNS) for path in out.iterdir()):
         return {}
     with suppress(OSError, ValueError, RecursionError):
         found = json.loads((out / REPORT).read_text(encoding="utf-8"))
-        if isinstance(found, dict) and isinstance(found.get("rows"), list) and "comparison" in found:
+        if isinstance(found, dict) and _has_rows(found) and isinstance(found.get("comparison"), int):
             if found["comparison"] > FORMAT:
                 raise UserError(
                     "was written by a newer Anaphora", file=out / REPORT, cure="upgrade with `pip install -U anaphora`"
                 )
             return found
+    if (out / ".lock").exists() and (out / REPORT).exists() and (out / RUNS).is_dir():
+        reporter.message(f"{out / REPORT} is damaged and written anew; the rows are in {out / RUNS}")
+        return {}
     raise UserError(
         "exists and is no comparison of Anaphora", file=out, cure="choose a new folder; nothing was touched"
+    )
+
+
+def _has_rows(report: Mapping[str, Any]) -> bool:
+    lists = [report.get("rows"), report.get("others") or [], report.get("parts") or []]
+    return all(
+        isinstance(rows, list) and all(isinstance(row, dict) and {"name", "recipe"} <= row.keys() for row in rows)
+        for rows in lists
     )
 
 
@@ -286,6 +297,11 @@ class _Comparison:
             return self.task.result(entry, self.run(entry.name))
         except UserError as error:
             return {"state": "failed", "error": str(error), "exit_code": 2}
+        except (KeyError, TypeError, ValueError, AttributeError):
+            damaged = UserError(
+                "is damaged", file=self.run(entry.name) / METRICS, cure="delete it and repeat the command"
+            )
+            return {"state": "failed", "error": str(damaged), "exit_code": 2}
 
     def measure(self, row: dict[str, Any], *, alone: bool) -> None:
         """What a row is worth, and how fast it speaks. alone: nothing else runs meanwhile, else speed is not told."""

@@ -3,7 +3,7 @@ the end (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -73,12 +73,14 @@ class DescentAverage(WeightAverage):
         self.towards(1.0 if self.since is None else 1 / max(1, step - self.since))
 
 
-def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of the weights of several checkpoints, summed in float64."""
+def average_weights(
+    checkpoints: Sequence[Path], read: Callable[[Path], dict[str, Tensor]] = lambda path: read_weights(path / WEIGHTS)
+) -> dict[str, Tensor]:
+    """The mean of the weights of several checkpoints, summed in float64. read: how to get those of one."""
     total: dict[str, Tensor] = {}
     kinds: dict[str, torch.dtype] = {}
     for checkpoint in checkpoints:
-        for name, tensor in read_weights(checkpoint / WEIGHTS).items():
+        for name, tensor in read(checkpoint).items():
             kinds[name] = tensor.dtype
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
     return {name: (tensor / len(checkpoints)).to(kinds[name]) for name, tensor in total.items()}

@@ -17,7 +17,7 @@ schedule; it goes when the next one comes, and never enters an average).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ class Checkpoints:
     ) -> tuple[Progress, dict[str, Tensor]]:
         """Make everything as it was when `path` was saved, the random generators last; what the objective carried is
         handed over."""
-        weights, state = read_weights(path / WEIGHTS), read_weights(path / STATE)
+        weights, state = self.read(path), self.read(path, STATE)
         live = {name.removeprefix("live."): tensor for name, tensor in state.items() if name.startswith("live.")}
         load_weights(model, live or weights, file=path / WEIGHTS)
         if average is not None:
@@ -133,15 +133,44 @@ class Checkpoints:
         carried = {name.removeprefix("carried."): t for name, t in state.items() if name.startswith("carried.")}
         return self.read_progress(path), carried
 
+    def read(self, path: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
+        """The tensors of one of a checkpoint's files; what is damaged is named, with what to do about it."""
+        try:
+            return read_weights(path / name)
+        except UserError as error:
+            raise UserError(error.what, file=path / name, cure=self.without(path)) from None
+
+    def sound(self, paths: Sequence[Path]) -> tuple[list[Path], list[UserError]]:
+        """Those whose weights can be read, and what is wrong with the others."""
+        good, damaged = [], []
+        for path in paths:
+            try:
+                self.read(path)
+                good.append(path)
+            except UserError as error:
+                damaged.append(error)
+        return good, damaged
+
     def read_progress(self, path: Path) -> Progress:
         """What another version wrote and this one does not know is left aside; what is missing has its default."""
         known = {entry.name for entry in fields(Progress)}
         try:
             stored = json.loads((path / PROGRESS).read_text(encoding="utf-8"))
-            return Progress(**{name: value for name, value in stored.items() if name in known})
-        except (OSError, ValueError, AttributeError) as error:
-            cure = f"delete the folder {path.name}: the run goes on from the checkpoint before it"
-            raise UserError(f"cannot be read ({error})", file=path / PROGRESS, cure=cure) from None
+            progress = Progress(**{name: value for name, value in stored.items() if name in known})
+            if progress.step != step_of(path) or not isinstance(progress.history, list):
+                raise ValueError(f"step {progress.step!r} in {path.name}")
+            return progress
+        except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+            raise UserError(f"cannot be read ({error})", file=path / PROGRESS, cure=self.without(path)) from None
+
+    def without(self, path: Path) -> str:
+        """What becomes of a run when a damaged checkpoint is deleted."""
+        before = [other for other in self.all() if other < path]
+        if path != self.newest():
+            then = "no other checkpoint needs it"
+        else:
+            then = f"the run goes on from {before[-1].name}" if before else "the run begins anew"
+        return f"delete the folder {path.parent.name}/{path.name} and repeat the command: {then}"
 
 
 def step_of(path: Path) -> int:

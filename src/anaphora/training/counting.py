@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,12 @@ from anaphora.folder import (
     CONFIG,
     DATA,
     METRICS,
-    UNFINISHED,
     WEIGHTS,
     discard,
     publish,
     read_config,
     read_metrics,
+    sweep,
     write_bytes,
     write_config,
 )
@@ -123,7 +124,8 @@ class CountingRun:
         recount = any(name.partition(".")[0] not in USE for name in changed)
         metrics = read_metrics(self.folder)
         if there and metrics.get("finished") is True and prepared.reused and not recount:
-            return self._was_finished(metrics, changed)
+            with suppress(KeyError, TypeError):  # where metrics.json is damaged, all of it is found again
+                return self._was_finished(metrics, changed)
         self._explain(prepared)
         fitted = self._fit(prepared)
         self._publish()
@@ -186,11 +188,12 @@ class CountingRun:
         return changed
 
     def _was_finished(self, metrics: dict[str, Any], changed: dict[str, tuple[Any, Any]]) -> Counted:
+        outcome = self._outcome(metrics, "it was finished already", peak_memory=0)
         if changed:
             write_config(self.folder, self.config.document())
         discard(self.counting)
         self.reporter.message(f"{self.folder} is finished: the same text was counted with the same settings")
-        return self._outcome(metrics, "it was finished already", peak_memory=0)
+        return outcome
 
     # -- text ----------------------------------------------------------------------------------------------------------
 
@@ -242,8 +245,7 @@ class CountingRun:
 
     def _fit(self, prepared: PreparedText) -> Fitted:
         self.counting.mkdir(exist_ok=True)
-        for leftover in self.counting.glob(f"{UNFINISHED}*"):
-            leftover.unlink()
+        sweep(self.counting)
         write_config(self.counting, self.config.document())  # to be compared with, should this process be killed
         stages = 2 * self.model.order + 1  # counting and smoothing each order, and the seal
         done: set[str] = set()

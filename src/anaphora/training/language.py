@@ -168,7 +168,8 @@ class LanguageRun(LearningRun):
         return scores
 
     def card(self, progress: Progress, weights: str, scores: dict[str, Any], *, finished: bool) -> None:
-        before = read_metrics(self.folder).get("cost") or {}  # of an earlier session, perhaps
+        cost = read_metrics(self.folder).get("cost")  # of an earlier session, perhaps
+        before = cost.get("peak_memory") if isinstance(cost, dict) else 0
         write_language_card(
             self.folder,
             self.config,
@@ -178,7 +179,7 @@ class LanguageRun(LearningRun):
             scores=scores,
             parameters=self.model.parameter_count(),
             device=describe_device(self.device),
-            peak_memory=max(peak_memory(self.device), int(before.get("peak_memory", 0))),
+            peak_memory=max(peak_memory(self.device), before if isinstance(before, int) else 0),
             finished=finished,
         )
 

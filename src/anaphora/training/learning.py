@@ -8,6 +8,7 @@ A kind of run derives from `LearningRun` and says what its model, its objective,
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ from anaphora.text.batches import EpochBatches
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.averaging import average_weights
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
-from anaphora.training.loop import Trainer
+from anaphora.training.loop import Trainer, autocast
 from anaphora.training.objective import Objective
+from anaphora.training.published import forget_published, keep_published
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import RunReporter
 from anaphora.training.request import Outcome
@@ -153,6 +155,7 @@ class LearningRun:
     def publish(self, checkpoint: Path, progress: Progress) -> None:
         """Make a checkpoint's weights the folder's model."""
         publish(checkpoint / WEIGHTS, self.folder / WEIGHTS)
+        forget_published(self.folder)
         scores = dict(progress.history[-1]) if progress.history else {}
         self.card(progress, f"those of step {progress.step}", scores, finished=False)
 
@@ -160,26 +163,33 @@ class LearningRun:
         """A process killed after saving a best checkpoint and before publishing it: publish it now."""
         newest = checkpoints.newest()
         progress = checkpoints.read_progress(newest) if newest is not None else Progress()
-        if progress.best_step is not None and (read_metrics(self.folder).get("step") or 0) < progress.best_step:
-            self.publish(checkpoints.path(progress.best_step), progress)
+        if progress.best_step is None or not (best := checkpoints.path(progress.best_step)).exists():
+            return
+        if (read_metrics(self.folder).get("step") or 0) < progress.best_step:
+            self.publish(best, progress)
 
     def finish(self, trainer: Trainer, progress: Progress) -> None:
         """Average the last checkpoints, keep the average if it is better on the validation text, measure what stays."""
-        config = self.config.training
-        best_step = progress.step if progress.best_step is None else progress.best_step
-        weights = f"those of step {best_step}"
-        publish(trainer.checkpoints.path(best_step) / WEIGHTS, self.folder / WEIGHTS)
-        last = trainer.checkpoints.scheduled()[-config.average :]
+        config, checkpoints = self.config.training, trainer.checkpoints
+        best, value_of_best, weights = self.best(checkpoints, progress)
+        publish(best / WEIGHTS, self.folder / WEIGHTS)
+        last = checkpoints.scheduled()[-config.average :]
+        if len(last) > 1 and self.validator is not None and config.average > 1:
+            last, damaged = checkpoints.sound(last)
+            left_out = self.leave_out(damaged)
         if len(last) > 1 and self.validator is not None and config.average > 1:
             averaged = average_weights(last)
             load_weights(self.model, averaged, file=last[-1])
             value = self.validator(self.model, autocast=trainer.autocast()).metric(config.metric)
-            kept = better(config.metric, value, progress.best)
-            best = f"{config.metric} {value:.3f}, best single {progress.best:.3f}"
+            kept = better(config.metric, value, value_of_best)
+            single = "none" if value_of_best is None else f"{value_of_best:.3f}"
             outcome = "kept" if kept else "not kept"
-            self.reporter.message(f"average of the last {len(last)} checkpoints: {best}: {outcome}")
+            self.reporter.message(
+                f"average of the last {len(last)} checkpoints: {config.metric} {value:.3f}, best single {single}: "
+                f"{outcome}"
+            )
             if kept:
-                weights = f"the mean of the last {len(last)} checkpoints, up to step {progress.step}"
+                weights = f"the mean of the last {len(last)} checkpoints, up to step {step_of(last[-1])}{left_out}"
                 write_weights(self.folder / WEIGHTS, averaged)
         load_weights(self.model, read_weights(self.folder / WEIGHTS), file=self.folder / WEIGHTS)
         self.look_back()  # what it finds may be a part of what is measured
@@ -188,9 +198,38 @@ class LearningRun:
             self.reporter.message("measuring the final model on the validation text …")
             scores = self.measure(trainer.autocast())
         self.card(progress, weights, scores, finished=True)
+        forget_published(self.folder)
 
-    def average(self, last: int | None) -> dict[str, Any]:
-        """Publish the mean of the last checkpoints, and say how it compares with what was there."""
+    def best(self, checkpoints: Checkpoints, progress: Progress) -> tuple[Path, float | None, str]:
+        """The best checkpoint, its value, and a name for its weights. One that is damaged, or was deleted for that,
+        leaves its place to the best of those that are there."""
+        metric = self.config.training.metric
+        first = progress.step if progress.best_step is None else progress.best_step
+        values = {entry.get("step"): entry[metric] for entry in progress.history if metric in entry}
+        there = {step_of(path): path for path in checkpoints.all()}
+        others = [step for step in there if step != first and step in values]
+        others.sort(key=values.__getitem__, reverse=metric != "loss")
+        for step in (first, *others):
+            if step in there:
+                good, damaged = checkpoints.sound([there[step]])
+                self.leave_out(damaged)
+                if good:
+                    found = f"those of step {step}"
+                    if step != first:
+                        found += f", the best that is left: the checkpoint of step {first} is damaged or missing"
+                        self.reporter.message(f"note: the weights are {found}")
+                    return there[step], progress.best if step == first else values[step], found
+        raise UserError("has no checkpoint that can be read", file=checkpoints.folder, cure="train again, elsewhere")
+
+    def leave_out(self, damaged: list[UserError]) -> str:
+        """Name the checkpoints that are damaged; what is to be said of an average without them."""
+        for error in damaged:
+            self.reporter.message(f"warning: {error}; it is left out")
+        steps = [str(step_of(Path(str(error.file)).parent)) for error in damaged]
+        return f" (left out, damaged: step {', '.join(steps)})" if steps else ""
+
+    def average(self, last: int | None, *, force: bool = False) -> dict[str, Any]:
+        """Publish the mean of the last checkpoints, unless it is worse than what is there; say how they compare."""
         config = self.config.training
         with RunLock(self.folder):
             checkpoints = Checkpoints(self.folder, keep=config.keep, every=config.checkpoint_every)
@@ -205,22 +244,27 @@ class LearningRun:
                     else "train it first",
                 )
             self.model.to(self.device)
-            averaged = average_weights(chosen)
-            before = after = None
+            averaged = average_weights(chosen, checkpoints.read)
+            steps = [step_of(path) for path in chosen]
+            found: dict[str, Any] = {"folder": str(self.folder), "averaged": steps, "before": None, "after": None}
+            file = weights_file(self.folder)
             if self.validator is not None:
-                file = weights_file(self.folder)
-                load_weights(self.model, read_weights(file), file=file)
-                before = self.validator(self.model, thorough=True).scores
-                load_weights(self.model, averaged, file=chosen[-1])
-                after = self.validator(self.model, thorough=True).scores
+                for when, weights in (("before", read_weights(file)), ("after", averaged)):
+                    load_weights(self.model, weights, file=file)
+                    found[when] = self.measure(autocast(self.device, config.precision))
+                worse = better(
+                    config.metric, *(found[when].get(config.metric, math.nan) for when in ("before", "after"))
+                )
+                if worse and not force:
+                    return {**found, "kept": False, "metric": config.metric}
+            keep_published(self.folder)
             write_weights(self.folder / WEIGHTS, averaged)
-            load_weights(self.model, averaged, file=chosen[-1])
+            load_weights(self.model, averaged, file=file)
             self.look_back()
             newest = checkpoints.newest()
             assert newest is not None
-            progress = checkpoints.read_progress(newest)
-            steps = [step_of(path) for path in chosen]
             # where it is finished, `train` leaves this choice alone
             finished = read_metrics(self.folder).get("finished_step") is not None
-            self.card(progress, f"the mean of the checkpoints {steps}", after or {}, finished=finished)
-        return {"folder": str(self.folder), "averaged": steps, "before": before, "after": after}
+            progress = checkpoints.read_progress(newest)
+            self.card(progress, f"the mean of the checkpoints {steps}", found["after"] or {}, finished=finished)
+        return {**found, "kept": True, "metric": config.metric}

@@ -291,10 +291,7 @@ class Trainer:
         self.average.since = progress.averaged_since
 
     def autocast(self) -> AbstractContextManager[None]:
-        kind, precision = self.device.type, self.config.precision
-        if precision == "auto":
-            precision = "bf16" if kind == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
-        return torch.autocast(kind, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+        return autocast(self.device, self.config.precision)
 
     def maybe_compile(self) -> bool:
         """Compile each block of the model's stacks (torch.compile). Blocks of one kind share their code, so this takes
@@ -348,6 +345,13 @@ class Trainer:
             cure=f"start another run with a lower training.learning_rate (now {self.config.learning_rate:g}), "
             f"a longer training.warmup_steps (now {self.config.warmup_steps}) or training.clip_norm=1",
         )
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
+    """The arithmetic that `training.precision` asks for on a device."""
+    if precision == "auto":
+        precision = "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
 COMPILE_PAYS_FROM = 20_000

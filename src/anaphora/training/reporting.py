@@ -189,11 +189,14 @@ class RunReporter:
         path = self.folder / "log.jsonl"
         if not path.exists():
             return
-        kept = []
-        for line in path.read_text(encoding="utf-8").split("\n"):
+        kept, damaged = [], 0
+        *whole, torn = path.read_bytes().split(b"\n")  # the last line of a killed run may be torn: that is no damage
+        for line in (*whole, torn):
             try:
-                if json.loads(line)["step"] <= step:
-                    kept.append(line)
-            except (ValueError, KeyError, TypeError):
-                continue  # the torn last line of a killed run
+                if json.loads(text := line.decode("utf-8"))["step"] <= step:
+                    kept.append(text)
+            except (ValueError, LookupError, TypeError, RecursionError):
+                damaged += bool(line) and line is not torn
         write_text(path, "".join(line + "\n" for line in kept))
+        if damaged:
+            self.message(f"note: {path} has {damaged} damaged line{'s' * (damaged > 1)}, left out")

@@ -1,4 +1,4 @@
-"""Working in a run folder: made if it is not there, locked, swept, and left clean when the command was a mistake."""
+"""Working in a run folder: made if it is not there, locked, and left clean when the command was a mistake."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from anaphora.errors import CURES, UserError, first_line, refused_by_system
-from anaphora.folder import RunLock, discard_empty, is_run, sweep
+from anaphora.folder import RunLock, discard_empty, is_run, recover
 from anaphora.training.reporting import RunReporter
 
 
 def check_folder(folder: Path) -> None:
     """Before any work: may a run be made or continued there?"""
+    recover(folder)
     try:
         there = folder.exists()
     except OSError as error:
@@ -38,7 +39,6 @@ def working_in(folder: Path, reporter: RunReporter, *, smaller: str) -> Iterator
         raise refused_by_system(error, "cannot be made", file=folder) from None
     try:
         with RunLock(folder) as lock:
-            sweep(folder)
             if lock.abandoned is not None:
                 killed = lock.abandoned["process"]
                 reporter.message(f"the last process here ({killed}) was killed; what it saved is still there")

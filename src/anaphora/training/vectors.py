@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,8 +183,10 @@ class VectorsRun:
         prepared = self._prepare(begun)
         metrics = read_metrics(self.folder)
         if begun and prepared.reused and metrics.get("finished") is True and (self.folder / WEIGHTS).exists():
-            self.reporter.message(f"{self.folder} is finished: the same text was learned with the same settings")
-            return self._outcome(metrics, "it was finished already")
+            with suppress(KeyError, TypeError):  # where metrics.json is damaged, it is written anew
+                outcome = self._outcome(metrics, "it was finished already")
+                self.reporter.message(f"{self.folder} is finished: the same text was learned with the same settings")
+                return outcome
         self._explain(prepared)
         write_bytes(self.folder / TOKENIZER, (self.folder / DATA / TOKENIZER).read_bytes())
         if (self.folder / DATA / PHRASES).exists():
@@ -209,7 +212,7 @@ class VectorsRun:
             words=len(vectors),
             peak_memory=peak_resident(),
         )
-        return self._outcome(metrics, f"{self.training.epochs} epochs are done")
+        return self._outcome(metrics, f"{self.training.epochs} epoch{'s' * (self.training.epochs > 1)} done")
 
     # -- settings ------------------------------------------------------------------------------------------------------
 
