@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import re
-import resource
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError, nearest
 
@@ -67,21 +67,34 @@ def describe_device(device: torch.device) -> str:
     return f"{device.type}, {threads} thread{'s' if threads > 1 else ''}"
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def resident() -> int:
     """Bytes of memory that this process has now."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    except OSError:  # other systems tell only the most it ever had
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+    except OSError:  # other systems report only the most it ever had
+        return _most_resident()
 
 
 def peak_resident() -> int:
-    """The most bytes of memory that this process ever had."""
-    try:  # what getrusage tells may be that of the process which started this one
+    """The most bytes of memory that this process ever had; 0 where the system does not report it."""
+    try:  # what getrusage reports may be that of the process which started this one
         found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
         return int(found[1]) * 1024 if found else resident()
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return _most_resident()
+
+
+def _most_resident() -> int:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def peak_memory(device: torch.device) -> int:
@@ -89,6 +102,14 @@ def peak_memory(device: torch.device) -> int:
     import torch
 
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_resident()
+
+
+def c_library() -> Any:
+    """The C library of a Linux process; None on other systems."""
+    try:
+        return ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+    except (OSError, TypeError):
+        return None
 
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # of glibc's mallopt
@@ -105,7 +126,7 @@ def keeping_freed_memory(kind: str) -> Iterator[None]:
     touched: a seventh of the time of a small model. When the block ends all of it goes back. The allocator is the whole
     process's; where the environment has settings for it, nothing is changed.
     """
-    libc = ctypes.CDLL(None) if kind == "cpu" and sys.platform.startswith("linux") else None
+    libc = c_library() if kind == "cpu" else None
     chosen = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
     if libc is None or not hasattr(libc, "mallopt") or chosen:
         yield

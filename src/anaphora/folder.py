@@ -37,7 +37,9 @@ OVERTAKEN = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
 
 
 def sync(path: Path) -> None:
-    """Force a file or a folder's entries onto the disk."""
+    """Force a file or a folder's entries onto the disk, where the system can open a folder (Windows cannot)."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -271,6 +273,9 @@ def _delete(path: Path) -> None:
 
 
 def _runs(process: int) -> bool:
+    """Whether a process is there, or may be: to Windows, signal 0 is a Ctrl-C."""
+    if not hasattr(os, "fork"):
+        return True
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

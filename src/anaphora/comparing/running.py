@@ -7,7 +7,6 @@ with it (on Linux), so that nobody goes on in a folder which the next command wa
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -18,6 +17,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from anaphora.device import c_library, cores
 
 LOOK = 0.2
 """Seconds between two looks at the processes."""
@@ -61,7 +62,7 @@ class Job:
                 stderr=said,
                 env=environment,
                 start_new_session=True,  # the terminal's Ctrl-C is not for it
-                preexec_fn=_die_with_parent,
+                preexec_fn=None if _LIBRARY is None else _die_with_parent,
             )
 
     def why(self, code: int) -> str:
@@ -91,8 +92,7 @@ def run_jobs(
     those that it comes after have ended, and one that is hindered by how they ended (HINDERED) not at all."""
     environment = dict(os.environ)
     if at_once > 1:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        environment.setdefault("OMP_NUM_THREADS", str(max(1, cores // at_once)))
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
     waiting, running = list(jobs), list[Job]()
     try:
         while waiting or running:
@@ -147,7 +147,7 @@ def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 _PR_SET_PDEATHSIG = 1
-_LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
+_LIBRARY = c_library()
 
 
 def _die_with_parent() -> None:

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.device import cores
 from anaphora.embeddings.formats import words_array, words_of
 from anaphora.embeddings.pieces import check_ids
 from anaphora.errors import UserError, refused_by_system
@@ -220,7 +221,7 @@ def count_cooccurrences(
             raise UserError("is the table of another text or window", file=folder, cure=cure)
         check_data(folder, expected=CHECKSUMS in table.manifest, add=True)
         return table
-    threads = threads or len(os.sched_getaffinity(0))
+    threads = threads or cores()
     with atomic_folder(folder) as unfinished:
         counting = _Counting(ids, len(words), window, unfinished, max(memory, SMALLEST), threads)
         counting.read(progress)

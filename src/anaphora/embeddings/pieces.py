@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -13,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.device import cores
 from anaphora.embeddings.pace import Pace
 from anaphora.errors import UserError
 
@@ -105,7 +105,7 @@ def learn_pieces(
     `save` is called every so many seconds, when no piece is half done, and in the end. `rate` is named where vectors
     grow without bound.
     """
-    threads = threads or len(os.sched_getaffinity(0))
+    threads = threads or cores()
     todo = iter(range(learned.pieces, learned.of))
     began, before = time.monotonic(), learned.seconds
     saved, since = began, 0

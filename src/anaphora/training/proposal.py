@@ -132,7 +132,7 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     """In the child: prepare, build, probe, update, measure."""
     import torch
 
-    from anaphora.device import choose_device, describe_device
+    from anaphora.device import choose_device, describe_device, peak_resident
     from anaphora.text.preparation import prepare
     from anaphora.training.loop import COMPILE_PAYS_FROM, planned_steps
     from anaphora.training.run import Run
@@ -171,7 +171,7 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     else:
         # the prepared corpus is mapped: its pages count as the process's memory once they were read
         ids = 4 * int(prepared.train.lengths.sum()) / share
-        peak = _peak_memory() + int((request["text_bytes"] + ids) * (1 - share))
+        peak = peak_resident() + int((request["text_bytes"] + ids) * (1 - share))
     if config.training.patience:
         notes.append("training ends earlier if validation stops getting better")
     if steps is not None and steps * update_seconds > LONG:
@@ -228,14 +228,6 @@ def stopwatch(folder: Path, limit: float) -> Any:
             return tuple(b - a for a, b in zip(first, self.marks[-1]))  # type: ignore[return-value]
 
     return Stopwatch(folder, None)
-
-
-def _peak_memory() -> int:
-    """Bytes that this process held at most."""
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
 
 
 def main(folder: Path) -> None:

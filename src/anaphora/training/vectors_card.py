@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from anaphora.device import cores
 from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import Word2VecConfig
 from anaphora.folder import CARD, METRICS, write_json, write_text
@@ -53,7 +54,7 @@ def write_vectors_card(
         "cost": {
             "seconds": round(learned.seconds, 2),
             "peak_memory": peak_memory,
-            "threads": training.threads or len(os.sched_getaffinity(0)),
+            "threads": training.threads or cores(),
             "threads_at_work": round(learned.threads, 2),
             "device": f"cpu, {os.cpu_count()} core{'s' * ((os.cpu_count() or 1) > 1)}",
         },

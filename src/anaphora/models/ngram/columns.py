@@ -122,10 +122,16 @@ def write_at(handle: int, values: NDArray[Any], at: int, path: Path, dtype: np.d
     rest = np.ascontiguousarray(values, dtype).reshape(-1).view(np.uint8).data
     try:
         while rest:
-            done = os.pwrite(handle, rest, at)
+            done = os.pwrite(handle, rest, at) if hasattr(os, "pwrite") else _seek_and_write(handle, rest, at)
             rest, at = rest[done:], at + done
     except OSError as error:
         raise refused_by_system(error, "cannot be written", file=path) from None
+
+
+def _seek_and_write(handle: int, values: memoryview, at: int) -> int:
+    """`os.pwrite` where the system has none: one thread alone writes to a file."""
+    os.lseek(handle, at, os.SEEK_SET)
+    return os.write(handle, values)
 
 
 def occurrences(index: Column, size: int, room: int) -> Iterator[tuple[int, NDArray[np.uint32]]]:

@@ -6,7 +6,6 @@ and out of core (spill.py, blocks.py) where it is not. Both ways give the same f
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from anaphora.device import resident
+from anaphora.device import c_library, resident
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import UNFINISHED, discard, publish, sync
 from anaphora.kernels.ngram_counts import equal_parts, number_positions, positions_by_word, refine
@@ -164,7 +163,7 @@ def give_back_what_is_freed() -> None:
     GNU's malloc takes blocks up to 32 MB from its heap once it has seen such a block freed, and a heap with one small
     block at its end cannot shrink: half of a memory limit would be lost to holes.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = getattr(c_library(), "mallopt", None)
     if mallopt is not None:
         mallopt(-3, 1 << 21)  # M_MMAP_THRESHOLD; setting it also keeps it from growing
 

@@ -72,7 +72,7 @@ class TrieFile:
         self.header = len(said).to_bytes(8, "little") + said
         self.size = len(self.header) + end
         try:
-            self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            self.handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
             os.ftruncate(self.handle, self.size)
         except OSError as error:
             raise refused_by_system(error, "cannot be written", file=path) from None

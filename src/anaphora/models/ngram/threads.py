@@ -10,7 +10,9 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-CORES = max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+from anaphora.device import cores
+
+CORES = max(1, min(8, cores()))
 """Those that this process may use; more than eight wait for memory, not for each other."""
 
 
