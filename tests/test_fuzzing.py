@@ -28,7 +28,8 @@ from anaphora.errors import UserError
 from anaphora.folder import read_config, read_metrics
 from anaphora.models import build
 from anaphora.models.weights import load_weights, read_weights
-from anaphora.text.formats import COMPRESSIONS, read_rows
+from anaphora.text.formats import read_rows
+from anaphora.text.lines import COMPRESSIONS
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.recipes import SECTIONS, RunConfig, load_recipe
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import lzma
 from pathlib import Path
@@ -17,7 +19,7 @@ from anaphora.text.batches import Batches
 from anaphora.text.preparation import open_prepared
 from micro_runs import MICRO, pairs
 
-FORMATS = ("text", "tsv", "jsonl", "parquet")
+FORMATS = ("text", "tsv", "csv", "jsonl", "parquet")
 COMPRESSIONS = ("", ".gz", ".xz", ".zst")
 TEXT = [
     *pairs(17),
@@ -48,6 +50,10 @@ def write(folder: Path, format: str, compression: str) -> dict[str, Path]:
     file = folder / f"pairs.{format}{compression}"
     if format == "tsv":
         content = "".join(f"{source}\t{target}\n" for source, target in TEXT).encode()
+    elif format == "csv":
+        sheet = io.StringIO()
+        csv.writer(sheet).writerows([("en", "id", "de"), *((source, "1", target) for source, target in TEXT)])
+        content = sheet.getvalue().encode()
     elif format == "jsonl":
         lines = [json.dumps({"source": s, "target": t, "id": 1}, ensure_ascii=bool(compression)) for s, t in TEXT]
         content = "".join(line + "\n" for line in lines).encode()

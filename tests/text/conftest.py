@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import lzma
 import os
@@ -84,7 +86,11 @@ def write(folder: Path, rows: list[tuple[str, str]], format: str, compression: s
         return {"source": [str(files[0])], "target": [str(files[1])]}
     if format == "tsv":
         content = "".join(f"{a}\t{b}\n" for a, b in rows).encode()
-    elif format == "jsonl":
+    elif format == "csv":
+        sheet = io.StringIO()
+        csv.writer(sheet).writerows([("source", "target"), *rows])
+        content = sheet.getvalue().encode()
+    elif format in ("json", "jsonl"):
         content = "".join(json.dumps({"source": a, "target": b}) + "\n" for a, b in rows).encode()
     else:
         sink = pa.BufferOutputStream()

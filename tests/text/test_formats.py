@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import lzma
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -14,14 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.text.formats import describe_notes, place, read_rows, same_table
+from anaphora.text import tables
+from anaphora.text.formats import describe_notes, place, read_column, read_rows, same_table
 
+LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0\ufeff"), max_size=9)
 ROWS = [("ein Hund", "a dog"), ("", "empty source"), ("a\u2028b\x0bc\x85d", "é 👩‍👩‍👧"), ("letzte", "last")]
 COMPRESSIONS = ["", ".gz", ".xz", ".zst"]
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("format", ["text", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("format", ["text", "tsv", "csv", "json", "jsonl", "parquet"])
 def test_every_format_gives_the_same_rows(tmp_path: Path, write_corpus, format: str, compression: str) -> None:
     assert list(read_rows(write_corpus(tmp_path, ROWS, format, compression))) == ROWS
 
@@ -41,7 +45,7 @@ def test_blocks_may_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     content = "\n\nfür dich\r\n\nüber 👩‍👧\nlast".encode()
     (tmp_path / "a").write_bytes(content)
     for size in range(1, len(content) + 2):
-        monkeypatch.setattr("anaphora.text.formats.BLOCK", size)
+        monkeypatch.setattr("anaphora.text.lines.BLOCK", size)
         assert [row[0] for row in read_rows({"text": [str(tmp_path / "a")]})] == [
             "",
             "",
@@ -101,7 +105,7 @@ def test_what_other_tools_take_for_line_ends_is_counted_and_kept(tmp_path: Path)
 def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anaphora.text.formats.LONGEST_LINE", 3 << 20)
+    monkeypatch.setattr("anaphora.text.lines.LONGEST_LINE", 3 << 20)
     (tmp_path / "long").write_bytes(b"one\n" + b"x" * (2 << 20) + b"\n")
     assert len(list(read_rows({"text": [str(tmp_path / "long")]}))) == 2
     (tmp_path / "longer").write_bytes(b"one\n" + b"x" * (6 << 20))
@@ -119,7 +123,7 @@ def test_files_follow_one_another_and_columns_have_names(tmp_path: Path) -> None
     assert [row[0] for row in read_rows({"source": names})] == ["ins", "zwei", "drei"]
     assert place("p.tsv", "target").column == "2"
     assert place("p.tsv", "text").column == "1"
-    assert place("p.parquet.zst", "text") == (Path("p.parquet.zst"), "parquet", "text")
+    assert place("p.parquet.zst", "text")[:3] == (Path("p.parquet.zst"), "parquet", "text")
 
 
 def broken(folder: Path) -> dict[str, tuple[bytes, str]]:
@@ -139,6 +143,29 @@ def broken(folder: Path) -> dict[str, tuple[bytes, str]]:
         "no.parquet": (text, "damaged or cut short"),
         "few.tsv#2": (b"a\tb\nc\n", r"few\.tsv:2: column 2 is asked for, but this line has 1 column; part columns"),
         "few.tsv#en": (b"a\tb\n", "columns of a TSV file are numbers from 1, not 'en'"),
+        f"few.tsv#{'9' * 5000}": (b"a\tb\n", r"columns of a TSV file are numbers from 1, not '9+\.\.\.9+'; write"),
+        "few.csv#3": (b"a,b\n", r"few\.csv:1: column '3' is asked for, but the first row has 2 columns"),
+        f"few.csv#{'9' * 5000}": (b"a,b\n", r"few\.csv:1: column '9+\.\.\.9+' is asked for"),
+        "few.csv#fr": (b"en,de\n", r"few\.csv:1: the first row names no column 'fr'; known: de, en"),
+        "three.csv": (
+            b"a,b,c\n",
+            r"the first row has 3 columns .* which holds the text cannot be told; name one.*csv#2",
+        ),
+        "more.csv#1": (b'a,b\n"c\nd",e\nf,g,h\n', r"more\.csv:4: this row has 3 columns, and the first has 2; put"),
+        "open.csv": (b'one\n"two\nthree\n', r"open\.csv:2: a quote is opened in this row and never closed"),
+        "quote.csv": (b'one\n"two" three\n', r"quote\.csv:2: this is not CSV .*write a quote inside quotes twice"),
+        "nul.csv": (b"text\n\na\0b\n", r"nul\.csv:3: character 2 of this line is NUL"),
+        "bytes.csv": ("en\nschön\n".encode("latin1"), r"bytes\.csv:2: byte 4 of this line \(0xF6\) is not UTF-8"),
+        "array.json": (b'[\n{"text": "a"}\n]\n', r"array\.json:1: this line is not JSON .*jq -c '\.\[\]' array\.json"),
+        "f.jsonl#translation": (
+            b'{"translation": {"en": "a"}}\n',
+            r"holds object, not a string; .*f\.jsonl#translation\.en",
+        ),
+        "g.jsonl": (
+            b'{"translation": {"en": "a", "de": "b"}}\n',
+            r"no key 'text'; known: translation\.de, translation\.en",
+        ),
+        "h.jsonl#a.b": (b'{"a": {"c": "x"}}\n', r"this line has no key 'a\.b'; did you mean 'a\.c'"),
         "a.jsonl": (b'{"text": "a"}\n[1]\n', r"a\.jsonl:2: this line is not a JSON object"),
         "b.jsonl": (b'{"text": "a"}\n\n', r"b\.jsonl:2: this line is not JSON"),
         "c.jsonl#txt": (b'{"text": "a"}\n', "this line has no key 'txt'; did you mean 'text'"),
@@ -154,6 +181,117 @@ def test_broken_files_are_explained(tmp_path: Path, name: str) -> None:
     (tmp_path / name.split("#")[0]).write_bytes(content)
     with pytest.raises(UserError, match=message):
         list(read_rows({"text": [str(tmp_path / name)]}))
+
+
+CSV = {
+    "names": (b"source,target\nein,one\nzwei,two\n", "", ["one", "two"]),
+    "other order": (b"tgt,src\none,ein\n", "", ["one"]),
+    "languages": (b"en-GB,de_DE\none,ein\n", "", ["ein"]),
+    "pandas": (b",en,de\n0,one,ein\n1,two,zwei\n", "", ["ein", "zwei"]),
+    "no header": (b"one,ein\ntwo,zwei\n", "", ["ein", "zwei"]),
+    "one column": (b"one\ntwo\n", "", ["one", "two"]),
+    "by name": (b"Question,Answer\na,b\n", "#Answer", ["b"]),
+    "by name in another case": (b"Question, Answer\na,b\n", "#answer", ["b"]),
+    "by number": (b"Question,Answer\na,b\n", "#2", ["Answer", "b"]),
+    "by number under a header": (b"id,text\n7,b\n", "#2", ["b"]),
+    "a name that is a number": (b"1,2\na,b\n", "#2", ["b"]),
+    "quotes": (b'a,"one, ""two"""\r\nb,"line\r\nand line\n\nmore"\r\n', "#2", ['one, "two"', "line and line  more"]),
+    "empty lines and fields": (b"a,\n\nb,x\n\n", "#2", ["", "x"]),
+    "an empty line of one column": (b"text\na\n\nb\n", "", ["a", "", "b"]),
+    "a mark and no last line end": (b"\xef\xbb\xbfen,de\none,ein", "", ["ein"]),
+    "nothing": (b"", "", []),
+}
+
+
+@pytest.mark.parametrize("case", CSV)
+def test_csv(tmp_path: Path, case: str) -> None:
+    content, column, expected = CSV[case]
+    (tmp_path / "a.csv").write_bytes(content)
+    assert list(read_column([f"{tmp_path}/a.csv{column}"], "target", Counter())) == expected
+
+
+def test_what_csv_was_taken_for_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'id,Text\r\n1,"two\r\nlines"\r\n')
+    notes: Counter[str] = Counter()
+    assert list(read_column([f"{tmp_path}/a.csv"], "text", notes)) == ["two lines"]
+    assert describe_notes(notes) == (
+        r"3 line ends \r\n read as \n, 1 header row (id, Text) in a.csv, column 'Text' taken, "
+        "1 line break inside a line became a space"
+    )
+
+
+@pytest.mark.parametrize("format", ["csv", "tsv", "json", "jsonl", "parquet"])
+def test_one_table_without_a_column_is_both_sides(tmp_path: Path, write_corpus, format: str) -> None:
+    (source,), _ = write_corpus(tmp_path, ROWS, format, "").values()
+    assert list(read_rows({"source": [source], "target": same_table([source])})) == ROWS
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=st.lists(st.tuples(LINE, LINE), max_size=6))
+def test_what_the_csv_module_writes_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("first", "second"), *rows])
+    assert list(read_rows({"source": [f"{path}#first"], "target": [f"{path}#second"]})) == rows
+
+
+def test_nested_keys(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"translation": {"en": "one", "de": "ein"}, "a.b": "exact", "a": {"b": "nested", "c.d": {"e": "deep"}}}\n'
+    )
+    for key, text in {"translation.de": "ein", "a.b": "exact", "a.c.d.e": "deep"}.items():
+        assert list(read_column([f"{tmp_path}/a.jsonl#{key}"], "text", Counter())) == [text]
+
+
+def test_structs_of_parquet(tmp_path: Path) -> None:
+    rows = [{"en": "one", "de": "ein"}, {"en": "two", "de": "zwei"}]
+    table = pa.table({"translation": rows, "a.b": ["x", "y"], "deep": [{"in": {"t": "1"}}, {"in": {"t": "2"}}]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    for name, texts in {"translation.de": ["ein", "zwei"], "a.b": ["x", "y"], "deep.in.t": ["1", "2"]}.items():
+        assert list(read_column([f"{tmp_path}/a.parquet#{name}"], "text", Counter())) == texts
+    for name, message in {
+        "translation": r"holds struct with en, de, not strings; name a field in it: a\.parquet#translation\.en",
+        "translation.fr": r"there is no column 'translation\.fr'; did you mean 'translation\.",
+        "text": r"there is no column 'text'; (did you mean|known)",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            list(read_column([f"{tmp_path}/a.parquet#{name}"], "text", Counter()))
+    table = pa.table({"translation": pa.array([{"en": "one"}, None])})
+    parquet.write_table(table, tmp_path / "b.parquet")
+    with pytest.raises(UserError, match=r"b\.parquet:2: 'translation\.en' holds null"):
+        list(read_column([f"{tmp_path}/b.parquet#translation.en"], "text", Counter()))
+
+
+def test_parquet_with_two_columns_of_one_name(tmp_path: Path) -> None:
+    columns = [pa.array(["a"]), pa.array(["b"]), pa.array(["c"])]
+    parquet.write_table(pa.Table.from_arrays(columns, names=["text", "text", "other"]), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=r"a\.parquet: has 2 columns by the name 'text', .*; rename one of them"):
+        list(read_column([str(tmp_path / "a.parquet")], "text", Counter()))
+    assert list(read_column([f"{tmp_path}/a.parquet#other"], "text", Counter())) == ["c"]
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_packed_parquet_is_unpacked_up_to_a_bound(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch, write_corpus
+) -> None:
+    monkeypatch.setattr(tables, "MOST_UNPACKED", 4 << 20)
+    bomb = tmp_path / f"bomb.parquet{ending}"
+    zeros = b"PAR1" + bytes(64 << 20) + b"PAR1"
+    if ending == ".zst":
+        bomb.write_bytes(pa.Codec("zstd").compress(zeros, asbytes=True))
+    else:
+        bomb.write_bytes(gzip.compress(zeros, 1) if ending == ".gz" else lzma.compress(zeros, preset=0))
+    del zeros
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match=r"has more than 4 MB when it is unpacked.*; unpack it into a file first"):
+            list(read_column([str(bomb)], "text", Counter()))
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+    assert list(read_rows(write_corpus(tmp_path, ROWS, "parquet", ending))) == ROWS
 
 
 def test_missing_files_and_folders_are_explained(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.text import formats, holding_out, language_corpus
+from anaphora.text import holding_out, language_corpus
+from anaphora.text import lines as lines_module
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import read_blocks, read_column
 from anaphora.text.holding_out import draw_places
@@ -193,7 +194,7 @@ def test_what_is_held_out_and_what_is_counted_are_the_text(
         places = set(range(len(kept) - number, len(kept)))
     rest = [line for place, line in enumerate(kept) if place not in places]
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "BLOCK", block)
+        patch.setattr(lines_module, "BLOCK", block)
         say = {"hold_out": number, "seed": seed, "boundaries": boundaries, "blank_lines": blank_lines}
         if not any(line.strip() for line in rest):
             with pytest.raises(UserError, match=rf"with {number} lines held out no text is left but \d+ blank lines"):
@@ -262,7 +263,7 @@ def test_what_is_odd_is_counted_once(tmp_path: Path, kind: str, hold_out: int | 
 )
 def test_blocks_are_the_lines(lines: list[str], bom: bool, ended: bool, block: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "BLOCK", block)
+        patch.setattr(lines_module, "BLOCK", block)
         file = Path(folder) / "text"
         file.write_bytes(b"\xef\xbb\xbf" * bom + "\n".join(lines).encode() + b"\n" * ended)
         by_line, by_block = Counter[str](), Counter[str]()

@@ -118,7 +118,7 @@ def warn_of_notes(out: Output, notes: Mapping[str, int]) -> None:
 def read_pairs(
     source: list[str] | None, target: list[str] | None, notes: Counter[str] | None = None
 ) -> tuple[list[str], list[str]]:
-    """Both sides, line for line; a table (.tsv, .jsonl, .parquet) may hold the two."""
+    """Both sides, line for line; a table (.tsv, .csv, .jsonl, .parquet) may hold the two."""
     from anaphora.text.formats import read_rows, same_table
 
     if not source:

@@ -39,7 +39,7 @@ from anaphora.folder import UNFINISHED, is_device, sweep_beside, sync
 from anaphora.kernels import arpa as kernel
 from anaphora.kernels.ngrams import F32, NOWHERE, U32, Trie
 from anaphora.models.ngram.model import NgramConfig, NgramModel, skip_what_nothing_follows
-from anaphora.text.formats import opened, reading
+from anaphora.text.lines import opened, reading
 from anaphora.text.tokenizer import BLANKS, BOS, EOS, PAD, SPECIALS, UNK
 from anaphora.text.vocabulary_file import BEGIN, END, UNKNOWN
 

@@ -20,7 +20,8 @@ from anaphora.text.checking import encoding
 from anaphora.text.checking.check import Check, Part
 from anaphora.text.checking.reading import Lines, Side
 from anaphora.text.corpus import Sides
-from anaphora.text.formats import COMPRESSIONS, place
+from anaphora.text.formats import place
+from anaphora.text.lines import COMPRESSIONS
 
 ROUNDS = 10
 BORDER = 3  # lines dropped on either side of a change of offset

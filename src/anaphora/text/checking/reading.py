@@ -7,17 +7,22 @@ holds.
 
 from __future__ import annotations
 
-import json
 import mmap
 import tempfile
 from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, overload
+from itertools import islice
+from typing import overload
 
 from anaphora.errors import UserError
-from anaphora.text.formats import Place, place, read_column, whole_lines
+from anaphora.text.formats import place
+from anaphora.text.lines import Place, whole_lines
+from anaphora.text.tables import field, numbered_rows
+
+READ_AT_ONCE = 4096
+"""Rows of a table."""
 
 Problems = dict[str, list[int]]  # by problem, the lines (from 0, over all files of the side) that have it
 
@@ -76,17 +81,29 @@ class Lines(Sequence[str]):
 class Side:
     """All files of one side, one after the other."""
 
-    def __init__(self, name: str, lines: Sequence[str], files: list[str], first: list[int], problems: Problems) -> None:
+    def __init__(
+        self,
+        name: str,
+        lines: Sequence[str],
+        files: list[str],
+        first: list[int],
+        problems: Problems,
+        begins: Sequence[Sequence[int]] = (),
+    ) -> None:
         self.name = name
         self.lines = lines
         self.files = files
         self.first = first  # line (from 0) that each file begins with
         self.problems = problems  # what only reading can see
+        self.begins = begins  # of each file, the line (from 1) that each row begins in; empty where rows are lines
 
     def where(self, number: int) -> tuple[str, int]:
         """The file and its line (from 1) of a line of this side (from 0)."""
         file = max(0, bisect_right(self.first, number) - 1)
-        return self.files[file], number - self.first[file] + 1
+        row = number - self.first[file]
+        if self.begins and self.begins[file]:
+            return self.files[file], self.begins[file][row]
+        return self.files[file], row + 1
 
     def by_file(self, numbers: Sequence[int]) -> dict[str, list[int]]:
         """Lines (from 0) as {file: its lines (from 1)}."""
@@ -105,25 +122,25 @@ class Side:
 def read_side(places: Sequence[str], side: str, progress: Callable[[int], None] | None = None) -> Side:
     """Read all files of a side. Only what cannot be parted into lines at all is an error."""
     lines, first, problems = Lines(), [], dict[str, list[int]]()
+    begins: list[array[int]] = []
     for name in places:
         where = place(name, side)
         first.append(len(lines))
-        for block in _blocks(name, where, side, len(lines), problems):
+        begins.append(array("q"))
+        for block in _blocks(where, len(lines), problems, begins[-1]):
             lines.extend(block)
             if progress:
                 progress(len(block))
-    return Side(side, lines, [str(place(name, side).path) for name in places], first, problems)
+    return Side(side, lines, [str(place(name, side).path) for name in places], first, problems, begins)
 
 
-def _blocks(name: str, where: Place, side: str, before: int, problems: Problems) -> Iterator[list[str]]:
-    if where.format == "parquet":  # its strings are UTF-8 or the file is damaged
-        block = []
-        for text in read_column([name], side, Counter(), strict=False):
-            block.append(text)
-            if len(block) == 4096:
-                yield block
-                block = []
-        yield block
+def _blocks(where: Place, before: int, problems: Problems, lines: array[int]) -> Iterator[list[str]]:
+    """The text of a file, in blocks; `lines`: where each row begins, if rows are no lines."""
+    if where.format in ("csv", "parquet"):  # Parquet's strings are UTF-8, and CSV's rows are read as a whole
+        numbered = numbered_rows(where, Counter())
+        while block := list(islice(numbered, READ_AT_ONCE)):
+            lines.extend(line for line, _ in block)
+            yield [text for _, text in block]
         return
     number = before
     for whole, ended in whole_lines(where):
@@ -149,30 +166,6 @@ def _blocks(name: str, where: Place, side: str, before: int, problems: Problems)
 
 
 def _field(line: str, where: Place, number: int) -> str:
-    """The text of one column of a table's line."""
-    if where.format == "tsv":
-        fields = line.split("\t")
-        column = int(where.column)
-        if len(fields) < column:
-            raise UserError(
-                f"column {column} is asked for, but this line has {len(fields)}",
-                file=where.path,
-                line=number,
-                cure="part columns by one tab",
-            )
-        return fields[column - 1]
-    try:
-        document: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        why = str(error).split("\n")[0]
-        raise UserError(f"this line is not JSON ({why})", file=where.path, line=number, cure="mend it") from None
-    text = document.get(where.column) if isinstance(document, dict) else None
-    if not isinstance(text, str):
-        raise UserError(
-            f"this line has no text under the key {where.column!r}",
-            file=where.path,
-            line=number,
-            cure=f"ask for a key with {where.path.name}#key",
-        )
-    text = text.replace("\r\n", " ").replace("\n", " ")
-    return text.encode("utf-8", "replace").decode() if "\\u" in line else text  # half a surrogate pair becomes "?"
+    """The text of one column of a table's line; half a surrogate pair becomes "?"."""
+    text = field(line, where, number, strict=False).replace("\r\n", " ").replace("\n", " ")
+    return text.encode("utf-8", "replace").decode() if where.format == "jsonl" and "\\u" in line else text
