@@ -201,6 +201,21 @@ def test_lines_are_counted_in_their_own_file(tmp_path: Path, rows: Rows) -> None
     assert report.findings[0].details[1].startswith("this pair repeats line 29 of ")
 
 
+def test_rows_of_csv_are_told_by_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('en,de\none,ein\n"two\nlines",zwei\none,ein\nfour,\n')
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text((tmp_path / "a.csv").read_text())
+    files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    report, _ = check_corpus({"train": {"source": files[:1], "target": files[:1]}})
+    assert report.corpus["train"]["pairs"] == 4
+    assert found(report, "duplicate") == [("a.csv", 5)] and found(report, "empty") == [("a.csv", 6)]
+    side = read_side(files, "source")
+    assert [side.where(row) for row in (0, 3, 4, 7)] == [
+        (files[0], 2), (files[0], 6), (files[1], 2), (files[1], 6)
+    ]  # fmt: skip
+    assert list(side.lines)[:4] == ["one", "two lines", "one", "four"]
+
+
 def test_a_missing_side_is_named(tmp_path: Path, rows: Rows) -> None:
     with pytest.raises(UserError, match="no target text to learn from; give --target FILE"):
         check_corpus({"train": {"source": ["x"]}})

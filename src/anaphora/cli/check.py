@@ -36,7 +36,8 @@ def check(
         list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]…", help="As for train: data.max_length=100, say.")
     ] = None,
     source: Annotated[
-        list[str] | None, typer.Option(help="Text to translate from: .txt .tsv .csv .jsonl .parquet, also .gz .xz .zst.")
+        list[str] | None,
+        typer.Option(help="Text to translate from: .txt .tsv .csv .jsonl .parquet, also .gz .xz .zst."),
     ] = None,
     target: Annotated[list[str] | None, typer.Option(help="The same lines in the other language.")] = None,
     valid_source: Annotated[list[str] | None, typer.Option(help="Validation text.")] = None,

@@ -14,7 +14,9 @@ from anaphora.cli.output import Device, Json, Output, Quiet, program, wrapped
 
 def compare(
     out: Annotated[Path, typer.Argument(help="Folder of the comparison; it is made, or continued.")],
-    text: Annotated[list[str] | None, typer.Option(help="Text to learn from: .txt .tsv .csv .jsonl .parquet, .gz.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="Text to learn from: .txt .tsv .csv .jsonl .parquet, .gz.")
+    ] = None,
     valid_text: Annotated[list[str] | None, typer.Option(help="Text to measure on; else lines are held out.")] = None,
     test_text: Annotated[
         list[str] | None, typer.Option(help="Text that no checkpoint was chosen by; the table is about it.")

@@ -18,7 +18,8 @@ def train(
         typer.Argument(metavar="[SECTION.KEY=VALUE]…", help="training.max_steps=2000 or model.score=additive, say."),
     ] = None,
     source: Annotated[
-        list[str] | None, typer.Option(help="Text to translate from: .txt .tsv .csv .jsonl .parquet, also .gz .xz .zst.")
+        list[str] | None,
+        typer.Option(help="Text to translate from: .txt .tsv .csv .jsonl .parquet, also .gz .xz .zst."),
     ] = None,
     target: Annotated[list[str] | None, typer.Option(help="The same lines in the other language.")] = None,
     valid_source: Annotated[list[str] | None, typer.Option(help="Validation text; else a part is held out.")] = None,

@@ -138,9 +138,9 @@ def _blocks(where: Place, before: int, problems: Problems, lines: array[int]) ->
     """The text of a file, in blocks; `lines`: where each row begins, if rows are no lines."""
     if where.format in ("csv", "parquet"):  # Parquet's strings are UTF-8, and CSV's rows are read as a whole
         numbered = numbered_rows(where, Counter())
-        while block := list(islice(numbered, READ_AT_ONCE)):
-            lines.extend(line for line, _ in block)
-            yield [text for _, text in block]
+        while rows := list(islice(numbered, READ_AT_ONCE)):
+            lines.extend(line for line, _ in rows)
+            yield [text for _, text in rows]
         return
     number = before
     for whole, ended in whole_lines(where):
