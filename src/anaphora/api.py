@@ -72,7 +72,7 @@ def train(
 ) -> Outcome:
     """Train a translator, a language model or word vectors into the folder `run`, or go on with the one that is there.
 
-    source and target: files of lines that translate each other; a table (.tsv, .csv, .jsonl, .parquet) may hold both. text:
+    source and target: files of lines that translate each other; a table (.csv, .jsonl, .parquet …) may hold both. text:
     files of lines for a language model; with labels, one for each line, for a classifier. items: files of sequences of
     anything, one a line, for vectors. recipe: nothing is a transformer sized to the corpus, or, for text, ngram, with
     labels transformer-encoder, and for items skipgram.

@@ -18,7 +18,7 @@ class DataConfig:
     """Which text to learn from (section `data`)."""
 
     source: list[str] = field(default_factory=list)
-    """Files to translate from: plain text, TSV, CSV, JSONL or Parquet (pairs.csv#de, pairs.tsv#1), also .gz .xz .zst."""
+    """Files to translate from: plain text, TSV, CSV, JSONL or Parquet (pairs.csv#de, a.tsv#1), also .gz .xz .zst."""
     target: list[str] = field(default_factory=list)
     """Files to translate into, line for line."""
     valid_source: list[str] = field(default_factory=list)
