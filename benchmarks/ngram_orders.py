@@ -116,7 +116,7 @@ def measure(units: Units, order: int, train: Path, lines: list[str], arguments: 
     model = anaphora.load(folder)
     assert isinstance(model, TextModel)
     found, told = model.evaluate(lines), model.info()
-    said = model.generate("", samples=10 * arguments.samples, tokens=100, min_length=0, seed=arguments.seed)[0]
+    said = model.generate("", samples=10 * arguments.samples, tokens=100, min_length=0, seed=arguments.seed)
     spoken = [one.text for one in said if one.text]  # the text has many blank lines, and so have the samples
     return {
         "units": units.name,

@@ -363,10 +363,10 @@ def score(arguments: argparse.Namespace, corpora: list[str]) -> list[dict[str, A
         theirs = kenlm_model(arguments, lmplz(arguments, text, arguments.order))
         loaded = trained(arguments, text, arguments.order)
         model: Any = loaded.model
-        ids, starts = loaded.encode(asked)
+        ids, starts = loaded.line_ids(asked)
 
         def one_thread(lines: list[str], loaded: TextModel = loaded, model: Any = model) -> np.ndarray:
-            found, begins = loaded.encode(lines)
+            found, begins = loaded.line_ids(lines)
             return sums(model.score_flat(found, begins, threads=1), begins)
 
         ways: dict[str, Callable[[], Any]] = {

@@ -80,7 +80,7 @@ def compared(model: Any, changed: Any, prompts: Sequence[str] = PROMPTS) -> list
     rows = []
     for prompt in prompts:
         shares = [cool_share(one, prompt)[0] for one in (model, changed)]
-        texts = [one.generate(prompt, greedy=True, stop=["."])[0][0].text for one in (model, changed)]
+        texts = [one.generate(prompt, greedy=True, stop=["."]).text for one in (model, changed)]
         rows.append({"prompt": prompt, "cool_share": shares, "likeliest": texts, "flips": shares[0] > 0.5 > shares[1]})
     return rows
 

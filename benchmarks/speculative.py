@@ -165,7 +165,7 @@ def main() -> None:
                 for name, own in guesses:
                     say = partial(model.generate, prompt, **common, **own, **drawn)
                     seconds, said = timed(say, device)
-                    one = said[0][0]
+                    one = said
                     speeds[name].append(len(one.token_ids) / seconds)
                     texts[name].append(one.text)
                     told[name].add(one.speculation or Speculation())

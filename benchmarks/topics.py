@@ -82,7 +82,7 @@ def measured(model: TextModel, row: str, name: str, lines: Sequence[str], asked:
         effect = anaphora.side_effect(model, changed, lines).document()
     said = changed.generate(asked.prompts, samples=asked.samples, tokens=asked.tokens, seed=asked.seed)
     texts = [one for several in said for one in several]
-    rows = [[*model.encode([one.prompt])[0].tolist()[:-1], *one.token_ids] for one in texts]
+    rows = [[*model.tokenize(one.prompt)[:-1], *one.token_ids] for one in texts]
     sizes = [len(one.token_ids) for one in texts]
     # log P of the new tokens alone: of prompt and text, less that of the prompt
     prompts = [row[: len(row) - size] for row, size in zip(rows, sizes)]

@@ -80,7 +80,7 @@ OPTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_stream_is_the_text(model: TextModel, options: dict[str, Any]) -> None:
     for prompt in ("the cat", "", "a dog "):
-        (one,), *_ = model.generate(prompt, tokens=20, **options)
+        one = model.generate(prompt, tokens=20, **options)
         stream = model.stream(prompt, tokens=20, **options)
         pieces = list(stream)
         assert "".join(pieces) == one.continuation
@@ -97,7 +97,7 @@ def test_a_stream_is_the_text(model: TextModel, options: dict[str, Any]) -> None
 def test_a_stream_of_subwords_is_the_text(name: str, seed: int, stops: list[str], folders: dict[str, Path]) -> None:
     """Random bytes are no UTF-8 most of the time, and stop strings span tokens."""
     model = loaded(folders[name])
-    (one,), *_ = model.generate("the €", tokens=20, seed=seed, stop=stops)
+    one = model.generate("the €", tokens=20, seed=seed, stop=stops)
     stream = model.stream("the €", tokens=20, seed=seed, stop=stops)
     assert "".join(stream) == one.continuation
     assert not any(stop in one.continuation for stop in stops)
@@ -109,7 +109,7 @@ def test_a_stream_of_subwords_is_the_text(name: str, seed: int, stops: list[str]
 def test_the_prompts_of_a_batch_are_heard_one_by_one(model: TextModel) -> None:
     prompts = ["the cat", "", "a dog and the"]
     batch = model.generate(prompts, tokens=12, seed=2)
-    for place, (prompt, (one,)) in enumerate(zip(prompts, batch)):
+    for place, (prompt, one) in enumerate(zip(prompts, batch)):
         assert "".join(model.stream(prompt, tokens=12, seed=2, place=place)) == one.continuation
 
 
@@ -125,8 +125,8 @@ def test_a_stream_is_lazy_and_can_be_left(folders: dict[str, Path]) -> None:
 
 
 def test_what_is_scored_is_what_was_said(model: TextModel) -> None:
-    (one,), *_ = model.generate("the cat", tokens=8, seed=11)
-    ids = [*model.encode(["the cat"])[0].tolist()[:-1], *one.token_ids]
+    one = model.generate("the cat", tokens=8, seed=11)
+    ids = [*model.line_ids(["the cat"])[0].tolist()[:-1], *one.token_ids]
     state = model.model.start(1, 20)
     for token, score, before in zip(one.token_ids, one.token_scores, range(len(ids) - len(one.token_ids), len(ids))):
         state = model.model.read(torch.tensor([[BOS, *ids[:before]]]), torch.tensor([before + 1]), 40)
@@ -142,18 +142,18 @@ def test_a_draft_changes_nothing_but_the_speed(model: TextModel, draft: str, fol
     prompts = ["the cat sat on the mat and the cat", ""]
     plain = model.generate(prompts, greedy=True, tokens=20)
     found = model.generate(prompts, greedy=True, tokens=20, draft=guess, draft_tokens=3)
-    for (one,), (other,) in zip(plain, found):
+    for one, other in zip(plain, found):
         assert other.text == one.text
         assert one.speculation is None
         assert other.speculation is not None
         assert other.speculation.tokens == len(other.token_ids)
     stream = model.stream(prompts[0], greedy=True, tokens=20, draft=guess)
-    assert "".join(stream) == plain[0][0].continuation
-    drawn = model.generate(prompts[0], seed=4, tokens=20, draft=guess, samples=2)[0]
+    assert "".join(stream) == plain[0].continuation
+    drawn = model.generate(prompts[0], seed=4, tokens=20, draft=guess, samples=2)
     assert "".join(model.stream(prompts[0], seed=4, tokens=20, draft=guess)) == drawn[0].continuation
     stopped = model.generate(prompts, greedy=True, tokens=20, draft=guess, stop=["at"])
     without = model.generate(prompts, greedy=True, tokens=20, stop=["at"])
-    assert [one.text for (one,) in stopped] == [one.text for (one,) in without]
+    assert [one.text for one in stopped] == [one.text for one in without]
 
 
 @pytest.mark.parametrize("draft", ["ngram", "prompt", "lstm"])
@@ -170,7 +170,7 @@ def test_a_drafted_stream_stops_where_the_text_does(draft: str, folders: dict[st
     }
     stops = []
     for seed in range(8):
-        (said,) = model.generate("the cat", seed=seed, **how)[0]
+        said = model.generate("the cat", seed=seed, **how)
         stream = model.stream("the cat", seed=seed, **how)
         assert "".join(stream) == said.continuation
         assert stream.generation.token_ids == said.token_ids
@@ -206,7 +206,7 @@ def test_a_draft_of_other_words_is_refused(folders: dict[str, Path]) -> None:
 def test_room_in_a_limited_model(folders: dict[str, Path]) -> None:
     model = loaded(folders["transformer-decoder"])
     prompt = " ".join(["the"] * 20)
-    (one,), *_ = model.generate(prompt, tokens=100, seed=1, min_length=99)
+    one = model.generate(prompt, tokens=100, seed=1, min_length=99)
     assert one.limit == 11
     assert len(one.token_ids) <= 11
     with pytest.raises(UserError, match="the prompt has 31 tokens; the model can read 30"):
@@ -249,7 +249,7 @@ def test_a_stream_is_read_through_the_window_it_was_learned_with(folders: dict[s
     other = model.evaluate(VERSE, stride=8)
     assert (other.context, other.stride) == (8, 8)
     assert other.log_probability != found.log_probability
-    ids = model.encode(VERSE)[0].astype(np.int64)
+    ids = model.line_ids(VERSE)[0].astype(np.int64)
     by_hand = []
     for begin in range(0, len(ids), 8):
         row = torch.from_numpy(ids[begin : begin + 8])[None]
@@ -279,7 +279,7 @@ def test_a_masked_model_says_what_its_numbers_are(folders: dict[str, Path]) -> N
 
 def test_blanks_are_filled_with_the_models_probabilities(folders: dict[str, Path]) -> None:
     model = loaded(folders["transformer-encoder"])
-    (found,) = model.fill("the ___ sat on ____", top=3)
+    found = model.fill("the ___ sat on ____", top=3)
     the, sat, on = (model.tokenizer.encode(word)[0] for word in ("the", "sat", "on"))
     mask = model.model.mask_id
     ids = torch.tensor([[BOS, the, mask, sat, on, mask, EOS]])
@@ -330,7 +330,7 @@ def test_filling_in_many_lines_is_filling_in_each(folders: dict[str, Path]) -> N
     together = model.fill(lines, top=4)
     assert [len(line.blanks) for line in together] == [1, 0, 1, 2]
     for line, found in zip(lines, together):
-        (alone,) = model.fill(line, top=4)
+        alone = model.fill(line, top=4)
         for one, other in zip(alone.blanks, found.blanks):
             assert [c.token for c in one] == [c.token for c in other]
             assert [c.probability for c in one] == pytest.approx([c.probability for c in other], abs=1e-5)
@@ -349,13 +349,13 @@ def test_vectors_do_not_depend_on_the_lines_beside_them(name: str, folders: dict
     lines = [*VERSE, "a"]
     pools = ["mean", "max", "last"] + (["first"] if "causal" not in model.model.capabilities else [])
     for pool in pools:
-        together = model.sentence_vectors(lines, pool=pool)
+        together = model.encode(lines, pool=pool)
         assert together.shape == (len(lines), 8)
-        alone = np.concatenate([model.sentence_vectors(line, pool=pool) for line in lines])
+        alone = np.stack([model.encode(line, pool=pool) for line in lines])
         assert together == pytest.approx(alone, abs=1e-5)
     words = list(model.word_vectors(lines))
     assert [[word.text for word in line.words] for line in words] == [line.split() for line in lines]
-    means = model.sentence_vectors(lines)
+    means = model.encode(lines)
     for line, mean in zip(words, means):
         if line.words and name != "bpe":  # one token a word: the words' mean is the sentence's
             assert line.vectors.mean(axis=0) == pytest.approx(mean, abs=1e-5)
@@ -363,34 +363,34 @@ def test_vectors_do_not_depend_on_the_lines_beside_them(name: str, folders: dict
 
 def test_vectors_are_the_models(folders: dict[str, Path]) -> None:
     model = loaded(folders["transformer-decoder"])
-    ids = model.encode(["the cat sat"])[0].astype(np.int64)[:-1]
+    ids = model.line_ids(["the cat sat"])[0].astype(np.int64)[:-1]
     hidden = model.model.hidden(torch.tensor([[BOS, *ids]]), torch.tensor([4]))
     for layer, expected in enumerate(hidden):
-        (line,) = model.word_vectors("the cat sat", layer=layer)
+        line = model.word_vectors("the cat sat", layer=layer)
         assert line.vectors == pytest.approx(expected[0, 1:].numpy(), abs=1e-5)
-    assert model.sentence_vectors("the cat sat", pool="last")[0] == pytest.approx(hidden[-1][0, 3].numpy(), abs=1e-5)
-    (first,) = model.word_vectors("the cat sat", layer=0)
-    (other,) = model.word_vectors("a cat sat", layer=0)
+    assert model.encode("the cat sat", pool="last") == pytest.approx(hidden[-1][0, 3].numpy(), abs=1e-5)
+    first = model.word_vectors("the cat sat", layer=0)
+    other = model.word_vectors("a cat sat", layer=0)
     assert first.vectors[2] == pytest.approx(other.vectors[2])  # the embedding knows no context
-    (deep,) = model.word_vectors("the cat sat")
-    (deep_other,) = model.word_vectors("a cat sat")
+    deep = model.word_vectors("the cat sat")
+    deep_other = model.word_vectors("a cat sat")
     assert deep.vectors[2] != pytest.approx(deep_other.vectors[2])
 
 
 def test_vectors_that_cannot_be_had(folders: dict[str, Path]) -> None:
     model = loaded(folders["transformer-decoder"])
     with pytest.raises(UserError, match="its first vector knows nothing"):
-        model.sentence_vectors("the", pool="first")
+        model.encode("the", pool="first")
     with pytest.raises(UserError, match="no way to make one vector"):
-        model.sentence_vectors("the", pool="sum")  # type: ignore[arg-type]
+        model.encode("the", pool="sum")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="there is no layer 7"):
-        model.sentence_vectors("the", layer=7)
+        model.encode("the", layer=7)
     with pytest.raises(UserError, match="can read 32") as error:
-        model.sentence_vectors(["the", "the " * 40])
+        model.encode(["the", "the " * 40])
     assert error.value.line == 2
     with pytest.raises(UserError, match="have vectors of text"):
-        loaded(folders["ngram"]).sentence_vectors("the")
-    assert model.sentence_vectors([]).shape[0] == 0
+        loaded(folders["ngram"]).encode("the")
+    assert model.encode([]).shape[0] == 0
 
 
 # Classes ------------------------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def test_classes_have_the_models_probabilities(kind: str, folders: dict[str, Pat
     model = loaded(folders[f"{kind} classifier"])
     found = list(model.classify(VERSE))
     for line, one in zip(VERSE, found):
-        ids = [BOS, *model.encode([line])[0].tolist()]
+        ids = [BOS, *model.line_ids([line])[0].tolist()]
         p = model.model(torch.tensor([ids]), torch.tensor([len(ids)])).softmax(-1)[0]
         assert one.text == line
         assert one.label == ["sad", "glad", "mad"][int(p.argmax())]
@@ -418,7 +418,7 @@ def test_of_a_line_too_long_for_a_classifier_the_beginning_is_read(folders: dict
     short, long = model.classify(["the cat sat " * 10 + "the", "the cat sat " * 20])
     assert (short.cut, long.cut) == (True, True)  # 31 words, ⟨s⟩ and ⟨/s⟩ are 33
     assert long.probabilities == pytest.approx(short.probabilities)
-    assert not next(iter(model.classify(["the cat sat " * 10]))).cut
+    assert not model.classify("the cat sat " * 10).cut
 
 
 # Who can do what ----------------------------------------------------------------------------------------------------
@@ -459,13 +459,13 @@ def test_a_gpu_answers_as_the_cpu(kind: str, folders: dict[str, Path], monkeypat
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     assert isinstance(there, TextModel)
     assert there.log_probabilities(VERSE) == pytest.approx(here.log_probabilities(VERSE), abs=1e-3)
-    assert there.sentence_vectors(VERSE) == pytest.approx(here.sentence_vectors(VERSE), abs=1e-3)
+    assert there.encode(VERSE) == pytest.approx(here.encode(VERSE), abs=1e-3)
     if kind in CAUSAL:
         draft = loaded(folders["ngram"])
-        text = here.generate("the cat", greedy=True)[0][0].text
-        assert there.generate("the cat", greedy=True)[0][0].text == text
-        assert there.generate("the cat", greedy=True, draft=draft)[0][0].text == text
+        text = here.generate("the cat", greedy=True).text
+        assert there.generate("the cat", greedy=True).text == text
+        assert there.generate("the cat", greedy=True, draft=draft).text == text
         assert (
             "".join(there.stream("the cat", seed=2, draft=draft))
-            == there.generate("the cat", seed=2, draft=draft)[0][0].continuation
+            == there.generate("the cat", seed=2, draft=draft).continuation
         )

@@ -6,7 +6,7 @@
     print(model.translate("The old farmer bought three apples.").text)
 
     anaphora.train("runs/plays", text="plays.txt")
-    print(anaphora.load("runs/plays").generate("Enter the", seed=1)[0][0].text)
+    print(anaphora.load("runs/plays").generate("Enter the", seed=1).text)
 
 The names below are looked up when they are used, so that `import anaphora` costs nothing.
 """

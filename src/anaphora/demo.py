@@ -112,7 +112,7 @@ def run_demo(
     translations = [t.text for t in model.translate([pair.source for pair in pairs], beam=1)]
     withheld = [(text, pair.target) for text, pair in zip(translations, pairs) if pair.withheld]
     say(f"aligning them, and asking IBM-1 the same {len(pairs):,} times …")
-    aligned = list(model.align([pair.source for pair in pairs], [pair.target for pair in pairs]))
+    aligned = model.align([pair.source for pair in pairs], [pair.target for pair in pairs])
     gold = [GoldAlignment.of(pair.alignment) for pair in pairs]
     rival = model.ibm1_beside(aligned, gold)
     senses = [ok for text, pair in zip(translations, pairs) for ok in senses_right(text, pair)]

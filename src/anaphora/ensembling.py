@@ -123,7 +123,7 @@ def _pairs(source: Files, target: Files, notes: Counter[str]) -> tuple[list[str]
 
 def _log_probabilities(members: Sequence[TranslationModel], pairs: tuple[list[str], list[str]]) -> np.ndarray:
     """log P of each target token under each model: (models, N); pairs that one cannot read are left out for all."""
-    scored = [list(one.score(*pairs)) for one in members]
+    scored = [one.score(*pairs) for one in members]
     able = [row for row in range(len(pairs[0])) if all(found[row].problem is None for found in scored)]
     if not able:
         raise UserError("no pair is short enough for all members", cure="give shorter lines")

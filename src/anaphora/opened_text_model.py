@@ -6,9 +6,13 @@ how it came into memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from anaphora.decoding.language import BlankLines, Boundaries, Encoder, line_encoder, plain
 from anaphora.decoding.spelling import Prompt
@@ -17,6 +21,7 @@ from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metr
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, read_language_model
 from anaphora.models.abilities import Ability, require
 from anaphora.models.shape import normalised, shape
+from anaphora.text.given import Lines, lines_of
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
 from anaphora.text.vocabulary_file import UNKNOWN
@@ -103,9 +108,31 @@ class OpenedTextModel:
         return self.model
 
     @cached_property
-    def encode(self) -> Encoder:
-        """Lines -> their ids one after the other, each line w … ⟨/s⟩, and where each begins."""
+    def line_ids(self) -> Encoder:
+        """Lines -> their ids one after the other, each line w … ⟨/s⟩, and where each begins: the quickest way."""
         return line_encoder(self.tokenizer)
+
+    @overload
+    def tokenize(self, lines: str) -> list[int]: ...  # type: ignore[overload-overlap]
+    @overload
+    def tokenize(self, lines: Lines) -> list[list[int]]: ...
+    def tokenize(self, lines: str | Lines) -> list[int] | list[list[int]]:
+        """The ids of a text's tokens, the end mark ⟨/s⟩ (id 2) being the last; for many lines a list of such lists,
+        as `score_ids` takes them."""
+        ids, starts = self.line_ids(list(lines_of(lines)))
+        rows = [own.tolist() for own in np.split(ids, starts[1:-1])] if len(starts) > 1 else []
+        return rows[0] if isinstance(lines, str) else rows
+
+    @overload
+    def detokenize(self, ids: Sequence[int] | NDArray[Any]) -> str: ...
+    @overload
+    def detokenize(self, ids: Sequence[Sequence[int]]) -> list[str]: ...
+    def detokenize(self, ids: Any) -> str | list[str]:
+        """The text of some ids, marks left out, or the texts of many rows: what `tokenize` is undone by."""
+        rows = list(ids)
+        if any(np.ndim(row) for row in rows):
+            return [self.tokenizer.decode([int(id) for id in row]) for row in rows]
+        return self.tokenizer.decode([int(id) for id in rows])
 
     # -- how it reads ------------------------------------------------------------------------------------------------
 
@@ -122,7 +149,7 @@ class OpenedTextModel:
         """A prompt is one line, before a model that reads on across line ends several; its last has not ended."""
 
         text = plain(text) if self.boundaries == "lines" else "\n".join(map(plain, text.split("\n")))
-        return Prompt(text, self.encode(text.split("\n"))[0].tolist()[:-1])
+        return Prompt(text, self.line_ids(text.split("\n"))[0].tolist()[:-1])
 
     def vocabulary_settings(self) -> list[str]:
         """How the vocabulary was made, in the words of `anaphora train`: a draft must have the same one, and so be

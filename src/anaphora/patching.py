@@ -11,7 +11,7 @@ The document is models/language/patch.py's, what operations do sense_edits.py's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +19,7 @@ from anaphora.decoding.language import is_blank
 from anaphora.models.abilities import require
 from anaphora.models.language.patch import FADE, MadeFor, Operation, Patch
 from anaphora.models.language.patch_grammar import read_operation
-from anaphora.text_model import lines_of
+from anaphora.text.given import Lines, lines_of, words_of
 
 if TYPE_CHECKING:
     from anaphora.decoding.pronouns import Evened
@@ -72,7 +72,7 @@ def make_patch(
     given = {"remove": remove, "scale": scale, "project-out": project_out, "add": add}
     given |= {"replace": replace, "exchange": exchange}
     for do, texts in {**given, "topic": topic}.items():
-        for text in _several(texts):
+        for text in words_of(texts, do):
             operations.append(read_operation(do, text, has_word=lambda word: knows(word, lookup), **of_topics))
     return Patch(own, tuple(operations))
 
@@ -94,11 +94,11 @@ def patch_notes(model: TextModel, operations: Sequence[Operation]) -> list[str]:
     return WordLookup(model.tokenizer).notes(operations)
 
 
-def side_effect(model: TextModel, changed: TextModel, lines: str | Iterable[str]) -> SideEffect:
+def side_effect(model: TextModel, changed: TextModel, lines: str | Lines) -> SideEffect:
     """How far the predictions of a text move from the one model to the other: KL a token, perplexity."""
     from anaphora.decoding.side_effect import side_effect as compare
 
-    ids, starts = model.encode(_kept(model, lines))
+    ids, starts = model.line_ids(_kept(model, lines))
     windows = model.windows()
     return compare(_senses(model), _senses(changed), ids, starts, model.boundaries, **windows)
 
@@ -118,26 +118,21 @@ def even(
     from anaphora.decoding.pronouns import even as find
     from anaphora.models.language.patched import WordLookup
 
-    lookup, templates = WordLookup(model.tokenizer), PROMPTS if prompts is None else _several(prompts)
-    return find(_senses(model), lookup, model.encode, pair=pair, words=_several(words), templates=templates)
+    lookup, templates = WordLookup(model.tokenizer), PROMPTS if prompts is None else words_of(prompts, "prompts")
+    return find(_senses(model), lookup, model.line_ids, pair=pair, words=words_of(words), templates=templates)
 
 
-def around(model: TextModel, lines: str | Sequence[str], token: int) -> tuple[str, str]:
+def around(model: TextModel, lines: str | Lines, token: int) -> tuple[str, str]:
     """Where a token of a text stands, counted over all its lines: the end of what is before it, and itself."""
     from anaphora.inspect.why import token_name
 
-    ids, starts = model.encode(_kept(model, lines))
+    ids, starts = model.line_ids(_kept(model, lines))
     line = int((starts[1:] <= token).sum())
     before = model.tokenizer.decode(ids[starts[line] : token].tolist())
     return ("…" if len(before) > BEFORE else "") + before[-BEFORE:], token_name(model.tokenizer, int(ids[token]))
 
 
-def _several(texts: str | Sequence[str]) -> Sequence[str]:
-    """A string is one text, not a list of letters."""
-    return [texts] if isinstance(texts, str) else texts
-
-
-def _kept(model: TextModel, lines: str | Iterable[str]) -> list[str]:
+def _kept(model: TextModel, lines: str | Lines) -> list[str]:
     return [line for line in lines_of(lines) if model.blank_lines == "keep" or not is_blank(line)]
 
 

@@ -2,8 +2,8 @@
 
     model = anaphora.load("runs/plays")            # a folder that `anaphora train --text` wrote, or an ARPA file
     model.log_probabilities(["To be, or not to be"])
-    model.evaluate(open("test.txt"))
-    print(model.generate("Enter the", samples=3, seed=7)[0][0].text)
+    model.evaluate(open("test.txt"))               # or Path("test.txt"), or any iterable of lines
+    print(model.generate("Enter the", seed=7).text)
     for piece in model.stream("Enter the"):
         print(piece, end="", flush=True)
 
@@ -16,20 +16,19 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.config import build as build_settings
 from anaphora.decoding.language import (
     WINDOW,
     ScoredLine,
     TextEvaluation,
+    context_of,
     evaluate_lines,
     is_blank,
     plain,
@@ -37,10 +36,13 @@ from anaphora.decoding.language import (
     score_lines,
     sums,
 )
-from anaphora.decoding.settings import DecodingConfig, saying
+from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
+from anaphora.decoding.settings import DecodingConfig, changed, saying
 from anaphora.errors import UserError
 from anaphora.folder import check_new_file, read_metrics, revision
 from anaphora.opened_text_model import OpenedTextModel
+from anaphora.signatures import known_names, spelled_out
+from anaphora.text.given import Lines, lines_of, one_text, words_of
 
 if TYPE_CHECKING:
     from anaphora.decoding.classifying import Classified
@@ -56,51 +58,75 @@ if TYPE_CHECKING:
     from anaphora.text.words import Split
 
 NEW_TOKENS = 100
-LONGEST_NAME = 4096
-"""Characters of a path."""
 Progress = Callable[[int], None]
 
 
 class TextModel(OpenedTextModel):
     """A language model with its tokeniser: score, evaluate, generate, stream, why, walk, info; of a masked one fill, of
-    a classifier classify, of all that are neural sentence_vectors and word_vectors, of a Backpack senses."""
+    a classifier classify, of all that are neural encode and word_vectors, of a Backpack senses.
+
+    Given one text, a str, each answers with one result; given many, with a list, in order. The methods whose names
+    begin with `stream` hand out the same one by one, for more lines than fit in memory.
+    """
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
+    @overload  # to Python a str is an Iterable[str] too, here it is one text
+    def score(  # type: ignore[overload-overlap]
+        self, lines: str, *, stride: int | None = None, progress: Progress | None = None
+    ) -> ScoredLine: ...
+    @overload
     def score(
-        self,
-        lines: str | Iterable[str],
-        *,
-        stride: int | None = None,
-        progress: Progress | None = None,
-        window: int = WINDOW,
-    ) -> Iterator[ScoredLine]:
-        """How probable the model finds each line, token by token: one object a line, lazily, in order.
+        self, lines: Lines, *, stride: int | None = None, progress: Progress | None = None
+    ) -> list[ScoredLine]: ...
+    def score(
+        self, lines: str | Lines, *, stride: int | None = None, progress: Progress | None = None
+    ) -> ScoredLine | list[ScoredLine]:
+        """How probable the model finds a text, token by token: one `ScoredLine`, or a list of them for many lines.
 
-        stride: see `evaluate`. window: lines read ahead; 1 answers each line before the next is read.
+        stride: see `evaluate`.
         """
+        found = self.stream_score(lines, stride=stride, progress=progress)
+        return next(found) if isinstance(lines, str) else list(found)
+
+    def stream_score(
+        self, lines: str | Lines, *, stride: int | None = None, progress: Progress | None = None, window: int = WINDOW
+    ) -> Iterator[ScoredLine]:
+        """`score` for more lines than fit in memory: an iterator, in order.
+
+        window: lines read ahead; 1 answers each line before the next is read.
+        """
+        model, windows = self._needs("score"), self.windows(stride=stride)
+        context_of(model, **windows)  # a stride that does not fit is refused now
         return score_lines(
-            self._needs("score"),
+            model,
             self.tokenizer,
-            self.encode,
+            self.line_ids,
             lines_of(lines),
             boundaries=self.boundaries,
             blank_lines=self.blank_lines,
-            **self.windows(stride=stride),
+            **windows,
             progress=progress,
             window=window,
         )
 
-    def log_probabilities(self, lines: str | Iterable[str]) -> NDArray[np.float64]:
-        """log P of each line (n,), natural, its end mark included: the quickest way from raw text to scores."""
+    @overload
+    def log_probabilities(self, lines: str) -> float: ...  # type: ignore[overload-overlap]
+    @overload
+    def log_probabilities(self, lines: Lines) -> NDArray[np.float64]: ...
+    def log_probabilities(self, lines: str | Lines) -> float | NDArray[np.float64]:
+        """log P of a text, natural, its end mark included, or of many lines (n,): the quickest way from raw text to
+        scores."""
         model = self._needs("score")
+        if isinstance(lines, str):
+            return float(self.log_probabilities([one_text(lines)])[0])
         lines = list(lines_of(lines))
         if self.blank_lines == "drop" and any(map(is_blank, lines)):
             found = np.zeros(len(lines))
             kept = [place for place, line in enumerate(lines) if not is_blank(line)]
             found[kept] = self.log_probabilities([lines[place] for place in kept])
             return found
-        ids, starts = self.encode(lines)
+        ids, starts = self.line_ids(lines)
         return sums(score_ids(model, ids, starts, self.boundaries, **self.windows())[0], starts)
 
     def score_ids(
@@ -108,9 +134,9 @@ class TextModel(OpenedTextModel):
     ) -> NDArray[np.float64]:
         """log P of each row of ids (n,), natural. A row is w … ⟨/s⟩, without ⟨s⟩, and a text of its own.
 
-        Rows, or all ids in one array with `starts` (n + 1,), row i being ids[starts[i] : starts[i + 1]]. `encode` makes
-        both of lines. Nothing is added: a row without ⟨/s⟩ at its end is a beginning, and no row goes on where another
-        ended, whatever the model's boundaries.
+        Rows, as `tokenize` makes them of lines, or all ids in one array with `starts` (n + 1,), as `line_ids` does: row
+        i is ids[starts[i] : starts[i + 1]]. Nothing is added: a row without ⟨/s⟩ at its end is a beginning, and no row
+        goes on where another ended, whatever the model's boundaries.
         """
         if starts is None:
             if any(np.ndim(row) != 1 for row in rows):
@@ -124,7 +150,7 @@ class TextModel(OpenedTextModel):
             if not len(starts) or starts[0] != 0 or starts[-1] != len(flat) or (np.diff(starts) < 0).any():
                 raise UserError("starts must go from 0 to the number of ids, and never back")
         if len(flat) and flat.dtype.kind not in "iuO":
-            raise UserError(f"ids are whole numbers, not {flat.dtype}", cure="give those that `encode` makes")
+            raise UserError(f"ids are whole numbers, not {flat.dtype}", cure="give those that `tokenize` makes")
         scores = score_ids(self._needs("score"), flat, starts, **self.windows())[0]
         if (starts[1:] > starts[:-1]).all():
             return sums(scores, starts)
@@ -132,7 +158,7 @@ class TextModel(OpenedTextModel):
         return whole[starts[1:]] - whole[starts[:-1]]  # an empty row has none to sum
 
     def evaluate(
-        self, lines: str | Iterable[str], *, stride: int | None = None, progress: Progress | None = None
+        self, lines: str | Lines, *, stride: int | None = None, progress: Progress | None = None
     ) -> TextEvaluation:
         """Perplexity and bits per byte over a whole text, with its tokens, unknown ones and bytes.
 
@@ -141,7 +167,7 @@ class TextModel(OpenedTextModel):
         """
         return evaluate_lines(
             self._needs("score"),
-            self.encode,
+            self.line_ids,
             lines_of(lines),
             boundaries=self.boundaries,
             blank_lines=self.blank_lines,
@@ -151,26 +177,39 @@ class TextModel(OpenedTextModel):
 
     # -- saying --------------------------------------------------------------------------------------------------------
 
-    def decoding(self, **changes: Any) -> DecodingConfig:
+    def decoding(self, **changes: Unpack[DecodingOptions]) -> DecodingConfig:
         """The folder's decoding settings with some changed."""
-        own = dataclasses.asdict(DecodingConfig() if self.config is None else self.config.decoding)
-        said = {key: value for key, value in changes.items() if value is not None}
-        return build_settings(DecodingConfig, {**own, **said}, section="decoding")
+        return changed(DecodingConfig() if self.config is None else self.config.decoding, changes)
 
+    @overload
+    def generate(  # type: ignore[overload-overlap]
+        self, prompts: str = "", *, samples: None = None, **how: Unpack[GenerateOptions]
+    ) -> Generation: ...
+    @overload
+    def generate(  # type: ignore[overload-overlap]
+        self, prompts: str = "", *, samples: int, **how: Unpack[GenerateOptions]
+    ) -> list[Generation]: ...
+    @overload
+    def generate(self, prompts: Lines, *, samples: None = None, **how: Unpack[GenerateOptions]) -> list[Generation]: ...
+    @overload
+    def generate(self, prompts: Lines, *, samples: int, **how: Unpack[GenerateOptions]) -> list[list[Generation]]: ...
+    @spelled_out(TextOptions)
     def generate(
         self,
-        prompts: str | Iterable[str] = "",
+        prompts: str | Lines = "",
         *,
-        samples: int = 1,
+        samples: int | None = None,
         tokens: int = NEW_TOKENS,
+        max_new_tokens: int | None = None,
         greedy: bool = False,
         beam: int | None = None,
         draft: TextModel | Literal["prompt"] | None = None,
         draft_tokens: int | None = None,
         progress: Progress | None = None,
-        **decoding: Any,
-    ) -> list[list[Generation]]:
-        """Go on with each prompt, at most `tokens` new tokens: `samples` texts of each.
+        **decoding: Unpack[TextOptions],
+    ) -> Generation | list[Generation] | list[list[Generation]]:
+        """Go on with a prompt by at most `tokens` new tokens: one `Generation`, a list of them for many prompts; with
+        `samples`, a list of so many in the place of each one. (max_new_tokens is tokens under its name elsewhere.)
 
         Tokens are drawn at random (temperature, top_k, top_p, min_p; the same seed gives the same texts, in any batch),
         unless `greedy` takes the likeliest at each step or `beam` looks for the likeliest text. `decoding`: those, and
@@ -184,28 +223,32 @@ class TextModel(OpenedTextModel):
         from anaphora.decoding.continuing import continue_texts, guessing
 
         model, config = self._needs("generate"), self._saying(greedy, beam, decoding)
-        return continue_texts(
+        found = continue_texts(
             model,
             self.tokenizer,
-            [self._prompt(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)],
+            [self._prompt(prompt) for prompt in lines_of(prompts, "prompts")],
             config,
-            tokens=tokens,
-            samples=samples,
+            tokens=tokens if max_new_tokens is None else max_new_tokens,
+            samples=1 if samples is None else samples,
             blank=decoding.get("min_length") is not None,
             ahead=guessing(self._drafting(draft, config), draft_tokens),
             progress=progress,
         )
+        each = found if samples is not None else [texts[0] for texts in found]
+        return each[0] if isinstance(prompts, str) else each
 
+    @spelled_out(TextOptions)
     def stream(
         self,
         prompt: str = "",
         *,
         tokens: int = NEW_TOKENS,
+        max_new_tokens: int | None = None,
         greedy: bool = False,
         draft: TextModel | Literal["prompt"] | None = None,
         draft_tokens: int | None = None,
         place: int = 0,
-        **decoding: Any,
+        **decoding: Unpack[TextOptions],
     ) -> GenerationStream:
         """`generate` for one text, heard while it is said: an iterator over pieces of text, each handed out as soon as
         nothing that follows can change it. Together they are the continuation that `generate` gives with the same
@@ -217,17 +260,18 @@ class TextModel(OpenedTextModel):
         return continue_aloud(
             model,
             self.tokenizer,
-            self._prompt(prompt),
+            self._prompt(one_text(prompt, "prompt")),
             config,
-            tokens=tokens,
+            tokens=tokens if max_new_tokens is None else max_new_tokens,
             blank=decoding.get("min_length") is not None,
             ahead=guessing(self._drafting(draft, config), draft_tokens),
             place=place,
         )
 
-    def _saying(self, greedy: bool, beam: int | None, decoding: dict[str, Any]) -> DecodingConfig:
+    def _saying(self, greedy: bool, beam: int | None, decoding: TextOptions) -> DecodingConfig:
         """Settings for going on with a text, those checked that were given; `tokens` is the limit."""
-        config = self.decoding(**saying(greedy, beam, decoding))
+        own = DecodingConfig() if self.config is None else self.config.decoding
+        config = changed(own, saying(greedy, beam, decoding, beside=known_names(type(self).generate)))
         return dataclasses.replace(config, max_length=None)
 
     def _drafting(self, draft: TextModel | Literal["prompt"] | None, config: DecodingConfig) -> Draft | None:
@@ -250,33 +294,65 @@ class TextModel(OpenedTextModel):
 
     # -- filling in, vectors, labels -----------------------------------------------------------------------------------
 
-    def fill(self, lines: str | Sequence[str], *, top: int = 5, unknown: bool = False) -> list[Filled]:
-        """What may stand in the blanks (three underscores or more) of each line: the `top` likeliest tokens of each."""
+    @overload
+    def fill(  # type: ignore[overload-overlap]
+        self, lines: str, *, top: int = 5, unknown: bool = False
+    ) -> Filled: ...
+    @overload
+    def fill(self, lines: Lines, *, top: int = 5, unknown: bool = False) -> list[Filled]: ...
+    def fill(self, lines: str | Lines, *, top: int = 5, unknown: bool = False) -> Filled | list[Filled]:
+        """What may stand in the blanks (three underscores or more) of a text: the `top` likeliest tokens of each; a
+        list for many lines."""
         from anaphora.decoding.filling import fill_lines
 
-        model = self._needs("fill")
-        return fill_lines(model, self.tokenizer, [plain(line) for line in lines_of(lines)], top=top, unknown=unknown)
+        model, texts = self._needs("fill"), [plain(line) for line in lines_of(lines)]
+        found = fill_lines(model, self.tokenizer, texts, top=top, unknown=unknown)
+        return found[0] if isinstance(lines, str) else found
 
-    def sentence_vectors(
-        self, lines: str | Iterable[str], *, pool: Pool = "mean", layer: int | None = None
-    ) -> NDArray[np.float32]:
-        """A vector for each line: (lines, dim). pool: mean, max, last, or first; layer: the last unless given, 0 is the
-        embedding."""
+    def encode(self, lines: str | Lines, *, pool: Pool = "mean", layer: int | None = None) -> NDArray[np.float32]:
+        """The vector of a text (dim,), or those of many lines (lines, dim). pool: mean, max, last, or first; layer: the
+        last unless given, 0 is the embedding."""
         from anaphora.decoding.vectors import sentence_vectors
 
         found = list(sentence_vectors(self._needs("encode"), self.tokenizer, lines_of(lines), pool=pool, layer=layer))
+        if isinstance(lines, str):
+            return found[0]
         return np.stack(found) if found else np.zeros((0, 0), np.float32)
 
+    @overload
+    def word_vectors(  # type: ignore[overload-overlap]
+        self, lines: str, *, layer: int | None = None, split: Split = "punctuation"
+    ) -> WordVectors: ...
+    @overload
     def word_vectors(
-        self, lines: str | Iterable[str], *, layer: int | None = None, split: Split = "punctuation"
+        self, lines: Lines, *, layer: int | None = None, split: Split = "punctuation"
+    ) -> list[WordVectors]: ...
+    def word_vectors(
+        self, lines: str | Lines, *, layer: int | None = None, split: Split = "punctuation"
+    ) -> WordVectors | list[WordVectors]:
+        """A vector for each word as it stands in its text: one `WordVectors`, or a list of them for many lines."""
+        found = self.stream_word_vectors(lines, layer=layer, split=split)
+        return next(found) if isinstance(lines, str) else list(found)
+
+    def stream_word_vectors(
+        self, lines: str | Lines, *, layer: int | None = None, split: Split = "punctuation"
     ) -> Iterator[WordVectors]:
-        """A vector for each word as it stands in its line: one object a line, lazily, in order."""
+        """`word_vectors` for more lines than fit in memory: an iterator, in order."""
         from anaphora.decoding.vectors import word_vectors
 
         return word_vectors(self._needs("encode"), self.tokenizer, lines_of(lines), layer=layer, split=split)
 
-    def classify(self, lines: str | Iterable[str]) -> Iterator[Classified]:
-        """The label of each line, and how probable every label is: one object a line, lazily, in order."""
+    @overload
+    def classify(self, lines: str) -> Classified: ...  # type: ignore[overload-overlap]
+    @overload
+    def classify(self, lines: Lines) -> list[Classified]: ...
+    def classify(self, lines: str | Lines) -> Classified | list[Classified]:
+        """The label of a text, and how probable every label is: one `Classified`, or a list of them for many lines."""
+        found = self.stream_classify(lines)
+        return next(found) if isinstance(lines, str) else list(found)
+
+    def stream_classify(self, lines: str | Lines) -> Iterator[Classified]:
+        """`classify` for more lines than fit in memory: an iterator, in order."""
         from anaphora.decoding.classifying import classify_lines
 
         return classify_lines(self._needs("classify"), self.tokenizer, lines_of(lines))
@@ -312,19 +388,19 @@ class TextModel(OpenedTextModel):
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    def why(self, prefix: str = "", *, top: int = 10, words: Sequence[str] = ()) -> WhyText:
+    def why(self, prefix: str = "", *, top: int = 10, words: str | Sequence[str] = ()) -> WhyText:
         """Where the probability of the likeliest next words comes from, and of `words` beside them."""
         from anaphora.inspect.why import explain_text
 
         parts = [] if self.config is None else getattr(self.config.model, "parts", [])
-        text, ids = self._prompt(prefix)
+        text, ids = self._prompt(one_text(prefix, "prefix"))
         return explain_text(
             self.model,
             self.tokenizer,
             text,
             ids=ids,
             top=top,
-            words=words,
+            words=words_of(words),
             discounts=_discounts(self.folder),
             part_discounts=[_discounts(self.folder / name) for name in parts],
             patches=[Path(file).name for file in self.patches],
@@ -344,7 +420,7 @@ class TextModel(OpenedTextModel):
         from anaphora.inspect.walk_language import walk_language
         from anaphora.inspect.walk_model import Asked
 
-        model, prompt = self._needs("walk"), self._prompt(text)
+        model, prompt = self._needs("walk"), self._prompt(one_text(text))
         trace = walk_language(model, self.tokenizer, prompt.text, prompt.ids, Asked(part, layer, head, query))
         trace.model = {"name": self.folder.resolve().name, "revision": revision(self.folder), **(trace.model or {})}
         if self.patches:
@@ -358,7 +434,7 @@ class TextModel(OpenedTextModel):
         *,
         top: int = 10,
         nearest: int = 0,
-        text: Iterable[str] | None = None,
+        text: str | Lines | None = None,
         examples: int = 2,
     ) -> SensesText:
         """Of a Backpack: what each sense of some words says, the `top` words that it raises and lowers most.
@@ -370,7 +446,7 @@ class TextModel(OpenedTextModel):
         from anaphora.inspect.senses import chief_tokens, look_up_senses
 
         model = self._needs("senses")
-        words = [words] if isinstance(words, str) else list(words)
+        words = words_of(words)
         known = chief_tokens(self.tokenizer, words)
         uses = None
         if text is not None:
@@ -407,21 +483,6 @@ class TextModel(OpenedTextModel):
         names, renamed = arpa_words([self.tokenizer.token(id) for id in range(self.tokenizer.vocabulary_size)])
         write_arpa(path, self.model, names)
         return renamed
-
-
-def lines_of(lines: str | Iterable[str]) -> Iterable[str]:
-    """One line, or many: a string is not a list of letters, and the name of a file is not its text."""
-    if isinstance(lines, bytes | PathLike):
-        raise UserError(f"lines of text are wanted, not {lines!r}", cure="give open(file, encoding='utf-8'), or str")
-    if not isinstance(lines, str):
-        return lines
-    with suppress(OSError, ValueError):  # too long for a name, say
-        if len(lines) < LONGEST_NAME and Path(lines).is_file():
-            raise UserError(
-                f"{lines!r} is a file, and lines of text are wanted",
-                cure=f"give open({lines!r}, encoding='utf-8'), or [{lines!r}] if these very words are meant",
-            )
-    return [lines]
 
 
 def _discounts(folder: Path) -> list[list[float]]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 import torch
 
-from anaphora.config import build as build_settings
 from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_translations
 from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
-from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.options import DecodingOptions
+from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.decoding.translate import ScoredPair, Translation, clean, one_line, score_lines, translate_lines
 from anaphora.decoding.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.device import describe_device
@@ -30,7 +31,9 @@ from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, read_weights
+from anaphora.signatures import known_names, spelled_out
 from anaphora.text.dictionary import Dictionary, of_folder
+from anaphora.text.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
 from anaphora.text.preparation import open_prepared
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.words import Split, split_words
@@ -39,6 +42,8 @@ from anaphora.training.settling import load_tokenizers
 
 if TYPE_CHECKING:
     from anaphora.inspect.trace import Trace
+
+Progress = Callable[[int], None]
 
 
 @dataclass
@@ -86,43 +91,80 @@ class TranslationModel:
         load_weights(model, read_weights(file, verify=verify), file=file)
         self.model: Translator = model.to(device).eval()
 
-    def decoding(self, **changes: Any) -> DecodingConfig:
+    def decoding(self, **changes: Unpack[DecodingOptions]) -> DecodingConfig:
         """The folder's decoding settings with some changed: `decoding(beam=1)`."""
-        changes = {key: value for key, value in changes.items() if value is not None}
-        settings = {**dataclasses.asdict(self.config.decoding), **changes}
-        config = build_settings(DecodingConfig, settings, section="decoding")
+        config = changed(self.config.decoding, changes, beside=known_names(type(self).stream))
         if config.draws:
             return config
         return dataclasses.replace(config, beam=max(config.beam, config.n_best))
 
-    @overload
-    def translate(self, text: str, *, prefixes: str | None = None, **decoding: Any) -> Translation: ...
+    @overload  # to Python a str is an Iterable[str] too, here it is one text
+    def translate(  # type: ignore[overload-overlap]
+        self,
+        text: str,
+        *,
+        prefix: str | None = None,
+        prefixes: str | None = None,
+        progress: Progress | None = None,
+        align: bool | Method = False,
+        split: Split = "punctuation",
+        **decoding: Unpack[DecodingOptions],
+    ) -> Translation: ...
     @overload
     def translate(
-        self, text: Iterable[str], *, prefixes: Iterable[str] | None = None, **decoding: Any
+        self,
+        text: Lines,
+        *,
+        prefix: str | None = None,
+        prefixes: Iterable[str] | None = None,
+        progress: Progress | None = None,
+        align: bool | Method = False,
+        split: Split = "punctuation",
+        **decoding: Unpack[DecodingOptions],
     ) -> list[Translation]: ...
-    def translate(self, text: Any, *, prefixes: Any = None, **decoding: Any) -> Any:
-        """Raw text in, objects out: one line, or many. `translate(lines, beam=1, n_best=3, sample=True, …)`.
+    @spelled_out(DecodingOptions)
+    def translate(
+        self,
+        text: str | Lines,
+        *,
+        prefix: str | None = None,
+        prefixes: str | Iterable[str] | None = None,
+        progress: Progress | None = None,
+        align: bool | Method = False,
+        split: Split = "punctuation",
+        **decoding: Unpack[DecodingOptions],
+    ) -> Translation | list[Translation]:
+        """Translate one text, or many: `translate(lines, beam=1, n_best=3, sample=True, …)`.
 
-        `align=True` fills the `alignment` of each: which source words every word came from.
+        prefix: what every translation begins with; prefixes: one for each text. align: fill the `alignment` of each
+        translation, which source words every word came from.
         """
         prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
-        if isinstance(text, str):
-            return next(self.stream([text], prefixes=prefixes, **decoding))
-        return list(self.stream(text, prefixes=prefixes, **decoding))
+        found = self.stream(
+            [one_text(text)] if isinstance(text, str) else text,
+            prefix=prefix,
+            prefixes=prefixes,
+            progress=progress,
+            align=align,
+            split=split,
+            **decoding,
+        )
+        return next(found) if isinstance(text, str) else list(found)
 
+    @spelled_out(DecodingOptions)
     def stream(
         self,
-        lines: Iterable[str],
+        lines: str | Lines,
         *,
+        prefix: str | None = None,
         prefixes: Iterable[str] | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
         window: int = 4096,
         align: bool | Method = False,
         split: Split = "punctuation",
-        **decoding: Any,
+        **decoding: Unpack[DecodingOptions],
     ) -> Iterator[Translation]:
-        """`translate` for more lines than fit in memory: lazily, in order.
+        """`translate` for more lines than fit in memory: an iterator, in order.
 
         align: True for the method that was chosen for this model, or another `Method`; split: what a word is.
         """
@@ -132,12 +174,22 @@ class TranslationModel:
                 "a translation that ends at a stop string has no alignment of its own",
                 cure="leave out the stop strings, or align the text afterwards (anaphora align)",
             )
+        given = lines_of(lines)
+        if prefix is not None:
+            if prefixes is not None:
+                raise UserError("prefix and prefixes are both given", cure="prefix is for all lines, prefixes for each")
+            prefixes = repeat(one_text(prefix, "prefix"))
+        elif prefixes is not None:
+            if isinstance(lines, Sized) and isinstance(prefixes, Sized) and len(prefixes) > len(lines) > 0:
+                what = f"there are {len(prefixes):,} prefixes for {len(lines):,} lines"
+                raise UserError(what, cure="give one for each, or prefix= for all")
+            prefixes = many_lines(prefixes, "prefixes")
         unknown = self.unknown_words(settings, decoding.get("dictionary"))
         said = translate_lines(
             self.model,
             self.source_tokenizer,
             self.target_tokenizer,
-            lines,
+            given,
             settings if unknown is None else dataclasses.replace(settings, unknown=True),
             device=self.device,
             prefixes=prefixes,
@@ -189,17 +241,40 @@ class TranslationModel:
             guided=guided if self.config.training.guided_alignment else None,
         )
 
+    @overload
+    def align(  # type: ignore[overload-overlap]
+        self, source: str, target: str, *, method: Method | None = None, split: Split = "punctuation"
+    ) -> Alignment: ...
+    @overload
+    def align(
+        self, source: Lines, target: Lines | None = None, *, method: Method | None = None, split: Split = "punctuation"
+    ) -> list[Alignment]: ...
     def align(
         self,
-        source: Iterable[str],
-        target: Iterable[str],
+        source: str | Lines,
+        target: str | Lines | None = None,
+        *,
+        method: Method | None = None,
+        split: Split = "punctuation",
+    ) -> Alignment | list[Alignment]:
+        """Which source words each word of a given translation came from: one `Alignment` for a pair of texts, a list
+        for many pairs."""
+        found = self.stream_align(source, target, method=method, split=split)
+        return next(found) if isinstance(source, str) else list(found)
+
+    def stream_align(
+        self,
+        source: str | Lines,
+        target: str | Lines | None = None,
         *,
         method: Method | None = None,
         split: Split = "punctuation",
     ) -> Iterator[Alignment]:
-        """Which source words each word of a given translation came from: one `Alignment` a pair, lazily, in order."""
+        """`align` for more lines than fit in memory: an iterator, in order."""
+        pairs = pairs_of(source, target)
+        if method is not None:
+            method.check(self.model)
         method = method or self.alignment_choice.method
-        pairs = zip(source, target, strict=True)
         return align_pairs(self.model, self.source_tokenizer, self.target_tokenizer, pairs, method, split=split)
 
     def ibm1_beside(self, aligned: Sequence[Alignment], gold: Sequence[GoldAlignment]) -> Rival:
@@ -228,7 +303,7 @@ class TranslationModel:
 
         asked = Asked(part, layer, head, query)
         choose_part(self.model, asked)  # what is not there is said before anything is translated
-        text, said, finished = one_line(clean(text)), None, True
+        text, said, finished = one_line(clean(one_text(text))), None, True
         if target is None:
             found = self.translate(text, stop=[])
             if found.pieces > 1:
@@ -240,7 +315,7 @@ class TranslationModel:
             target = self.target_tokenizer.decode(ids[1]) if found.replaced else found.text
             said, finished = found.log_probability, found.finished
         else:
-            target = one_line(clean(target))
+            target = one_line(clean(one_text(target, "target")))
             ids = self.source_tokenizer.encode(text), self.target_tokenizer.encode(target)
         aligning = self.alignment_choice.method if (part or "cross") == "cross" and layer is None else None
         tokenizers = self.source_tokenizer, self.target_tokenizer
@@ -255,55 +330,67 @@ class TranslationModel:
         """Sixteen bytes, in hex, that change whenever weights or settings do."""
         return revision(self.folder)
 
+    @overload
+    def score(  # type: ignore[overload-overlap]
+        self, source: str, target: str, *, progress: Progress | None = None
+    ) -> ScoredPair: ...
+    @overload
     def score(
-        self,
-        source: Iterable[str],
-        target: Iterable[str],
-        *,
-        progress: Callable[[int], None] | None = None,
+        self, source: Lines, target: Lines | None = None, *, progress: Progress | None = None
+    ) -> list[ScoredPair]: ...
+    def score(
+        self, source: str | Lines, target: str | Lines | None = None, *, progress: Progress | None = None
+    ) -> ScoredPair | list[ScoredPair]:
+        """How probable the model finds a given translation: one `ScoredPair` for a pair of texts, a list for many."""
+        found = self.stream_score(source, target, progress=progress)
+        return next(found) if isinstance(source, str) else list(found)
+
+    def stream_score(
+        self, source: str | Lines, target: str | Lines | None = None, *, progress: Progress | None = None
     ) -> Iterator[ScoredPair]:
-        """How probable the model finds each given translation."""
-        pairs = zip(source, target, strict=True)
+        """`score` for more lines than fit in memory: an iterator, in order."""
+        pairs = pairs_of(source, target)
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return score_lines(self.model, *tokenizers, pairs, self.config.decoding, device=self.device, progress=progress)
 
+    @spelled_out(DecodingOptions)
     def evaluate(
         self,
-        source: Sequence[str],
-        target: Sequence[str],
+        source: Lines,
+        target: Lines | None = None,
         *,
         tokenize: str = "13a",
         by_length: int | None = None,
-        progress: Callable[[int], None] | None = None,
-        **decoding: Any,
+        progress: Progress | None = None,
+        **decoding: Unpack[DecodingOptions],
     ) -> Evaluation:
-        """sacreBLEU, chrF, loss and speed on lines with references.
+        """sacreBLEU, chrF, loss and speed on lines with references: lists, columns, open files, or Path("test.en").
 
-        by_length: also in bins of so many source words (what a word is, text/words.py says).
+        A table (Path("test.tsv")) holds the two sides. by_length: also in bins of so many source words (what a word is,
+        text/words.py says).
         """
         if by_length is not None and by_length < 1:
             raise UserError(f"a bin of {by_length} words is none", cure="make it at least 1, 5 for example")
-        if not source:
-            raise UserError("there are no lines to evaluate", cure="give files with at least one line")
+        sources, targets = self._references(source, target)
         settings = self.decoding(**decoding)
         began = time.perf_counter()
-        translations = list(self.stream(source, progress=progress, **dataclasses.asdict(settings)))
+        translations = list(self.stream(sources, progress=progress, **cast(Any, dataclasses.asdict(settings))))
         seconds = time.perf_counter() - began
         texts = [translation.text for translation in translations]
-        by_bleu, by_chrf = bleu(texts, target, tokenize=tokenize), chrf(texts, target)
-        scored = list(self.score(source, target))
+        by_bleu, by_chrf = bleu(texts, targets, tokenize=tokenize), chrf(texts, targets)
+        scored = self.score(sources, targets)
         able = [pair for pair in scored if pair.problem is None]
         tokens = sum(len(pair.token_scores) for pair in able)
         loss = -math.fsum(pair.log_probability for pair in able) / tokens if tokens else math.nan
         return Evaluation(
-            lines=len(source),
+            lines=len(sources),
             bleu=by_bleu.value,
             bleu_signature=by_bleu.signature,
             chrf=by_chrf.value,
             chrf_signature=by_chrf.signature,
             loss=loss,
             perplexity=math.exp(min(loss, 700.0)),
-            lines_per_second=len(source) / seconds,
+            lines_per_second=len(sources) / seconds,
             beam=settings.beam,
             search=settings.describe(),
             device=describe_device(self.device),
@@ -314,9 +401,21 @@ class TranslationModel:
             else None,
             by_length=None
             if by_length is None
-            else binned([len(split_words(line)) for line in source], texts, target, width=by_length, tokenize=tokenize),
+            else binned(
+                [len(split_words(line)) for line in sources], texts, targets, width=by_length, tokenize=tokenize
+            ),
             translations=translations,
         )
+
+    @staticmethod
+    def _references(source: Lines, target: Lines | None) -> tuple[list[str], list[str]]:
+        """Both sides of a text to evaluate, as long as each other and not empty."""
+        source, target = both_sides(source, target)
+        sides = many_lines(source, "source"), many_lines(target, "target")
+        pairs = list(pairs_in_step(sides, (source, target), ("source", "target")))
+        if not pairs:
+            raise UserError("there are no lines to evaluate", cure="give texts with at least one line")
+        return [one for one, _ in pairs], [clean(other) for _, other in pairs]
 
     def info(self) -> dict[str, Any]:
         """What this model is, what it cost, how good it was found."""

@@ -164,7 +164,7 @@ def test_fill(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
     answer = say("fill", folders["masked"], "the ___ sat", "--top", "3", *CPU)
     assert answer.code == 0, answer.err
     rows = [line.split("\t") for line in answer.out.splitlines()]
-    (expected,) = loaded(folders["masked"]).fill("the ___ sat", top=3)
+    expected = loaded(folders["masked"]).fill("the ___ sat", top=3)
     assert [row[1] for row in rows] == [one.text for one in expected.blanks[0]]
     assert [float(row[0]) for row in rows] == pytest.approx([one.probability for one in expected.blanks[0]], abs=1e-4)
     (tmp_path / "lines").write_text("the ___ sat\nno blank\n___ and ___\n")
@@ -212,14 +212,14 @@ def test_encode(name: str, folders: dict[str, Path], text: Path, tmp_path: Path,
     model = loaded(folders[name])
     answer = say("encode", folders[name], text, *CPU, "--output", tmp_path / "a.npy")
     assert answer.code == 0, answer.err
-    expected = model.sentence_vectors(VERSE)
+    expected = model.encode(VERSE)
     assert np.load(tmp_path / "a.npy") == pytest.approx(expected)
     assert say("encode", folders[name], text, *CPU, "--output", tmp_path / "a.safetensors", "--pool", "max").code == 0
-    assert load_file(tmp_path / "a.safetensors")["vectors"] == pytest.approx(model.sentence_vectors(VERSE, pool="max"))
+    assert load_file(tmp_path / "a.safetensors")["vectors"] == pytest.approx(model.encode(VERSE, pool="max"))
     assert say("encode", folders[name], text, *CPU, "--output", tmp_path / "a.jsonl", "--layer", "0").code == 0
     rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [row["text"] for row in rows] == VERSE
-    assert np.array([row["vector"] for row in rows]) == pytest.approx(model.sentence_vectors(VERSE, layer=0), abs=1e-5)
+    assert np.array([row["vector"] for row in rows]) == pytest.approx(model.encode(VERSE, layer=0), abs=1e-5)
     assert say("encode", folders[name], text, *CPU, "--words", "--output", tmp_path / "w.safetensors").code == 0
     words = load_file(tmp_path / "w.safetensors")
     lines = list(model.word_vectors(VERSE))

@@ -74,7 +74,7 @@ def test_the_side_effect_is_told_in_words(say: Any, backpack: Path, text: Path) 
 def test_a_place_is_in_its_own_line(backpack: Path) -> None:
     model = anaphora.load(backpack, "cpu")
     lines = VERSE[:3]
-    starts = model.encode(lines)[1].tolist()
+    starts = model.line_ids(lines)[1].tolist()
     assert around(model, lines, starts[1]) == ("", lines[1].split()[0])
     assert around(model, lines, starts[1] + 1) == (lines[1].split()[0], lines[1].split()[1])
     before, end = around(model, lines, starts[1] - 1)  # ⟨/s⟩ of the first

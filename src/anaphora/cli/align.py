@@ -97,7 +97,7 @@ def align(
         named.check(loaded.model)
         reason = "you asked for it"
     wanted = slice(drawn, drawn + 1) if drawn is not None and references is None and not json else slice(None)
-    aligned = list(loaded.align(sources[wanted], targets[wanted], method=named, split=split))
+    aligned = loaded.align(sources[wanted], targets[wanted], method=named, split=split)
     warn_of_notes(out, notes)
     long = sum(one.problem is not None for one in aligned)
     if long:
@@ -107,8 +107,8 @@ def align(
     document: dict[str, Any] = {"model": str(model), "base": base, "reason": reason}
     if drawn is not None:
         one = aligned[drawn if len(aligned) == len(sources) else 0]
-        pair = [sources[drawn]], [targets[drawn]]
-        more = [next(iter(rival.align(*pair, method=asked, split=split))) for rival in rivals]  # each in its own way
+        pair = sources[drawn], targets[drawn]
+        more = [rival.align(*pair, method=asked, split=split) for rival in rivals]  # each in its own way
         for folder, other in zip(others, more):
             if other.problem is not None:
                 out.say(f"warning: {folder}: the pair is not aligned: {other.problem}")

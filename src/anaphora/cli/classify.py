@@ -55,7 +55,7 @@ def classify(
     interactive = file == "-" and sys.stdin.isatty()
     with out.bar("classifying") as bar:
         try:
-            for number, found in enumerate(loaded.classify(lines), start=1):
+            for number, found in enumerate(loaded.stream_classify(lines), start=1):
                 ranked = list(found.probabilities.items())
                 shown = ranked if all_ else ranked[:1]
                 out.text("\t".join(f"{label}\t{p:.4f}" for label, p in shown), flush=interactive)

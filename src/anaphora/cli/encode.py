@@ -103,7 +103,7 @@ def _as_lines(
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     """A JSON object for each line, and how many vectors it has, how wide."""
     if words:
-        for line in loaded.word_vectors(lines, **how):
+        for line in loaded.stream_word_vectors(lines, **how):
             own = [
                 {"word": word.text, "vector": [round(value, DIGITS) for value in vector]}
                 for word, vector in zip(line.words, line.vectors.tolist())
@@ -111,7 +111,7 @@ def _as_lines(
             shape = line.vectors.shape
             yield json_format.dumps({"text": line.text, "words": own}, ensure_ascii=False), (len(own), shape[1])
         return
-    for text, vector in zip(lines, loaded.sentence_vectors(lines, **how)):
+    for text, vector in zip(lines, loaded.encode(lines, **how)):
         numbers = [round(value, DIGITS) for value in vector.tolist()]
         yield json_format.dumps({"text": text, "vector": numbers}, ensure_ascii=False), (1, len(numbers))
 
@@ -123,14 +123,14 @@ def _as_arrays(
     import numpy as np
 
     if not words:
-        vectors = loaded.sentence_vectors(lines, **how)
+        vectors = loaded.encode(lines, **how)
         if kind == ".npy":
             stream = io.BytesIO()
             np.save(stream, vectors)
             return stream.getvalue(), (vectors.shape[0], vectors.shape[1])
         tensors, told = {"vectors": vectors}, {}
     else:
-        found = list(loaded.word_vectors(lines, **how))
+        found = loaded.word_vectors(lines, **how)
         starts = np.cumsum([0, *(len(line.words) for line in found)])
         vectors = np.concatenate([line.vectors for line in found]) if found else np.zeros((0, 0), np.float32)
         tensors = {"vectors": vectors, "starts": starts}

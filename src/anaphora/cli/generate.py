@@ -92,7 +92,7 @@ def generate(
     wide = settings.pop("beam", None)
     if draft is not None and wide is not None:
         raise UserError("a draft helps to say one text, and a beam follows several", cure="leave out the one or other")
-    strange = sum(int((loaded.encode([one])[0] == UNK).sum()) for one in prompts)
+    strange = sum(int((loaded.line_ids([one])[0] == UNK).sum()) for one in prompts)
     if strange:
         out.say(f"note: {count(strange, 'word of the prompts is', 'words of the prompts are')} not in the vocabulary")
     how: dict[str, Any] = {"tokens": tokens, "greedy": greedy, "draft": guess, "draft_tokens": draft_tokens}

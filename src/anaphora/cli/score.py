@@ -79,7 +79,7 @@ def score(
     loaded = api.load_translator([model, *with_] if with_ else model, device)
     documents, total, size, unscored = [], 0.0, 0, 0
     with out.bar("scoring", len(sources)) as bar:
-        for pair in loaded.score(sources, targets, progress=bar):
+        for pair in loaded.stream_score(sources, targets, progress=bar):
             out.result(f"{pair.log_probability:.4f}\t{len(pair.token_scores)}\t{pair.perplexity:.4f}")
             if pair.problem is None:
                 total += pair.log_probability
@@ -132,7 +132,7 @@ def _score_text(
     with out.bar("scoring") as bar:
         # somebody who types sees each answer before the next line; otherwise lines are scored by thousands
         ahead = 1 if interactive else WINDOW
-        scored = loaded.score(read_text(text, notes), stride=stride, progress=bar, window=ahead)
+        scored = loaded.stream_score(read_text(text, notes), stride=stride, progress=bar, window=ahead)
         for number, line in enumerate(scored, start=1):
             if not line.tokens:  # a blank line that this model leaves out
                 dropped += 1

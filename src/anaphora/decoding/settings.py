@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+from anaphora.config import build
+from anaphora.decoding.options import TextOptions
 from anaphora.errors import UserError, nearest
 
 DRAWING = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
 """Settings that are about drawing at random."""
-SAYING = (*DRAWING, "repetition_penalty", "stop", "unknown", "min_length", "no_repeat_ngram", "length_penalty")
+SAYING = tuple(TextOptions.__annotations__)
 """Settings that mean something for going on with a text."""
 MOST_ROWS = 4096  # hypotheses of one sentence; more would run for hours before memory ends
 
@@ -146,13 +148,25 @@ class DecodingConfig:
         return "sampling" if self.sample else f"beam {self.beam}"
 
 
-def saying(greedy: bool, beam: int | None, decoding: Mapping[str, Any]) -> dict[str, Any]:
+def changed(own: DecodingConfig, changes: Mapping[str, Any], *, beside: Iterable[str] = ()) -> DecodingConfig:
+    """Settings with some changed; None leaves one as it is. `beside`: what else the caller understands."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    known = [one.name for one in fields(DecodingConfig)]
+    for name in given:
+        if name not in known:
+            raise UserError(f"unknown setting decoding.{name}", cure=nearest(name, {*known, *beside}))
+    return build(DecodingConfig, {**asdict(own), **given}, section="decoding")
+
+
+def saying(greedy: bool, beam: int | None, decoding: Mapping[str, Any], beside: Iterable[str] = ()) -> dict[str, Any]:
     """Changes to the settings of a language model that is to go on with a text: it draws, unless it is to be greedy or
     has a beam. What means nothing then is refused."""
     given = {name: value for name, value in decoding.items() if value is not None}
     for name in given:
         if name not in SAYING:
-            raise UserError(f"decoding.{name} means nothing for going on with a text", cure=nearest(name, SAYING))
+            raise UserError(
+                f"decoding.{name} means nothing for going on with a text", cure=nearest(name, {*SAYING, *beside})
+            )
     if given.get("temperature") == 0:
         raise UserError("temperature must be above 0", cure="--greedy (greedy=True) takes the likeliest token")
     if greedy and beam is not None and str(beam) != "1":

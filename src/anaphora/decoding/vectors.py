@@ -78,6 +78,13 @@ def word_vectors(
     split: Split = "punctuation",
 ) -> Iterator[WordVectors]:
     """The words of each line with their vectors, lazily and in order."""
+    check_layer(model, layer)
+    return _word_vectors(model, tokenizer, lines, layer, split)
+
+
+def _word_vectors(
+    model: Any, tokenizer: Tokenizer, lines: Iterable[str], layer: int | None, split: Split
+) -> Iterator[WordVectors]:
     spelled = TokenWords(tokenizer)
     for text, ids, vectors in _read(model, tokenizer, lines, layer):
         words = split_words(text, split)
@@ -97,6 +104,15 @@ def layers_of(model: Any) -> int:
         return len(model.hidden(ids, torch.tensor([2], device=model.device))) - 1
 
 
+def check_layer(model: Any, layer: int | None) -> None:
+    """Refuse a layer that is not there."""
+    if layer is None:
+        return
+    last = layers_of(model)
+    if not -last - 1 <= layer <= last:
+        raise UserError(f"there is no layer {layer}", cure=f"the layers are 0 (the embedding) to {last}")
+
+
 def _read(
     model: Any, tokenizer: Tokenizer, lines: Iterable[str], layer: int | None
 ) -> Iterator[tuple[str, list[int], F32]]:
@@ -105,9 +121,7 @@ def _read(
     from anaphora.decoding.search import evaluating
     from anaphora.decoding.translate import token_batches
 
-    last = layers_of(model)
-    if layer is not None and not -last - 1 <= layer <= last:
-        raise UserError(f"there is no layer {layer}", cure=f"the layers are 0 (the embedding) to {last}")
+    check_layer(model, layer)
     lines, before = iter(lines), 0
     closing = [] if "causal" in model.capabilities else [EOS]
     while block := [plain(line) for line in islice(lines, WINDOW)]:
