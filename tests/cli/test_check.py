@@ -157,6 +157,26 @@ def test_train_warns_once_and_learns_the_same(
     assert one == two
 
 
+@pytest.mark.parametrize("shared", ["true", "false"])
+def test_a_vocabulary_that_cannot_be_had_is_reported(
+    say: Any, corpus: dict[str, Path], tmp_path: Path, shared: str
+) -> None:
+    files = ["--source", corpus["source"], "--target", corpus["target"], "--device", "cpu", "--json"]
+    settings = [*FAST, f"tokenizer.shared={shared}", "training.max_steps=1"]
+    answer = say("train", tmp_path / "run", *files, *settings, "tokenizer.vocabulary=1000000000")
+    assert answer.code == 0, answer.err
+    sizes = {
+        name.removesuffix(".json"): len(json.loads((tmp_path / "run" / name).read_text())["model"]["vocab"])
+        for name in (["tokenizer.json"] if shared == "true" else ["tokenizer.source.json", "tokenizer.target.json"])
+    }
+    said = [line for line in answer.err.splitlines() if "tokenizer.vocabulary is 1,000,000,000" in line]
+    assert len(said) == len(sizes)
+    for line, size in zip(said, sizes.values()):
+        assert f"has no more than {size:,} different tokens" in line and 260 < size < 1000
+    again = say("train", tmp_path / "run", *files, *settings, "tokenizer.vocabulary=1000000000", "training.max_steps=2")
+    assert again.code == 0 and "1,000,000,000" not in again.err  # said once
+
+
 def test_clean_text_is_trained_on_in_silence(say: Any, tmp_path: Path) -> None:
     files = write_pairs(tmp_path, 20)
     answer = say("train", tmp_path / "run", *options(files), "--device", "cpu", *FAST)

@@ -208,6 +208,14 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
         Tokenizer.load(tmp_path / "gap.json")
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "character"])
+def test_no_vocabulary_is_larger_than_its_text(kind: str) -> None:
+    """Asked for so many, the library would reserve 70 GB, and abort."""
+    endless = Tokenizer.train(TokenizerConfig(kind=kind, vocabulary=10**18), LINES)  # type: ignore[arg-type]
+    enough = Tokenizer.train(TokenizerConfig(kind=kind, vocabulary=100_000), LINES)  # type: ignore[arg-type]
+    assert endless.to_json() == enough.to_json() and 260 < len(endless) < 1000
+
+
 def test_the_vocabulary_fingerprint_is_of_tokens_and_their_order() -> None:
     one = tokenizer("bpe")
     assert Tokenizer.from_json(one.to_json()).vocabulary_fingerprint() == one.vocabulary_fingerprint()

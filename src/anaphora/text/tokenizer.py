@@ -38,6 +38,7 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIALS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩", "⟨unk⟩")  # by id
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))  # how `word` and `character` spell what they do not know
 SMALLEST = len(SPECIALS) + 256
+ROOM_FOR_ANY = 1 << 18  # tokens: the library takes 70 bytes of memory for each that it is asked for, at once
 LONGEST_LESSON = 10_000  # characters: from a longer line a tokeniser learns nothing, and it takes minutes
 
 # A word with its space in front (so that it is the same type everywhere), one punctuation mark with its space in front,
@@ -378,6 +379,9 @@ def _bytes_alone() -> RustTokenizer:
 
 def _train_bpe(config: TokenizerConfig, texts: Iterable[str], size: int) -> RustTokenizer:
     rust = byte_level(models.BPE())
+    if size > ROOM_FOR_ANY:
+        texts = list(texts)
+        size = min(size, _most_subwords(texts))
     # The 256 bytes go in one by one and the specials afterwards: given to the trainer, specials would be "added
     # tokens", which the library cuts out of raw text.
     trainer = trainers.BpeTrainer(
@@ -391,6 +395,12 @@ def _train_bpe(config: TokenizerConfig, texts: Iterable[str], size: int) -> Rust
     tokens = sorted(trained["vocab"], key=trained["vocab"].__getitem__)
     vocabulary = {token: id for id, token in enumerate((*SPECIALS, *tokens))}
     return byte_level(models.BPE(vocab=vocabulary, merges=[tuple(pair) for pair in trained["merges"]]))
+
+
+def _most_subwords(texts: Iterable[str]) -> int:
+    """More subwords than any merging can make of these lines: each merge takes a symbol from at least one word."""
+    words = _count(pre_tokenizers.ByteLevel(add_prefix_space=False), texts)
+    return SMALLEST + sum(len(word) - 1 for word in words)
 
 
 def _train_unigram(texts: Iterable[str], size: int) -> RustTokenizer:

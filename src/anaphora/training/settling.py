@@ -86,7 +86,7 @@ def prepare_pairs(
     folder: Path, asked: RunConfig, *, keep: dict[str, Tokenizer] | None, rebuild: bool, reporter: RunReporter
 ) -> Prepared:
     """The corpus of a run with these settings, made or found there. keep: tokenisers that it is to have, by side."""
-    return prepare(
+    prepared = prepare(
         folder,
         asked.data.sides(),
         valid_sides=asked.data.valid_sides() or None,
@@ -98,6 +98,23 @@ def prepare_pairs(
         on_change="rebuild" if rebuild else "raise",
         progress=reporter.stage,
     )
+    if keep is None and not prepared.reused:
+        _warn_of_fewer_tokens(prepared, asked, reporter)
+    return prepared
+
+
+def _warn_of_fewer_tokens(prepared: Prepared, asked: RunConfig, reporter: RunReporter) -> None:
+    """A vocabulary that was asked for, and that the text does not have. (Language models refuse far smaller ones; a
+    translator learns with what there is.)"""
+    wanted, shared = asked.tokenizer.vocabulary, asked.tokenizer.shared
+    reporter.finish()
+    for side, tokenizer in list(prepared.tokenizers.items())[: 1 if shared else None]:
+        if wanted is not None and len(tokenizer) < wanted:
+            text = "this text" if shared else f"the {side} text"
+            reporter.message(
+                f"warning: tokenizer.vocabulary is {wanted:,}, but {text} has no more than {len(tokenizer):,} "
+                "different tokens, which the vocabulary has now"
+            )
 
 
 def check_replacing(config: RunConfig) -> None:
