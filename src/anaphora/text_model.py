@@ -199,8 +199,9 @@ class TextModel(OpenedTextModel):
         prompts: str | Lines = "",
         *,
         samples: int | None = None,
-        tokens: int = NEW_TOKENS,
+        tokens: int | None = None,
         max_new_tokens: int | None = None,
+        lines: int | None = None,
         greedy: bool = False,
         beam: int | None = None,
         draft: TextModel | Literal["prompt"] | None = None,
@@ -208,8 +209,13 @@ class TextModel(OpenedTextModel):
         progress: Progress | None = None,
         **decoding: Unpack[TextOptions],
     ) -> Generation | list[Generation] | list[list[Generation]]:
-        """Go on with a prompt by at most `tokens` new tokens: one `Generation`, a list of them for many prompts; with
-        `samples`, a list of so many in the place of each one. (max_new_tokens is tokens under its name elsewhere.)
+        """Go on with a prompt by at most `tokens` new tokens (100 by default): one `Generation`, a list of them for many
+        prompts; with `samples`, a list of so many in the place of each one. (max_new_tokens is tokens under its name
+        elsewhere.)
+
+        lines: how many lines to write, the end of the prompt's own included. By default one; a model of a stream
+        (data.boundaries=stream) that is given `tokens` alone goes on past line ends, to that many tokens. A model of
+        separate lines begins each further line anew, with as many tokens.
 
         Tokens are drawn at random (temperature, top_k, top_p, min_p; the same seed gives the same texts, in any batch),
         unless `greedy` takes the likeliest at each step or `beam` looks for the likeliest text. `decoding`: those, and
@@ -221,15 +227,18 @@ class TextModel(OpenedTextModel):
         so that this one need only check: quicker, one text at a time, and the distribution stays what it is.
         """
         from anaphora.decoding.continuing import continue_texts, guessing
+        from anaphora.decoding.extent import Extent
 
         model, config = self._needs("generate"), self._saying(greedy, beam, decoding)
+        tokens = tokens if max_new_tokens is None else max_new_tokens
         found = continue_texts(
             model,
             self.tokenizer,
             [self._prompt(prompt) for prompt in lines_of(prompts, "prompts")],
             config,
-            tokens=tokens if max_new_tokens is None else max_new_tokens,
+            tokens=NEW_TOKENS if tokens is None else tokens,
             samples=1 if samples is None else samples,
+            extent=Extent.asked(lines, tokens, stream=self.boundaries == "stream"),
             blank=decoding.get("min_length") is not None,
             ahead=guessing(self._drafting(draft, config), draft_tokens),
             progress=progress,
@@ -242,8 +251,9 @@ class TextModel(OpenedTextModel):
         self,
         prompt: str = "",
         *,
-        tokens: int = NEW_TOKENS,
+        tokens: int | None = None,
         max_new_tokens: int | None = None,
+        lines: int | None = None,
         greedy: bool = False,
         draft: TextModel | Literal["prompt"] | None = None,
         draft_tokens: int | None = None,
@@ -255,14 +265,17 @@ class TextModel(OpenedTextModel):
         settings; `.generation` is the rest of it, once the stream has come to its end. place: the prompt's among
         several that `generate` is asked for, each of which has its own noise."""
         from anaphora.decoding.continuing import continue_aloud, guessing
+        from anaphora.decoding.extent import Extent
 
         model, config = self._needs("generate"), self._saying(greedy, None, decoding)
+        tokens = tokens if max_new_tokens is None else max_new_tokens
         return continue_aloud(
             model,
             self.tokenizer,
             self._prompt(one_text(prompt, "prompt")),
             config,
-            tokens=tokens if max_new_tokens is None else max_new_tokens,
+            tokens=NEW_TOKENS if tokens is None else tokens,
+            extent=Extent.asked(lines, tokens, stream=self.boundaries == "stream"),
             blank=decoding.get("min_length") is not None,
             ahead=guessing(self._drafting(draft, config), draft_tokens),
             place=place,

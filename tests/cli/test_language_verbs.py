@@ -260,15 +260,38 @@ def test_generate_from_nothing_and_what_it_says_of_limits(folders: dict[str, Pat
     assert "did not end within 1 token" in answer.err
     stuck = say("generate", folders["likelihood"], "mat cat log")
     assert stuck.out == "mat cat log\n"
-    assert "could not go on" in stuck.err
+    assert "stopped early" in stuck.err
     unknown = say("generate", folders["words"], "--unknown", "--temperature", 50, "--samples", 50)
     assert "<unk>" in unknown.out
     assert "<unk>" not in say("generate", folders["words"], "--temperature", 50, "--samples", 50).out
 
 
+def test_generate_goes_past_line_ends(folders: dict[str, Path], say: Any) -> None:
+    """`backoff` learned from a stream: tokens alone are its only limit; `words` learned from separate lines."""
+    stream = folders["backoff"]
+    assert say("generate", stream, "the cat").out.count("\n") == 1
+    answer = say("generate", stream, "the cat", "--tokens", 60, "--seed", 2)
+    assert (answer.code, answer.err) == (0, "")  # it was not cut off: so many tokens were asked for
+    assert answer.out == anaphora.load(stream).generate("the cat", tokens=60, seed=2).text + "\n"
+    assert answer.out.count("\n") > 4
+    streamed = say("generate", stream, "the cat", "a dog", "--tokens", 60, "--seed", 2, "--stream")
+    assert streamed.out == say("generate", stream, "the cat", "a dog", "--tokens", 60, "--seed", 2).out
+    assert streamed.out.split("\n---\n")[0] + "\n" == answer.out
+    three = say("generate", stream, "the cat", "--lines", 3, "--samples", 2).out
+    assert [text.count("\n") for text in three.split("\n---\n")] == [2, 3]
+    (found,) = json.loads(say("generate", stream, "the cat", "--lines", 3, "--json").last)["generations"]
+    assert found["texts"][0]["text"] == three.split("\n---\n")[0]
+    lone = say("generate", folders["words"], "the cat", "--lines", 3, "--seed", 2)
+    assert lone.out.count("\n") == 3
+    one = say("generate", folders["words"], "the cat", "--tokens", 60, "--seed", 2)
+    assert one.out == lone.out.split("\n")[0] + "\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--lines", 0], "0 lines are asked for; ask for 1 to"),
+        (["--beam", 2, "--seed", 3], "seed is about drawing at random"),
         (["--greedy", "--seed", 3], "seed is about drawing at random"),
         (["--beam", 3, "--top-k", 3], "top_k is about drawing at random"),
         (["--greedy", "--beam", 3], "greedy is a beam of 1"),
@@ -278,8 +301,8 @@ def test_generate_from_nothing_and_what_it_says_of_limits(folders: dict[str, Pat
         (["--top-p", 1.5], "top_p must be above 0 and at most 1"),
         (["--tokens", 0], "0 new tokens are asked for; ask for 1 to"),
         (["--samples", 0], "0 samples are asked for; ask for 1 to"),
-        (["--set", "n_best=3"], "--set n_best means nothing for going on with a text"),
-        (["--set", "samples=3"], "--set samples means nothing"),
+        (["--set", "n_best=3"], "--set n_best has no meaning in generation"),
+        (["--set", "samples=3"], "--set samples has no meaning"),
         (["--set", "length_penalty=1"], "length_penalty is about a beam"),
         (["--set", "top_k=many"], "top_k"),
         (["--tokens", 3, "--set", "min_length=3"], "at least 3 tokens are asked for"),

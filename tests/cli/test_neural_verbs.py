@@ -86,7 +86,7 @@ def test_a_draft_and_how_it_did(draft: str, folders: dict[str, Path], say: Any) 
     assert drafted.code == 0, drafted.err
     assert drafted.out == plain.out
     assert "draft: " in drafted.err
-    assert "tokens a pass" in drafted.err
+    assert "tokens per pass" in drafted.err
     found = json.loads(say(*words, "--draft", guess, "--json").last)
     told = found["speculation"]
     assert found["draft"] == str(guess)
@@ -98,16 +98,16 @@ def test_a_draft_and_how_it_did(draft: str, folders: dict[str, Path], say: Any) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--stream", "--samples", "2"), "one text at a time"),
-        (("--stream", "--beam", "2"), "one text at a time"),
-        (("--draft", "prompt", "--beam", "2"), "a beam follows several"),
+        (("--stream", "--samples", "2"), "one text per prompt"),
+        (("--stream", "--beam", "2"), "one text per prompt"),
+        (("--draft", "prompt", "--beam", "2"), "cannot be combined with --beam"),
         (("--draft-tokens", "2"), "there is none"),
         (("--draft", "prompt", "--draft-tokens", "0"), "proposed at once"),
         (("--min-p", "1.5"), "min_p"),
         (("--repetition-penalty", "-1"), "repetition_penalty"),
         (("--stop", ""), "empty"),
         (("--greedy", "--min-p", "0.1"), "nothing is drawn"),
-        (("--set", "coverage_penalty=1"), "means nothing"),
+        (("--set", "coverage_penalty=1"), "has no meaning"),
     ],
 )
 def test_generate_refuses(words: tuple[str, ...], said: str, folders: dict[str, Path], say: Any) -> None:
@@ -127,7 +127,7 @@ def test_generate_refuses_models_that_cannot(folders: dict[str, Path], say: Any)
     assert (answer.code, "the model can read 30" in answer.err) == (2, True)
     answer = say("generate", folders["decoder"], "the " * 20, "--tokens", "90", "--set", "min_length=80")
     assert answer.code == 0
-    assert "came to the end of what the model can read" in answer.err
+    assert "reached the longest text that the model can read" in answer.err
 
 
 # evaluate and score -------------------------------------------------------------------------------------------------

@@ -36,12 +36,20 @@ def some(tokenizer: Tokenizer, numbers: list[int]) -> list[int]:
     return [number % tokenizer.vocabulary_size for number in numbers]
 
 
+def written(tokenizer: Tokenizer, prompt: str, ids: list[int], said: list[int]) -> str:
+    """What tokens say behind a prompt: each line behind an end mark is spelled as one of its own."""
+    line, *rest = "".join(f"{token} " if token != EOS else "|" for token in said).split("|")
+    found = continuation(tokenizer, prompt, ids, [*map(int, line.split())])
+    return "\n".join([found, *(continuation(tokenizer, "", [], [*map(int, one.split())]) for one in rest)])
+
+
 @given(prompt=prompts, numbers=tokens)
 def test_pieces_are_the_whole(tokenizer: Tokenizer, prompt: str, numbers: list[int]) -> None:
     ids, said = tokenizer.encode(prompt), some(tokenizer, numbers)
     spelling = Spelling(tokenizer, ids, prompt)
     pieces = [spelling.add(token) for token in said]
-    assert "".join([*pieces, spelling.end()]) == continuation(tokenizer, prompt, ids, said)
+    assert "".join([*pieces, spelling.end()]) == written(tokenizer, prompt, ids, said)
+    assert text_until_stop(tokenizer, said, [], ids, prompt)[0] == written(tokenizer, prompt, ids, said)
 
 
 @given(text=st.text(max_size=30))
@@ -64,7 +72,7 @@ def test_a_copy_goes_its_own_way(tokenizer: Tokenizer, numbers: list[int], other
     second = first.copy()
     for spelling, more in ((first, one), (second, two)):
         whole = said + "".join([*(spelling.add(token) for token in more), spelling.end()])
-        assert whole == continuation(tokenizer, "", [], [*stem, *more])
+        assert whole == written(tokenizer, "", [], [*stem, *more])
 
 
 @given(
@@ -99,6 +107,14 @@ def test_a_stop_may_span_tokens_and_stand_inside_one() -> None:
     assert text_until_stop(tokenizer, ids, ["zebra"]) == ("the cat sat on the mat", None)
     assert text_until_stop(tokenizer, [*ids, EOS], ["mat", "on the"]) == ("the cat sat ", "on the")
     assert text_until_stop(tokenizer, ids[1:], ["sat"], ids[:1], "the") == (" cat ", "sat")
+    assert text_until_stop(tokenizer, [*ids, EOS, EOS, *ids], ["t\n\nth"]) == ("the cat sat on the ma", "t\n\nth")
+
+
+@pytest.mark.parametrize("kind", ["blanks", "unigram", "bpe"])
+def test_behind_a_prompt_that_ends_a_line_a_line_begins(kind: str) -> None:
+    tokenizer = Tokenizer.train(KINDS[kind], LINES)
+    ids = tokenizer.encode("the cat")
+    assert continuation(tokenizer, "the cat\n", [*ids, EOS], ids) == "the cat"
 
 
 def test_what_was_held_back_is_shown_at_the_end() -> None:

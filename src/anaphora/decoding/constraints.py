@@ -30,7 +30,7 @@ def forbidden_tokens(*, unknown: bool, device: torch.device) -> Tensor:
 def block_repeats(scores: Tensor, history: Tensor, n: int) -> None:
     """Forbid each token that would complete an n-gram already in its row's history (R, t).
 
-    Every window of n tokens whose first n-1 are the row's last n-1 bans its own last token.
+    Every window of n tokens whose first n-1 are the row's last n-1 bans its own last token. Line ends are spared.
     """
     said = history.shape[1]
     if said < n:
@@ -38,8 +38,22 @@ def block_repeats(scores: Tensor, history: Tensor, n: int) -> None:
     windows = history.unfold(1, n, 1)  # (R, t-n+1, n)
     context = history[:, said - (n - 1) :]  # (R, n-1); empty for n = 1, which then matches everywhere
     matches = (windows[:, :, : n - 1] == context[:, None, :]).all(dim=-1)  # (R, t-n+1)
-    banned = torch.where(matches, windows[:, :, n - 1], PAD)  # PAD is forbidden already: a harmless place to write to
+    last = windows[:, :, n - 1]
+    banned = torch.where(matches & (last != EOS), last, PAD)  # PAD is forbidden already: a harmless place to write to
     scores.scatter_(1, banned, FORBIDDEN)
+
+
+def block_ends(scores: Tensor, step: int, min_length: int, last: Tensor | None = None) -> None:
+    """Forbid the end mark in the scores (R, V) of rows that have said `step` tokens and may not end before min_length.
+
+    last (R,): rows whose next line end is their end; the others may end a line, unless it is their first token.
+    """
+    if step >= min_length:
+        return
+    if last is None or step == 0:
+        scores[:, EOS] = FORBIDDEN
+    else:
+        scores[:, EOS].masked_fill_(last, FORBIDDEN)
 
 
 def penalise_repeats(scores: Tensor, *said: Tensor, penalty: float) -> None:
@@ -77,17 +91,23 @@ def force(scores: Tensor, log_probabilities: Tensor, forced: Tensor) -> None:
 
 
 class Constraints:
-    """What may be said at some places in a row, and how much repetitions weigh: the search's rules, for one row."""
+    """What may be said at some places in a row, and how much repetitions weigh: the search's rules, for one row, which
+    ends with its `lines`-th line end."""
 
-    def __init__(self, config: DecodingConfig, prompt: Sequence[int], device: torch.device | str) -> None:
-        self.config, self.prompt = config, list(prompt)
+    def __init__(
+        self, config: DecodingConfig, prompt: Sequence[int], device: torch.device | str, *, lines: int = 1
+    ) -> None:
+        self.config, self.prompt, self.lines = config, list(prompt), lines
         self.forbidden = forbidden_tokens(unknown=config.unknown, device=torch.device(device))
 
     def __call__(self, log_probabilities: Tensor, said: Sequence[int], draft: Sequence[int]) -> Tensor:
         """Place j of log P (k + 1, V) stands after what was said and draft[:j] -> scores, -inf where forbidden."""
         c, scores = self.config, log_probabilities.index_fill(1, self.forbidden, FORBIDDEN)
-        if len(said) < c.min_length:
-            scores[: c.min_length - len(said), EOS] = FORBIDDEN
+        left = self.lines - list(said).count(EOS)
+        for place in range(min(len(scores), c.min_length - len(said))):
+            ends = left - list(draft[:place]).count(EOS) == 1
+            last = None if self.lines == 1 else torch.tensor([ends], device=scores.device)
+            block_ends(scores[place : place + 1], len(said) + place, c.min_length, last)
         if not c.no_repeat_ngram and c.repetition_penalty == 1.0:
             return scores
         before = torch.tensor([*self.prompt, *said, *draft], dtype=torch.long, device=scores.device)

@@ -7,10 +7,11 @@ tokens, and here they get their prompts, their stop strings and their spelling.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from anaphora.decoding.drafts import Draft
+from anaphora.decoding.extent import Extent, joined, one_after_another
 from anaphora.decoding.generation import (
     MOST_SAMPLES,
     Generation,
@@ -20,14 +21,20 @@ from anaphora.decoding.generation import (
     generate_aloud,
     listening,
     room,
+    said_tokens,
     spoken,
 )
+from anaphora.decoding.search import Hypothesis
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation, generate_speculatively, speculate
 from anaphora.decoding.spelling import Prompt
 from anaphora.errors import UserError
 from anaphora.models.contracts import LanguageModel
 from anaphora.text.tokenizer import Tokenizer
+
+ONE_LINE = Extent()
+NEXT_LINE = 1 << 32
+"""Between the seed of a separate line and that of the next one: it is another text."""
 
 
 class Guessing(NamedTuple):
@@ -54,40 +61,58 @@ def continue_texts(
     *,
     tokens: int,
     samples: int = 1,
+    extent: Extent = ONE_LINE,
     blank: bool = True,
     ahead: Guessing | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[list[Generation]]:
     """`samples` texts that go on with each prompt, each by at most `tokens` new tokens; see generation.generate."""
-    ids = [prompt.ids for prompt in prompts]
-    limits = [room(model, len(own), tokens) for own in ids]
-    listeners = listening([prompt.text for prompt in prompts], ids, config.stop, tokenizer)
-    told: list[list[Speculation]] | None = None
-    if ahead is None:
-        found = generate(
-            model, ids, config, tokens=tokens, samples=samples, listeners=listeners, blank=blank, progress=progress
-        )
-    else:
-        found, told = generate_speculatively(
-            model,
-            ahead.draft,
-            ids,
-            config,
-            tokens=tokens,
-            samples=samples,
-            draft_tokens=ahead.tokens,
-            listeners=listeners,
-            blank=blank,
-            progress=progress,
-        )
-    texts = [
-        [spoken(prompt.text, prompt.ids, said, tokenizer, stops=config.stop, limit=limit) for said in hypotheses]
-        for prompt, hypotheses, limit in zip(prompts, found, limits)
-    ]
-    for generations, speculations in zip(texts, told or []):
-        for generation, speculation in zip(generations, speculations):
+
+    def say(prompts: Sequence[Prompt], number: int) -> tuple[list[list[Hypothesis]], list[list[Speculation]]]:
+        ids = [prompt.ids for prompt in prompts]
+        how: dict[str, Any] = {"tokens": tokens, "samples": samples, "blank": blank}
+        how |= {"lines": extent.ends(tokens), "forgets": extent.stream, "progress": None if number else progress}
+        how["listeners"] = listening([prompt.text for prompt in prompts], ids, config.stop, tokenizer)
+        settings = dataclasses.replace(config, seed=config.seed + number * NEXT_LINE)
+        if ahead is None:
+            return generate(model, ids, settings, **how), []
+        return generate_speculatively(model, ahead.draft, ids, settings, draft_tokens=ahead.tokens, **how)
+
+    limits = [room(model, len(prompt.ids), tokens, forgets=extent.stream) for prompt in prompts]
+    found, told = say(prompts, 0)
+    for number in extent.further:
+        if not any(one.finished for own in found for one in own):
+            break
+        _go_on(found, told, *say([Prompt("", [])] * len(prompts), number))
+    texts = []
+    for place, (prompt, own, limit) in enumerate(zip(prompts, found, limits)):
+        texts.append([_generation(prompt, said, tokenizer, config, extent, limit) for said in own])
+        for generation, speculation in zip(texts[-1], told[place] if told else []):
             generation.speculation = speculation
     return texts
+
+
+def _go_on(
+    found: list[list[Hypothesis]],
+    told: list[list[Speculation]],
+    more: list[list[Hypothesis]],
+    more_told: list[list[Speculation]],
+) -> None:
+    """The next line behind each text whose last one has ended."""
+    for place, (own, lines) in enumerate(zip(found, more)):
+        for sample, (first, second) in enumerate(zip(list(own), lines)):
+            if first.finished:
+                own[sample] = joined(first, second)
+                if told:
+                    told[place][sample].add(more_told[place][sample])
+
+
+def _generation(
+    prompt: Prompt, said: Hypothesis, tokenizer: Tokenizer, config: DecodingConfig, extent: Extent, limit: int
+) -> Generation:
+    limit = extent.limit(said_tokens(said), limit)
+    found = spoken(prompt.text, prompt.ids, said, tokenizer, stops=config.stop, limit=limit)
+    return dataclasses.replace(found, past_lines=extent.number is None)
 
 
 def continue_aloud(
@@ -97,26 +122,27 @@ def continue_aloud(
     config: DecodingConfig,
     *,
     tokens: int,
+    extent: Extent = ONE_LINE,
     blank: bool = True,
     ahead: Guessing | None = None,
     place: int = 0,
 ) -> GenerationStream:
     """The first text that `continue_texts` finds for the prompt at this place, heard while it is said."""
-    config = dataclasses.replace(config, min_length=fewest(config, prompt.ids, blank=blank))
-    limit = room(model, len(prompt.ids), tokens)
-    told = None
-    if ahead is None:
-        said = generate_aloud(model, prompt.ids, config, tokens=tokens, place=place)
-    else:
-        told = Speculation()
-        said = speculate(
-            model,
-            ahead.draft,
-            prompt.ids,
-            config,
-            tokens=tokens,
-            draft_tokens=ahead.tokens,
-            sentence_id=place * MOST_SAMPLES,
-            told=told,
+    limit = room(model, len(prompt.ids), tokens, forgets=extent.stream)
+    told = None if ahead is None else Speculation()
+
+    def say(number: int) -> Iterator[tuple[int, float]]:
+        ids = prompt.ids if number == 0 else []
+        settings = dataclasses.replace(
+            config, seed=config.seed + number * NEXT_LINE, min_length=fewest(config, ids, blank=blank)
         )
-    return GenerationStream(said, prompt.text, prompt.ids, tokenizer, config.stop, limit, told)
+        how: dict[str, Any] = {"tokens": tokens, "lines": extent.ends(tokens), "forgets": extent.stream}
+        if ahead is None:
+            return generate_aloud(model, ids, settings, place=place, **how)
+        name = place * MOST_SAMPLES
+        return speculate(
+            model, ahead.draft, ids, settings, draft_tokens=ahead.tokens, sentence_id=name, told=told, **how
+        )
+
+    said = one_after_another(extent, say)
+    return GenerationStream(said, prompt.text, prompt.ids, tokenizer, config.stop, limit, told, extent)

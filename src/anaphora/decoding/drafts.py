@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anaphora.decoding.constraints import FORBIDDEN, Constraints, forbidden_tokens
+from anaphora.decoding.generation import remembered
 from anaphora.decoding.sampling import pick
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.kernels.ngram_draws import draw_ahead, shares_of
@@ -62,6 +63,18 @@ def draft_of(model: LanguageModel, config: DecodingConfig) -> NgramDraft | Model
     if isinstance(model, NgramModel) and model.backs_off():
         return NgramDraft(model, config)
     return ModelDraft(model, config)
+
+
+def read_text(
+    model: LanguageModel, text: Sequence[int], holds: int, room: int, *, full: bool = False
+) -> tuple[DecoderState, int]:
+    """The state of a model that has read a text from ⟨s⟩ on, and how many tokens that were: of one that it cannot hold,
+    or that leaves it `full`, the last half."""
+    ids = torch.tensor([list(text)], dtype=torch.long, device=torch.device(model.device))
+    if full or len(text) > holds:
+        ids = remembered(ids, holds)
+    taken = ids.shape[1]
+    return model.read(ids, torch.tensor([taken], device=ids.device), room), taken
 
 
 class NgramDraft:
@@ -120,18 +133,21 @@ class ModelDraft:
         self.state: DecoderState | None = None
         self.rules: Constraints | None = None
         self.prompt = self.sure = 0  # tokens of the prompt; of the text, as far as it was not proposed here
+        self.holds = self.taken = 0  # tokens that the model can hold, and those that its state has taken
 
     def begin(self, prompt: Sequence[int], limit: int) -> None:
         """Read a prompt but for its last token."""
-        ids = torch.tensor([list(prompt)], device=self.model.device)
-        lengths = torch.tensor([len(prompt) - 1], device=self.model.device)
-        self.state = self.model.read(ids[:, :-1], lengths, len(prompt) + limit)
-        self.text, self.prompt, self.sure = list(prompt[:-1]), len(prompt), len(prompt) - 1
+        self.holds = self.model.max_length or len(prompt) + limit
+        self._read(prompt[:-1], len(prompt) + limit)
+        self.prompt = len(prompt)
         self.rules = Constraints(self.config, prompt, self.model.device)
 
     def propose(self, text: Sequence[int], count: int, u: Sequence[float]) -> Proposal:
         assert self.state is not None and self.rules is not None
         self._return_to(text)
+        if self.taken + len(text) - len(self.text) + count > self.holds:
+            self._read(text[:-1], self.holds, full=True)
+            count = min(count, self.holds - self.taken)
         for token in text[len(self.text) : -1]:
             self._take(token, keep=False)
         tokens: list[int] = []
@@ -161,7 +177,12 @@ class ModelDraft:
             state.trail = []
         log_probabilities, self.state = self.model.step(torch.tensor([token], device=self.model.device), state)
         self.text.append(token)
+        self.taken += 1
         return log_probabilities
+
+    def _read(self, text: Sequence[int], room: int, *, full: bool = False) -> None:
+        self.state, self.taken = read_text(self.model, text, self.holds, room, full=full)
+        self.text, self.sure = list(text), len(text)
 
     def _return_to(self, text: Sequence[int]) -> None:
         """Take back what was proposed and not kept."""
@@ -172,6 +193,7 @@ class ModelDraft:
         if back := len(self.text) - same:
             rewound(self.state, torch.tensor([back], device=self.model.device))
             del self.text[same:]
+            self.taken -= back
         self.sure = len(text)
 
 

@@ -29,8 +29,9 @@ class TextOptions(TypedDict, total=False):
 class GenerateOptions(TextOptions, total=False):
     """What `TextModel.generate` can be asked for."""
 
-    tokens: int
+    tokens: int | None
     max_new_tokens: int | None
+    lines: int | None
     greedy: bool
     beam: int | None
     draft: Any

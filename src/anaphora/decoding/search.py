@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from anaphora.decoding.constraints import (
     FORBIDDEN,
+    block_ends,
     block_repeats,
     forbidden_tokens,
     force,
@@ -54,7 +55,7 @@ class Hypothesis:
     """One output of the search."""
 
     tokens: list[int]
-    """Without begin and end marks; a forced prefix is part of it."""
+    """Without begin and end marks, but for those of lines before the last; a forced prefix is part of it."""
     score: float
     """Normalised for length and coverage: what hypotheses are ranked by."""
     log_probability: float
@@ -97,6 +98,7 @@ def search(
     sentence_ids: Sequence[int] | Tensor | None = None,
     prompt: bool = False,
     listeners: Sequence[Listener] | None = None,
+    lines: int = 1,
 ) -> list[list[Hypothesis]]:
     """Translate source (B, S), padded, each ending in EOS, lengths (B,): B lists of n_best hypotheses, best first.
 
@@ -104,12 +106,13 @@ def search(
     the score with their true log-probability. sentence_ids: numbers that name the sentences, from which the noise of
     sampling is made; by default 0 … B-1. prompt: the source is no other language but what was said before: its tokens
     count as repeated. listeners: for each sentence one that stands at the end of its prefix and hears stop strings
-    (`config.stop` are texts, and the search knows none). A list is shorter than n_best only where no more exist.
+    (`config.stop` are texts, and the search knows none). lines: how many end marks an output ends with; those before
+    the last are tokens like others. A list is shorter than n_best only where no more exist.
     """
     if source.shape[0] == 0:
         return []
     with evaluating(model):
-        engine = _Engine(model, source, source_lengths, config, prefix, sentence_ids, prompt, listeners)
+        engine = _Engine(model, source, source_lengths, config, prefix, sentence_ids, prompt, listeners, lines)
         for _ in engine.run(source, source_lengths):
             pass
         return engine.hypotheses()
@@ -124,13 +127,14 @@ def search_aloud(
     *,
     sentence_ids: Sequence[int] | Tensor | None = None,
     prompt: bool = False,
+    lines: int = 1,
 ) -> Iterator[tuple[int, float]]:
     """`search` for one sentence (1, S) and one row, which is heard while it is said: each token with its
     log-probability, the end mark too if it was said. A beam knows its first word only at its end, and cannot; without
     drawing the likeliest token is said at each step, whatever the length penalty."""
     assert source.shape[0] == 1 and (config.sample or config.beam == 1)
     with evaluating(model):
-        engine = _Engine(model, source, source_lengths, config, None, sentence_ids, prompt, None)
+        engine = _Engine(model, source, source_lengths, config, None, sentence_ids, prompt, None, lines)
         for step, (tokens, gain, end_gain) in enumerate(engine.run(source, source_lengths)):
             if float(engine.sentences.finished[0, 0]) > FORBIDDEN:  # it ended here, and `tokens` is what it did not say
                 yield EOS, float(end_gain)
@@ -149,6 +153,7 @@ class _Sentences:
     live: Tensor  # (B, K) log-probability of each live hypothesis, -inf for a dead row
     finished: Tensor  # (B, K) scores of the best finished hypotheses, best first, -inf where there is none
     reference: Tensor  # (B, K) where those end in the trellis: step * K + row
+    lines: Tensor | None = None  # (B, K) line ends until the one that is the end; None: the first is
     forced: Tensor | None = None  # (B, P)
     keys: Tensor | None = None  # (B, K) noise
     history: Tensor | None = None  # (B, K, L) tokens so far, where n-grams must not repeat
@@ -174,6 +179,7 @@ class _Engine:
         sentence_ids: Sequence[int] | Tensor | None,
         prompt: bool,
         listeners: Sequence[Listener] | None,
+        lines: int,
     ) -> None:
         self.model, self.config = model, config
         batch, device = source.shape[0], source.device
@@ -194,6 +200,8 @@ class _Engine:
             finished=torch.full((batch, rows), FORBIDDEN, device=device),
             reference=torch.zeros(batch, rows, dtype=torch.long, device=device),
         )
+        if lines != 1:
+            s.lines = torch.full((batch, rows), lines, device=device)
         if prefix is not None:
             s.forced = prefix_table(prefix, device)
         if config.sample:
@@ -254,18 +262,24 @@ class _Engine:
             coverage = self._cover(attention)  # (B, K) or 0
 
             end_gain = scores[:, EOS].reshape(-1, rows).clone()  # (B, K)
+            last = None if s.lines is None else s.lines == 1  # (B, K)
+            if last is not None:
+                end_gain.masked_fill_(~last, FORBIDDEN)
             if s.keys is None:
-                live, parent, tokens, gain, ends = extend(penalised, s.live, end_gain)
+                live, parent, tokens, gain, ends = extend(penalised, s.live, end_gain, last)
                 if self.penalised:  # what ranks is penalised, what is told is not
                     gain = scores.view(-1, rows * self.vocabulary).gather(1, parent * self.vocabulary + tokens)
             else:
                 parent, u = identity.expand_as(s.live), uniform(s.keys, step).view(-1)
                 how = {"temperature": c.temperature, "top_p": c.top_p, "min_p": c.min_p, "epsilon": c.epsilon or 0.0}
                 tokens = draw(penalised, u, top_k=c.top_k, **how).view(-1, rows)
-                gain, ending = scores.gather(1, tokens.view(-1, 1)).view(-1, rows), tokens == EOS
+                gain = scores.gather(1, tokens.view(-1, 1)).view(-1, rows)
+                ending = tokens == EOS if last is None else (tokens == EOS) & last
                 live = (s.live + gain).masked_fill(ending, FORBIDDEN)
                 ends = (s.live + end_gain).masked_fill(~ending, FORBIDDEN)
 
+            if s.lines is not None:
+                s.lines = s.lines.gather(1, parent) - (tokens == EOS).long()
             stops = None if self.listeners is None else self._stops(live, parent, tokens, step)  # (B, K)
             if stops is not None:
                 stopped, live = live.masked_fill(~stops, FORBIDDEN), live.masked_fill(stops, FORBIDDEN)
@@ -312,8 +326,7 @@ class _Engine:
         forcing = s.forced is not None and step < s.forced.shape[1]
         scores = log_probabilities.clone() if forcing else log_probabilities
         scores.index_fill_(1, forbidden, FORBIDDEN)
-        if step < c.min_length:
-            scores[:, EOS] = FORBIDDEN
+        block_ends(scores, step, c.min_length, None if s.lines is None else (s.lines == 1).view(-1))
         if s.history is not None and c.no_repeat_ngram:
             block_repeats(scores, s.history[:, :, :step].flatten(0, 1), c.no_repeat_ngram)
         if forcing and s.forced is not None:
@@ -440,13 +453,16 @@ class _Engine:
         return found + unfinished
 
 
-def extend(scores: Tensor, live: Tensor, end_gain: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def extend(
+    scores: Tensor, live: Tensor, end_gain: Tensor, last: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Beam search's choice: scores (R, V), live and end_gain (B, K) -> live, parent, token, gain, ends: (B, K) each.
 
     The K best continuations among K * V live on. `ends` holds the log-probability of the hypotheses that end here, if
     they are among the K best of all continuations, and -inf for the others: a beam of one ends when ending is best.
+    last (B, K): rows that an end mark ends; for the others it is a token. All, unless given.
     """
-    scores[:, EOS] = FORBIDDEN
+    scores[:, EOS] = FORBIDDEN if last is None else scores[:, EOS].masked_fill(last.view(-1), FORBIDDEN)
     rows, vocabulary = live.shape[1], scores.shape[1]
     best, place = best_continuations(scores, live)
     ends = live + end_gain

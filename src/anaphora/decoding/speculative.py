@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from anaphora.decoding.constraints import FORBIDDEN, Constraints
-from anaphora.decoding.drafts import Draft
+from anaphora.decoding.drafts import Draft, read_text
 from anaphora.decoding.generation import MOST_SAMPLES, check_limits, check_samples, fewest, room
 from anaphora.decoding.sampling import noise_keys, pick, scramble, uniform
 from anaphora.decoding.search import Hypothesis, evaluating
@@ -103,10 +103,12 @@ def speculate(
     tokens: int = 100,
     draft_tokens: int = DRAFT_TOKENS,
     sentence_id: int = 0,
+    lines: int = 1,
+    forgets: bool = False,
     told: Speculation | None = None,
 ) -> Iterator[tuple[int, float]]:
     """What follows a prompt (ids without ⟨s⟩): each token with its log-probability as the model gave it, the end mark
-    too if it is said, and at most `tokens` of them. `told` counts how the draft did.
+    too if it is said, and at most `tokens` of them. `told` counts how the draft did; lines, forgets: as in `generate`.
 
     The same seed gives the same text with the same draft; with another draft another text of the same distribution.
     Without drawing the text is the one without a draft.
@@ -116,9 +118,10 @@ def speculate(
         raise UserError(f"{draft_tokens} tokens are to be proposed at once", cure=f"make it 1 to {MOST_DRAFT_TOKENS}")
     if not config.sample and config.beam != 1:
         raise UserError("a draft helps to say one text, and a beam follows several", cure="leave out the one or other")
-    limit = room(model, len(prompt), tokens)
+    limit = room(model, len(prompt), tokens, forgets=forgets)
     config = replace(config, min_length=min(config.min_length, limit - 1))  # where there is less room than was asked
-    return _speculate(model, draft, [BOS, *prompt], config, limit, draft_tokens, sentence_id, told or Speculation())
+    text = [BOS, *prompt]
+    return _speculate(model, draft, text, config, limit, draft_tokens, sentence_id, lines, told or Speculation())
 
 
 @torch.no_grad()
@@ -130,20 +133,23 @@ def _speculate(
     limit: int,
     draft_tokens: int,
     sentence_id: int,
+    lines: int,
     told: Speculation,
 ) -> Iterator[tuple[int, float]]:
     device, first = torch.device(model.device), len(text)
-    rules = Constraints(config, text, device)
+    holds = model.max_length or len(text) + limit
+    rules = Constraints(config, text, device, lines=lines)
     noise = _noise(config.seed, sentence_id, limit) if config.sample else torch.zeros(3 + 2 * TRIES, 0)
     u_draft, u_left = noise[0].tolist(), noise[2 + TRIES :].T.tolist()  # none where nothing is drawn
     noise = noise[1 : 2 + TRIES].to(device)
     block, cost = READING.get(device.type, READING["cuda"])
     with evaluating(model):
-        lengths = torch.tensor([first - 1], device=device)
-        state = model.read(torch.tensor([text[:-1]], dtype=torch.long, device=device), lengths, first + limit)
+        state, taken = read_text(model, text[:-1], holds, first + limit)
         draft.begin(text, limit)
         while (at := len(text) - first) < limit:
-            ahead = min(worthwhile(told, draft_tokens, block, cost), limit - at - 1)
+            if taken == holds:
+                state, taken = read_text(model, text[:-1], holds, holds, full=True)
+            ahead = min(worthwhile(told, draft_tokens, block, cost), limit - at - 1, holds - taken - 1)
             proposed, chances, chance = draft.propose(text, ahead, u_draft[at : at + ahead])
             k = len(proposed)
             row = torch.tensor([[text[-1], *proposed]], device=device)  # (1, k + 1)
@@ -175,7 +181,8 @@ def _speculate(
                     token = _what_is_left(p, chance, count, u_left[at + count][TRIES])
                     said.append((token, float(log_p[count, token])))
             state = model.rewind(state, torch.tensor([k - count], device=device))
-            state.bound = len(text) + count  # known here; `extend` could only count upwards
+            taken += 1 + count
+            state.bound = taken  # known here; `extend` could only count upwards
             told.passes += 1
             told.proposed += k
             told.accepted += count
@@ -183,8 +190,9 @@ def _speculate(
             for token, gain in said:
                 text.append(token)
                 told.tokens += 1
+                lines -= token == EOS
                 yield token, gain
-                if token == EOS:
+                if not lines:
                     return
             if not alive > FORBIDDEN:
                 return
@@ -252,6 +260,8 @@ def generate_speculatively(
     *,
     tokens: int = 100,
     samples: int = 1,
+    lines: int = 1,
+    forgets: bool = False,
     draft_tokens: int = DRAFT_TOKENS,
     listeners: Sequence[Listener] | None = None,
     blank: bool = True,
@@ -274,16 +284,26 @@ def generate_speculatively(
             heard = None if listeners is None else listeners[place].copy()
             name, how = place * MOST_SAMPLES + sample, Speculation()
             stream = speculate(
-                model, draft, prompt, own, tokens=tokens, draft_tokens=draft_tokens, sentence_id=name, told=how
+                model,
+                draft,
+                prompt,
+                own,
+                tokens=tokens,
+                draft_tokens=draft_tokens,
+                sentence_id=name,
+                lines=lines,
+                forgets=forgets,
+                told=how,
             )
+            finished = False
             for token, gain in stream:
                 said.append(token)
                 gains.append(gain)
-                if heard is not None and token != EOS:
+                finished = token == EOS and said.count(EOS) == lines
+                if heard is not None and not finished:
                     heard.add(token)
                     if heard.stopped is not None:
                         break
-            finished = said[-1:] == [EOS]
             whole = math.fsum(gains)
             stopped = heard is not None and heard.stopped is not None
             found[-1].append(Hypothesis(said[: -1 if finished else None], whole, whole, gains, finished, stopped))

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from anaphora.text.tokenizer import BYTE_TOKENS, SPECIALS, UNK, Tokenizer
+from anaphora.text.tokenizer import BYTE_TOKENS, EOS, SPECIALS, UNK, Tokenizer
 
 
 class Prompt(NamedTuple):
@@ -26,7 +26,8 @@ class Prompt(NamedTuple):
 
 
 def continuation(tokenizer: Tokenizer, prompt: str, prompt_ids: Sequence[int], tokens: Sequence[int]) -> str:
-    """What new tokens add to a prompt."""
+    """What new tokens add to the last line of a prompt."""
+    prompt_ids = prompt_ids[len(prompt_ids) - [*prompt_ids[::-1], EOS].index(EOS) :]
     before, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *tokens])
     added = whole[len(before) :] if whole.startswith(before) else tokenizer.decode(tokens)
     # one blank between two words is enough
@@ -53,7 +54,12 @@ class Spelling:
         return other
 
     def add(self, token: int) -> str:
-        """The text that is certain now and was not before."""
+        """The text that is certain now and was not before. An end mark is a line end: after it a line begins."""
+        if token == EOS:
+            ended = self.end() + "\n"
+            self.prompt, self.prompt_ids, self.anchor = "\n", (), None
+            self._decoder.reset()
+            return ended
         if token < UNK or (token == UNK and not self.says_unknown):  # marks are not spelled
             return ""
         self.waiting.append(token)
@@ -131,7 +137,7 @@ def text_until_stop(
     tokenizer: Tokenizer, tokens: Sequence[int], stops: Sequence[str], prompt_ids: Sequence[int] = (), prompt: str = ""
 ) -> tuple[str, str | None]:
     """What tokens add to a prompt, up to the first stop string; and which that was."""
-    if not stops:
+    if not stops and EOS not in tokens:
         return continuation(tokenizer, prompt, prompt_ids, tokens), None
     listener = Listener(Spelling(tokenizer, prompt_ids, prompt), stops)
     text = "".join([*(listener.add(token) for token in tokens), listener.end()])
