@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
 from anaphora.errors import UserError, meant, nearest, shown
+from anaphora.files import read_text
 
 T = TypeVar("T")
 
@@ -176,7 +177,7 @@ def parse_yaml(text: str, *, file: Path | None = None) -> Any:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML document that must be a mapping."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, pipes=True)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read ({error})", file=path, cure="give a YAML file") from None
     document = parse_yaml(text, file=path)

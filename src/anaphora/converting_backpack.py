@@ -11,11 +11,11 @@ so all probabilities stay what they were.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, shown
+from anaphora.files import read_json
 from anaphora.folder import (
     CARD,
     CONFIG,
@@ -45,7 +45,12 @@ def is_published_backpack(folder: Path) -> bool:
     """Whether a folder is that of a Backpack published elsewhere, or of what calls itself one."""
     from anaphora.models.language.published_backpack import is_backpack
 
-    return (folder / PUBLISHED_CONFIG).is_file() and not (folder / CONFIG).exists() and is_backpack(_document(folder))
+    if not (folder / PUBLISHED_CONFIG).is_file() or (folder / CONFIG).exists():
+        return False
+    try:
+        return is_backpack(_document(folder))
+    except TypeError:  # a number, say, where names should be
+        return False
 
 
 def is_own_backpack(folder: Path) -> bool:
@@ -58,12 +63,19 @@ def is_own_backpack(folder: Path) -> bool:
 def _document(folder: Path) -> dict[str, Any]:
     file = folder / PUBLISHED_CONFIG
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = read_json(file)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read ({error})", file=file, cure="give the file that was published") from None
     if not isinstance(document, dict):
         raise UserError("holds no settings", file=file, cure="give the file that was published")
     return document
+
+
+def _whole(document: dict[str, Any], key: str, default: int, file: Path) -> int:
+    value = document.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
+        raise UserError(f"{key} is {shown.repr(value)}, not a whole number", file=file, cure="give the published file")
+    return value
 
 
 def published_tensors(folder: Path) -> dict[str, Any]:
@@ -106,7 +118,7 @@ def read_published(source: Path, target: Path, *, force: bool) -> tuple[int, lis
     from anaphora.models import build_language_model, settings
     from anaphora.models.language.backpack import Backpack
     from anaphora.models.language.published_backpack import load_published_backpack, published_backpack_settings
-    from anaphora.models.weights import model_weights, write_weights
+    from anaphora.models.weights import model_weights, no_larger_than, write_weights
     from anaphora.training.recipes import RunConfig
 
     refuse_existing_folder(target, force=force)
@@ -115,8 +127,18 @@ def read_published(source: Path, target: Path, *, force: bool) -> tuple[int, lis
         given = published_backpack_settings(document)
     except UserError as error:
         raise UserError(error.what, file=source / PUBLISHED_CONFIG, cure=error.cure) from None
-    rows = int(document.get("vocab_size", 50_264))
-    end = int(document.get("eos_token_id", 50_256))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        what = f"has a setting of the wrong kind ({error})"
+        raise UserError(what, file=source / PUBLISHED_CONFIG, cure="give the file that was published") from None
+    rows = _whole(document, "vocab_size", 50_264, source / PUBLISHED_CONFIG)
+    end = _whole(document, "eos_token_id", 50_256, source / PUBLISHED_CONFIG)
+    stored = published_tensors(source)
+    if rows > max((len(tensor) for tensor in stored.values() if tensor.dim()), default=0):
+        raise UserError(
+            f"says that there are {rows:,} tokens, and no table of the weights has as many rows",
+            file=source / PUBLISHED_CONFIG,
+            cure="give the files of one and the same model",
+        )
     tokens = PublishedTokens.read(source, rows=rows, end=end)
     silent = [] if tokens.marked else SILENT
     config = RunConfig.read(
@@ -128,9 +150,10 @@ def read_published(source: Path, target: Path, *, force: bool) -> tuple[int, lis
             "training": {"context": given["max_length"]},
         }
     )
-    theirs = cast(Backpack, build_language_model(settings(given), rows))  # type: ignore[arg-type]
     try:
-        load_published_backpack(theirs, published_tensors(source))
+        with no_larger_than(stored, source):
+            theirs = cast(Backpack, build_language_model(settings(given), rows))  # type: ignore[arg-type]
+        load_published_backpack(theirs, stored)
     except UserError as error:
         raise UserError(error.what, file=error.file or source, cure=error.cure) from None
     weights = model_weights(theirs)

@@ -22,6 +22,7 @@ from typing import Any
 
 from anaphora.errors import RIGHTS, UserError, refused_by_system
 from anaphora.exchange import exchange
+from anaphora.files import read_json
 
 FORMAT = 1
 """Version of the model folder; a reader refuses folders of a newer one."""
@@ -217,8 +218,8 @@ def publish(source: Path, path: Path) -> None:
 
 def is_run(folder: Path) -> bool:
     """Whether Anaphora made this folder: names alone prove nothing, people have a data/ and a config.yaml too."""
-    with contextlib.suppress(OSError, UserError, ValueError, TypeError, RecursionError):
-        if (folder / ".lock").exists() or "settings" in json.loads((folder / DATA / "manifest.json").read_text()):
+    with contextlib.suppress(OSError, UserError, ValueError, TypeError):
+        if (folder / ".lock").exists() or "settings" in read_json(folder / DATA / "manifest.json"):
             return True
     with contextlib.suppress(OSError, UserError):
         return bool(read_config(folder))
@@ -337,9 +338,9 @@ class RunLock:
 
     def _read(self) -> dict[str, Any] | None:
         try:
-            owner = json.loads(self.note.read_text(encoding="utf-8"))
+            owner = read_json(self.note)
             return owner if {"process", "since"} <= owner.keys() else None
-        except (OSError, ValueError, AttributeError, RecursionError):
+        except (OSError, UserError, ValueError, AttributeError):
             return None
 
 
@@ -388,8 +389,8 @@ def write_config(folder: Path, document: dict[str, Any]) -> None:
 def read_metrics(folder: Path) -> dict[str, Any]:
     """What the folder says of its model; nothing where the file is missing or torn: a model works without it."""
     try:
-        metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        metrics = read_json(folder / METRICS)
+    except (OSError, UserError, ValueError):
         return {}
     if not isinstance(metrics, dict):
         return {}

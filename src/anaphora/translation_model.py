@@ -30,7 +30,7 @@ from anaphora.folder import CONFIG, DATA, read_config, read_metrics, revision, w
 from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
-from anaphora.models.weights import load_weights, read_weights
+from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.signatures import known_names, spelled_out
 from anaphora.text.dictionary import Dictionary, of_folder
 from anaphora.text.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
@@ -86,9 +86,11 @@ class TranslationModel:
         self.source_tokenizer: Tokenizer = tokenizers["source"]
         self.target_tokenizer: Tokenizer = tokenizers["target"]
         file = weights_file(folder)
-        with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not ours to use up
+        weights = read_weights(file, verify=verify)
+        # the caller's random numbers are not ours to use up
+        with torch.random.fork_rng(devices=[]), no_larger_than(weights, file):
             model = build_model(settings, self.source_tokenizer.vocabulary_size, self.target_tokenizer.vocabulary_size)
-        load_weights(model, read_weights(file, verify=verify), file=file)
+        load_weights(model, weights, file=file)
         self.model: Translator = model.to(device).eval()
 
     def decoding(self, **changes: Unpack[DecodingOptions]) -> DecodingConfig:

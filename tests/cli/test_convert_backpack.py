@@ -183,3 +183,25 @@ def test_what_cannot_be_read_is_told(how: str, said: str, say: Any, bpe: Tokeniz
     answer = say("convert", theirs, tmp_path / "ours")
     assert (answer.code, said in answer.err) == (2, True), answer.err
     assert (tmp_path / "ours").exists() == (how == "there")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ("[" * 100_000, "its brackets go too deep"),
+        ({"vocab_size": 10**12}, "vocab_size is 1000000000000, not a whole number"),
+        ({"vocab_size": 10**9}, "and no table of the weights has as many rows"),
+        ({"n_layer": 10**9}, "far larger model"),
+        ({"n_embd": "many"}, "a setting of the wrong kind"),
+        ({"n_positions": 1e400}, "a setting of the wrong kind"),
+    ],
+)
+def test_a_published_config_is_not_believed(
+    changes: str | dict[str, Any], said: str, say: Any, bpe: Tokenizer, tmp_path: Path
+) -> None:
+    theirs = folder(tmp_path / "theirs", bpe, **(changes if isinstance(changes, dict) else {}))
+    if isinstance(changes, str):
+        (theirs / "config.json").write_text(changes)
+    answer = say("convert", theirs, tmp_path / "ours")
+    assert (answer.code, said in answer.err) == (2, True), answer.err
+    assert not (tmp_path / "ours").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -257,3 +258,90 @@ def test_vectors_of_several_words_and_all_words_in_turn() -> None:
     assert list(vectors) == ["a", "b", "c"] and np.array_equal(vectors[["c", "a"]], np.eye(3)[[2, 0]])
     with pytest.raises(UserError, match="give a list of words"):
         vectors.doesnt_match("a b c")
+
+
+# What may be anybody's ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "unit", "said"),
+    [
+        ("b.bin.gz", b"2 3\n", b"x", "in the middle of word 1"),
+        ("b.bin.gz", b"2 3\n", b"\0", "in the middle of word 1"),
+        ("b.vec.gz", b"2 3\n", b"x", "is longer than"),
+        ("b.txt.gz", b"", b"x", "is longer than"),
+        ("b.txt.gz", b"", b"0 ", "is longer than"),
+        ("b.txt.gz", b"2 3\n", b"\n", "nothing but blank lines"),
+        ("b.txt.gz", b"", b"a 1 2 3\n", "two vectors"),
+        ("b.txt.gz", b"1 3\n", b"a 1 2 3\n", "says 1 words and has more"),
+        ("b.vec", b"2 3\n", b"x", "is longer than"),
+    ],
+)
+def test_a_file_is_unpacked_no_further_than_it_makes_sense(
+    tmp_path: Path, name: str, header: bytes, unit: bytes, said: str
+) -> None:
+    content = header + unit * ((64 << 20) // len(unit))
+    (tmp_path / name).write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match=said):
+            load_vectors(tmp_path / name)
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("header", [b"99999999999 3\n", b"1 99999999\n", b"9999999 9999\n"])
+def test_no_room_is_made_for_what_a_packed_file_cannot_hold(tmp_path: Path, header: bytes) -> None:
+    (tmp_path / "v.bin.gz").write_bytes(gzip.compress(header + b"a " + bytes(10_000)))
+    with pytest.raises(UserError, match=r"ends too early|dimensions; 65,536 are the most"):
+        load_vectors(tmp_path / "v.bin.gz")
+
+
+def test_a_checksum_at_the_end_of_an_archive_is_tested(tmp_path: Path) -> None:
+    save_vectors(some(), tmp_path / "v.bin.gz")
+    packed = bytearray((tmp_path / "v.bin.gz").read_bytes())
+    packed[-6] ^= 1
+    (tmp_path / "v.bin.gz").write_bytes(packed)
+    with pytest.raises(UserError, match="CRC check failed"):
+        load_vectors(tmp_path / "v.bin.gz")
+
+
+def test_a_binary_of_many_blocks_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anaphora.embeddings.formats.READ_AT_ONCE", 50)
+    monkeypatch.setattr("anaphora.embeddings.formats.LONGEST_WORD", 20)
+    vectors = some([f"word{n}" * (n % 3 + 1) for n in range(100)], dim=7)
+    for name in ("v.bin", "v.bin.gz"):
+        save_vectors(vectors, tmp_path / name)
+        again = load_vectors(tmp_path / name)
+        assert again.index_to_key == vectors.index_to_key
+        np.testing.assert_array_equal(again.vectors, vectors.vectors)
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.vec.gz", "v.safetensors"])
+@pytest.mark.parametrize(
+    ("value", "said"), [(np.nan, "holds nan or infinite"), (np.inf, "holds nan or"), (1e30, "is too long")]
+)
+def test_vectors_that_cannot_be_compared_are_refused_by_name(
+    tmp_path: Path, name: str, value: float, said: str
+) -> None:
+    vectors = some()
+    vectors.vectors[2, 1] = value
+    vectors.vectors[1, 0] = np.nan
+    save_vectors(vectors, tmp_path / name)
+    with pytest.raises(UserError, match=rf"the vector of '{WORDS[1]}' holds nan .*, as do those of 1 more words"):
+        load_vectors(tmp_path / name)
+    vectors.vectors[1, 0] = 0
+    save_vectors(vectors, tmp_path / name)
+    with pytest.raises(UserError, match=rf"the vector of '{WORDS[2]}' {said}"):
+        load_vectors(tmp_path / name)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.bool_, np.complex64])
+def test_vectors_of_other_numbers_are_refused(tmp_path: Path, dtype: type) -> None:
+    from safetensors.numpy import save_file
+
+    words = np.frombuffer(b"a\nb\n", np.uint8)
+    save_file({"vectors": np.ones((2, 3), dtype), "words": words}, tmp_path / "v.safetensors")
+    with pytest.raises(UserError, match=r"v\.safetensors: (holds vectors of|cannot be read)"):
+        load_vectors(tmp_path / "v.safetensors")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import anaphora
+from anaphora.config import read_yaml, write_yaml
 from anaphora.errors import UserError
 from anaphora.models import weights as stored
 
@@ -62,3 +66,62 @@ def test_a_flipped_number_goes_unnoticed_only_where_that_is_asked_for(file: Path
     assert stored.read_weights(file, verify=False).keys() == TENSORS.keys()
     with pytest.raises(UserError, match="no longer has the checksum it was written with"):
         stored.read_weights(file)
+
+
+# What may be anybody's ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_fractions_of_any_precision_are_weights(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 2)
+    weights = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
+    stored.load_weights(model, weights, file=tmp_path / "model.safetensors")
+    assert torch.equal(model.weight, weights["weight"].float())
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bool, torch.complex64, torch.int64])
+def test_other_numbers_are_no_weights(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 2)
+    weights = {**stored.model_weights(model), "weight": torch.ones(2, 3, dtype=dtype)}
+    kind = str(dtype).removeprefix("torch.")
+    with pytest.raises(UserError, match=rf"model\.safetensors: weight is stored as {kind}, which weights are not"):
+        stored.load_weights(model, weights, file=tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_no_numbers_are_refused(value: float, tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 2)
+    weights = {name: tensor.clone() for name, tensor in stored.model_weights(model).items()}
+    weights["bias"][1] = value
+    with pytest.raises(UserError, match="bias holds nan or infinite numbers"):
+        stored.load_weights(model, weights, file=tmp_path / "model.safetensors")
+    weights["bias"][:] = 3e38  # their sum is more than a number can say, they are not
+    stored.load_weights(model, weights, file=tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"layers": 100_000_000},
+        {"dim": 1 << 20},
+        {"feed_forward": 1 << 30},
+        {"max_length": 1 << 62},
+        {"max_length": 1 << 40, "positions": "learned"},
+        {"layers": 1 << 40, "dim": 1 << 20, "heads": 1 << 20},
+    ],
+)
+def test_a_config_that_asks_for_a_huge_model_is_refused_at_once(
+    sizes: dict[str, object], micro: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(micro, folder, ignore=shutil.ignore_patterns("checkpoints", "data", "logs"))
+    document = read_yaml(folder / "config.yaml")
+    (folder / "config.yaml").write_text(write_yaml({**document, "model": {**document["model"], **sizes}}))
+    began = time.perf_counter()
+    try:
+        anaphora.load(folder, "cpu")
+    except UserError as error:
+        assert str(folder) in str(error) or "cannot be made here" in str(error)
+    else:  # waves need no weights, and no more are made than a text asks for
+        assert sizes == {"max_length": 1 << 62}
+    assert time.perf_counter() - began < 2

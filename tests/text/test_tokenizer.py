@@ -225,3 +225,54 @@ def test_the_vocabulary_fingerprint_is_of_tokens_and_their_order() -> None:
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     assert Tokenizer.from_json(json.dumps(document)).vocabulary_fingerprint() != one.vocabulary_fingerprint()
     assert tokenizer("word").vocabulary_fingerprint() != one.vocabulary_fingerprint()
+
+
+# What may be anybody's ------------------------------------------------------------------------------------------------
+
+SLOW = {"type": "Split", "pattern": {"Regex": "^(a+)+$"}, "behavior": "Isolated", "invert": False}
+EXPLODING = {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 100_000}
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        ("pre_tokenizer", SLOW, r"its pre_tokenizer \(Split of {'Regex': '\^\(a\+\)\+\$'}\) is none of Anaphora's"),
+        ("normalizer", EXPLODING, r"its normalizer \(Replace of {'String': 'e'}\) is none of Anaphora's"),
+        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, r"its normalizer \(NFC\) is none"),
+        ("decoder", EXPLODING, r"its decoder \(Replace .* is none"),
+        ("decoder", {"type": "Replace", "pattern": {"Regex": "^⟨unk⟩$"}, "content": "x" * 9999}, "is none"),
+        ("post_processor", {"type": "ByteLevel"}, r"its post_processor \(ByteLevel\) is none"),
+        ("added_tokens", [{"id": 0, "content": "a"}], "has added tokens"),
+        ("model", {"type": "WordPiece", "vocab": {}}, r"its model \(WordPiece\) is none"),
+        ("model", {"type": "BPE", "vocab": {}, "merges": [], "dropout": 0.5}, "'dropout' set to 0.5"),
+        ("model", {"vocab": {}}, r"its model \(no type\) is none"),
+        ("model", [], "it has no model"),
+    ],
+)
+def test_parts_that_none_of_ours_has_are_refused_by_name(part: str, value: object, said: str, tmp_path: Path) -> None:
+    document = json.loads(tokenizer("bpe").to_json())
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**document, part: value}), encoding="utf-8")
+    with pytest.raises(UserError, match=rf"tokenizer\.json: .*{said}.*; use a tokenizer\.json that Anaphora made"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"model": {}, "model": {}}', "[]", "1", '{"a": ' + "9" * 5000 + "}"])
+def test_odd_json_is_no_tokeniser(text: str) -> None:
+    with pytest.raises(UserError, match=r"this is not a tokenizer\.json"):
+        Tokenizer.from_json(text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_part_that_an_older_library_left_out_is_not_missed(name: str) -> None:
+    document = json.loads(tokenizer(name).to_json())
+    for part in document.values():
+        if isinstance(part, dict):
+            part.pop("use_regex", None)
+    for key in ("ignore_merges", "byte_fallback"):
+        if not document["model"].get(key):
+            document["model"].pop(key, None)
+    if document["model"]["type"] == "BPE":
+        document["model"]["merges"] = [" ".join(pair) for pair in document["model"]["merges"]]
+    again = Tokenizer.from_json(json.dumps(document))
+    if name != "byte":  # its pre-tokeniser does without the regex
+        assert again.fingerprint() == tokenizer(name).fingerprint()

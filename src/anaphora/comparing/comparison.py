@@ -14,7 +14,6 @@ OUT/logs/NAME.log   what each row said on its way
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,7 @@ from anaphora.comparing.settings import FILES
 from anaphora.comparing.task import Extract, Plan, Task
 from anaphora.config import differences
 from anaphora.errors import UserError, first_line
+from anaphora.files import read_json
 from anaphora.folder import CHECKPOINTS, DATA, METRICS, WEIGHTS, discard, write_bytes, write_json, write_text
 from anaphora.training.memory import is_out_of_memory
 from anaphora.training.reporting import RunReporter, duration
@@ -95,8 +95,8 @@ def read_report(out: Path, reporter: RunReporter) -> dict[str, Any]:
         raise UserError("is a file, not a folder", file=out, cure="choose another name for the comparison")
     if not out.is_dir() or not any(path.name not in (".lock", ".owner.json", RUNS) for path in out.iterdir()):
         return {}
-    with suppress(OSError, ValueError, RecursionError):
-        found = json.loads((out / REPORT).read_text(encoding="utf-8"))
+    with suppress(OSError, ValueError):
+        found = read_json(out / REPORT)
         if isinstance(found, dict) and _has_rows(found) and isinstance(found.get("comparison"), int):
             if found["comparison"] > FORMAT:
                 raise UserError(

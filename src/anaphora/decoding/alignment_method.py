@@ -9,7 +9,6 @@ and the text it was made on.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from anaphora.decoding.alignment import (
 from anaphora.decoding.links import RULES, by_rule
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment, alignment_error_rate
+from anaphora.files import read_json
 from anaphora.folder import DATA, write_json
 from anaphora.models.contracts import Translator
 from anaphora.text.agreement import Agreement
@@ -217,13 +217,13 @@ def write_choice(folder: Path, choice: Choice) -> None:
 def read_choice(folder: Path) -> Choice | None:
     """What the folder says; None if it says nothing that can be read."""
     try:
-        document = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        document = read_json(folder / FILE)
         if int(document["anaphora_alignment"]) > VERSION:
             return None
         return Choice(
             Method.from_document(document["method"]), document.get("disagreement_with_ibm1"), str(document["reason"])
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, UserError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

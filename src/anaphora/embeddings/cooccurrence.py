@@ -17,7 +17,6 @@ the number of threads changes a bit of the table.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -37,6 +36,7 @@ from anaphora.device import cores
 from anaphora.embeddings.formats import words_array, words_of
 from anaphora.embeddings.pieces import check_ids
 from anaphora.errors import UserError, refused_by_system
+from anaphora.files import read_json
 from anaphora.folder import atomic_folder, write_bytes, write_json
 from anaphora.kernels.cooccurrence import (
     FARTHEST,
@@ -101,7 +101,7 @@ class Cooccurrences:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         try:
-            self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+            self.manifest: dict[str, Any] = read_json(self.folder / MANIFEST)
             if self.manifest["schema"] != SCHEMA:
                 raise ValueError(self.manifest["schema"])
             self.words = words_of(np.fromfile(self.folder / WORDS, np.uint8), self.folder / WORDS)

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,13 +26,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.embeddings.vectors import SubwordTable, Vectors
-from anaphora.errors import UserError, refused_by_system
+from anaphora.errors import UserError, refused_by_system, shown
+from anaphora.files import check_regular, parse_json
 from anaphora.folder import UNFINISHED, readable, sweep_beside, sync, write_bytes
 
 FORMATS = "give .txt or .vec (text), .bin (binary) or .safetensors, the first three also as .gz"
 FASTTEXT = (793712314).to_bytes(4, "little")
 """What a model of fastText begins with."""
 LONGEST_WORD = 10_000  # bytes: beyond that, a binary is not one, or is torn
+LONGEST_NUMBER = 64  # bytes of a number in text, its blank included
+MOST_DIMENSIONS = 1 << 16
+MOST_BLANK_LINES = 10_000
+DENSEST = 1032
+"""Bytes that one byte of a gzip file can stand for, at the most."""
+READ_AT_ONCE = 1 << 22
 
 
 def load_vectors(path: str | os.PathLike[str]) -> Vectors:
@@ -41,9 +48,11 @@ def load_vectors(path: str | os.PathLike[str]) -> Vectors:
     kind = _kind(path)
     try:
         if kind == ".safetensors":
-            return _read_safetensors(path)
+            return _all_numbers(_read_safetensors(path), path)
+        check_regular(path)
         with _opened(path) as stream:
-            return _read_binary(stream, path) if kind == ".bin" else _read_text(stream, path)
+            found = _read_binary(stream, path) if kind == ".bin" else _read_text(stream, path)
+        return _all_numbers(found, path)
     except EOFError:
         raise UserError("ends too early", file=path, cure="copy the whole file again") from None
     except zlib.error as error:
@@ -118,39 +127,61 @@ def _header(line: bytes, path: Path) -> tuple[int, int]:
     count, dim = int(parts[0]), int(parts[1])
     if dim == 0:
         raise UserError("says that its vectors have no dimensions", file=path, line=1, cure="give vectors")
+    if dim > MOST_DIMENSIONS:
+        what = f"says that its vectors have {dim:,} dimensions; {MOST_DIMENSIONS:,} are the most that are read"
+        raise UserError(what, file=path, line=1, cure="give word vectors")
     return count, dim
 
 
 def _read_binary(stream: BinaryIO, path: Path) -> Vectors:
     count, dim = _header(stream.readline(100), path)
     size = 4 * dim
-    rest = stream.read()
-    if count * (size + 1) > len(rest):  # before room is made for what is not there
-        held = len(rest) // (size + 1)
+    bytes_ = path.stat().st_size * (DENSEST if path.suffix == ".gz" else 1)
+    if count * (size + 1) > bytes_:  # before room is made for what is not there
+        held = bytes_ // (size + 1)
         raise UserError(
             f"ends too early: it says {count:,} words of {dim} numbers, and holds {held:,} at the most",
             file=path,
             cure="copy or download the whole file again",
         )
-    words, matrix, at = [], np.empty((count, dim), np.float32), 0
+    words, matrix = _Words(path), np.empty((count, dim), np.float32)
+    held_bytes, at = b"", 0
     for row in range(count):
-        end = rest.find(b" ", at, at + LONGEST_WORD)
-        if end < 0 or end + 1 + size > len(rest):
+        if len(held_bytes) - at < LONGEST_WORD + 1 + size:  # the rest of the block, and the next one
+            held_bytes, at = held_bytes[at:] + stream.read(READ_AT_ONCE + size), 0
+        end = held_bytes.find(b" ", at, at + LONGEST_WORD)
+        if end < 0 or end + 1 + size > len(held_bytes):
             raise UserError(
                 f"ends in the middle of word {row + 1:,} of {count:,}",
                 file=path,
                 cure="copy or download the whole file again",
             )
-        words.append(_decoded(rest[at:end].lstrip(b"\n"), path, None))
-        matrix[row] = np.frombuffer(rest, "<f4", dim, end + 1)
+        words.add(held_bytes[at:end].lstrip(b"\n"), None)
+        matrix[row] = np.frombuffer(held_bytes, "<f4", dim, end + 1)
         at = end + 1 + size
-    if rest[at : at + 2].strip(b"\n"):
+    if (held_bytes[at:] + stream.read(100))[:2].strip(b"\n"):  # reading to the end tests an archive's checksum
         raise UserError(
             f"goes on after the last of its {count:,} words: one of them has a blank in it, or its first line is wrong",
             file=path,
             cure="write it again, with another character for blanks inside of words",
         )
-    return _made(words, matrix, path)
+    return _made(words.seen, matrix, path)
+
+
+class _Words:
+    """The words of a file in their order, each once: what repeats itself is not read to its end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seen: dict[str, None] = {}
+
+    def add(self, word: bytes, line: int | None) -> None:
+        before = len(self.seen)
+        name = _decoded(word, self.path, line)
+        self.seen[name] = None
+        if len(self.seen) == before:
+            what = f"the word {shown.repr(name)} has two vectors"
+            raise UserError(what, file=self.path, line=line, cure="keep one of them")
 
 
 def _decoded(word: bytes, path: Path, line: int | None) -> str:
@@ -160,9 +191,21 @@ def _decoded(word: bytes, path: Path, line: int | None) -> str:
         raise UserError(f"the word {word[:40]!r} is not UTF-8", file=path, line=line, cure="convert the file") from None
 
 
-def _made(words: list[str], matrix: NDArray[np.float32], path: Path) -> Vectors:
+def _all_numbers(vectors: Vectors, path: Path) -> Vectors:
+    """The vectors, after making sure that each can be compared with others; the sums of squares are needed anyway."""
+    odd = np.flatnonzero(~np.isfinite(vectors.norms))
+    if len(odd):
+        row = int(odd[0])
+        what = "holds nan or infinite numbers" if not np.isfinite(vectors.vectors[row]).all() else "is too long"
+        more = f", as do those of {len(odd) - 1:,} more words" if len(odd) > 1 else ""
+        word = shown.repr(vectors.index_to_key[row])
+        raise UserError(f"the vector of {word} {what}{more}", file=path, cure="leave such words out")
+    return vectors
+
+
+def _made(words: Iterable[str], matrix: NDArray[np.float32], path: Path) -> Vectors:
     try:
-        return Vectors(words, matrix)
+        return Vectors(list(words), matrix)
     except UserError as error:
         raise UserError(error.what, file=path, cure=error.cure) from None
 
@@ -171,8 +214,7 @@ def _made(words: list[str], matrix: NDArray[np.float32], path: Path) -> Vectors:
 
 
 def _read_text(stream: BinaryIO, path: Path) -> Vectors:
-    lines = enumerate(stream, start=1)
-    first = next(lines, (0, b""))[1]
+    first = _line(stream, LONGEST_WORD + LONGEST_NUMBER * MOST_DIMENSIONS, path, 1)
     parts = first.split()
     count: int | None = None
     if len(parts) == 2 and all(part.isdigit() for part in parts):
@@ -181,18 +223,9 @@ def _read_text(stream: BinaryIO, path: Path) -> Vectors:
         dim = len(first.rstrip(b" \n\r").split(b" ")) - 1
         if dim < 1:
             raise UserError("is empty" if not first else "has no numbers", file=path, line=1, cure="give word vectors")
-    words: list[str] = []
+    words = _Words(path)
     rows: list[NDArray[np.float32]] = []
-
-    def numbered() -> Iterator[tuple[int, bytes]]:
-        if count is None:
-            yield 1, first
-        yield from lines
-
-    for number, line in numbered():
-        line = line.rstrip(b" \n\r")
-        if not line:
-            continue
+    for number, line in _numbered(stream, first if count is None else None, dim, path):
         word, *values = line.rsplit(b" ", dim)  # a word may have blanks in it (GloVe's has a few)
         try:
             row = np.array(values, np.float32)
@@ -201,12 +234,40 @@ def _read_text(stream: BinaryIO, path: Path) -> Vectors:
         if len(row) != dim:
             cure = "each line is a word and its numbers, parted by single blanks"
             raise UserError(f"is not a word and {dim} numbers", file=path, line=number, cure=cure)
-        words.append(_decoded(word, path, number))
+        if len(rows) == count:
+            what = f"says {count:,} words and has more"
+            raise UserError(what, file=path, line=number, cure="mend its first line")
+        words.add(word, number)
         rows.append(row)
-    if count is not None and count != len(words):
-        cure = "copy or download the whole file again" if len(words) < count else "mend its first line"
-        raise UserError(f"says {count:,} words and has {len(words):,}", file=path, cure=cure)
-    return _made(words, np.array(rows, np.float32).reshape(len(words), dim), path)
+    if count is not None and count != len(rows):
+        cure = "copy or download the whole file again"
+        raise UserError(f"says {count:,} words and has {len(rows):,}", file=path, cure=cure)
+    return _made(words.seen, np.array(rows, np.float32).reshape(len(rows), dim), path)
+
+
+def _numbered(stream: BinaryIO, first: bytes | None, dim: int, path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that have something in them, by their numbers, without their ends."""
+    longest, blank, number = LONGEST_WORD + LONGEST_NUMBER * dim, 0, 1
+    if first is not None:
+        yield 1, first.rstrip(b" \n\r")
+    while line := _line(stream, longest, path, number + 1):
+        number += 1
+        line = line.rstrip(b" \n\r")
+        if line:
+            yield number, line
+            continue
+        blank += 1
+        if blank > MOST_BLANK_LINES:
+            raise UserError("has nothing but blank lines", file=path, line=number, cure="leave them out")
+
+
+def _line(stream: BinaryIO, longest: int, path: Path, number: int) -> bytes:
+    """The next line with its end, nothing behind the last: never more than a word and its numbers can take."""
+    line = stream.readline(longest + 1)
+    if len(line) > longest:
+        cure = "each line is a word and its numbers, parted by single blanks"
+        raise UserError(f"is longer than {longest:,} bytes", file=path, line=number, cure=cure)
+    return line
 
 
 # -- safetensors -------------------------------------------------------------------------------------------------------
@@ -283,10 +344,12 @@ def _read_safetensors(path: Path) -> Vectors:
     arrays, said = read_arrays(path)
     if not {"vectors", "words"} <= arrays.keys():
         raise UserError("holds no word vectors", file=path, cure="give a file with `vectors` and `words`")
+    if arrays["vectors"].dtype.kind != "f":
+        raise UserError(f"holds vectors of {arrays['vectors'].dtype}", file=path, cure="write them as 32-bit floats")
     words, counts, table = words_of(arrays["words"], path), arrays.get("counts"), None
     try:
         if "subwords" in arrays:
-            shortest, longest, buckets = json.loads(said["subword_settings"])
+            shortest, longest, buckets = parse_json(said["subword_settings"])
             hashes, rows = arrays["subword_hashes"], arrays["subwords"]
             if rows.shape != (len(hashes), arrays["vectors"].shape[-1]):
                 raise ValueError(f"{len(hashes):,} subwords, but rows of shape {rows.shape}")

@@ -32,6 +32,7 @@ from anaphora.embeddings.pieces import Learned, Piece, Progress, learn_pieces, p
 from anaphora.embeddings.settings import GloveConfig, GloveTraining
 from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError, refused_by_system
+from anaphora.files import parse_json
 from anaphora.kernels.glove import (
     PARTS,
     Objective,
@@ -145,7 +146,7 @@ class Glove:
         arrays, said = read_arrays(path)
         if "glove" not in said:
             raise UserError("holds no GloVe model to go on from", file=path, cure="give a checkpoint")
-        document: dict[str, Any] = json.loads(said["glove"])
+        document: dict[str, Any] = parse_json(said["glove"])
         model = cls.__new__(cls)
         model.config = build(GloveConfig, document["config"], section="model", file=str(path))
         model.words, model.stride = words_of(arrays["words"], path), _stride(model.config.dim)

@@ -15,7 +15,6 @@ quick enough, and needs no index to be built.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 
 from anaphora.embeddings.vectors import F32, Near, Vectors
 from anaphora.errors import UserError, refused_by_system
+from anaphora.files import read_json
 from anaphora.folder import UNFINISHED, write_json
 
 LINKS, CARE, EFFORT = 16, 64, 400
@@ -144,8 +144,8 @@ def kept_index(
 def _measured(about: Path) -> float | None:
     """The recall that was written beside an index; nothing, where it cannot be read."""
     try:
-        return float(json.loads(about.read_text(encoding="utf-8"))["recall"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return float(read_json(about)["recall"])
+    except (OSError, UserError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -28,6 +28,7 @@ from anaphora.embeddings.pieces import Piece, Progress, check_ids, learn_pieces,
 from anaphora.embeddings.settings import Word2VecConfig, Word2VecTraining
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError
+from anaphora.files import parse_json
 from anaphora.kernels.rows import LINE, aligned_zeros, padded
 from anaphora.kernels.word2vec import (
     LONGEST,
@@ -256,7 +257,7 @@ class Word2Vec:
         arrays, said = read_arrays(path)
         if "word2vec" not in said:
             raise UserError("holds vectors alone: nothing to go on from", file=path, cure="give a checkpoint")
-        document: dict[str, Any] = json.loads(said["word2vec"])
+        document: dict[str, Any] = parse_json(said["word2vec"])
         config = build(Word2VecConfig, document["config"], section="model", file=str(path))
         model = cls.__new__(cls)
         model.config, model.words = config, words_of(arrays["words"], path)

@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 
 from anaphora.errors import UserError
+from anaphora.files import LARGE, read_bytes
 
 Link = tuple[int, int]
 """(source word, target word), both from 0."""
@@ -106,7 +107,7 @@ def parse_pharaoh(
 def read_pharaoh(path: str | PathLike[str], *, base: int = 0) -> list[GoldAlignment]:
     """A file of links, one sentence a line."""
     try:
-        content = Path(path).read_bytes()
+        content = read_bytes(Path(path), LARGE, pipes=True)
     except OSError as error:
         raise UserError(
             f"cannot be read ({error.strerror})", file=path, cure="give a file of Pharaoh alignments"

@@ -8,7 +8,6 @@ words take part, upper and lower case are one, and what has a word without a vec
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
+from anaphora.files import read_bytes, unpack
 
 F32 = NDArray[np.float32]
 QUESTIONS, CELLS = 512, 1 << 25
@@ -123,8 +123,7 @@ def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     if not path.exists():
         raise UserError("there is no such file", file=path, cure="give a file of words")
     try:
-        content = path.read_bytes()
-        content = gzip.decompress(content) if path.suffix == ".gz" else content
+        content = unpack(path) if path.suffix == ".gz" else read_bytes(path, pipes=True)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot be read ({error})", file=path, cure="give a file of words") from None
     for number, raw in enumerate(content.split(b"\n"), start=1):

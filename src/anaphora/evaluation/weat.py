@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from anaphora.config import parse_yaml
 from anaphora.errors import UserError
+from anaphora.files import read_text
 
 F64 = NDArray[np.float64]
 EVERY_DIVISION = 200_000
@@ -76,7 +77,7 @@ def read_word_lists(path: str | PathLike[str]) -> WordLists:
     if not path.exists():
         raise UserError("there is no such file", file=path, cure="give a YAML or JSON file of word lists")
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, pipes=True).removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot be read ({error})", file=path, cure="give a YAML or JSON file of word lists") from None
     document = parse_yaml(text, file=path)

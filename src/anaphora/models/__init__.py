@@ -229,7 +229,7 @@ def read_language_model(
 def _read_neural(config: NeuralConfig, folder: Path, *, verify: bool) -> NeuralModel:
     """A neural model from its weights; how many words it knows, they tell."""
     from anaphora.folder import WEIGHTS
-    from anaphora.models.weights import load_weights, read_weights
+    from anaphora.models.weights import load_weights, no_larger_than, read_weights
 
     file = folder / WEIGHTS
     if not file.is_file():
@@ -241,6 +241,7 @@ def _read_neural(config: NeuralConfig, folder: Path, *, verify: bool) -> NeuralM
     vocabulary = len(table)
     if config.kind == "transformer-encoder" and config.mask is None:
         vocabulary -= 1  # the last row is ⟨mask⟩
-    model = build_language_model(config, vocabulary)
+    with no_larger_than(weights, file):
+        model = build_language_model(config, vocabulary)
     load_weights(model, weights, file=file)
     return model.eval().requires_grad_(False)

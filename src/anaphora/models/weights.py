@@ -6,6 +6,9 @@ import hashlib
 import json
 import os
 import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -15,6 +18,12 @@ from torch import Tensor, nn
 
 from anaphora.errors import UserError
 from anaphora.folder import write_bytes
+
+PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""What weights may be stored as."""
+ONE_MODEL = "use the files of one and the same model"
+SPARE_NUMBERS, SPARE_TENSORS = 1_000_000, 100
+"""By how much a model may be larger than its weights while it is built; tables that are tied later are made twice."""
 
 
 def model_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -28,6 +37,32 @@ def model_weights(model: nn.Module) -> dict[str, Tensor]:
     return weights
 
 
+@contextmanager
+def no_larger_than(weights: Mapping[str, Tensor], file: Path) -> Iterator[None]:
+    """While a model is built that is to hold these weights: end it as soon as it has far more numbers than there are.
+
+    A config.yaml may ask for a model of any size; what its weights are is known before the memory is asked for."""
+    room = 4 * sum(tensor.numel() for tensor in weights.values()) + SPARE_NUMBERS
+    tensors = 4 * len(weights) + SPARE_TENSORS
+    thread = threading.get_ident()
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
+        nonlocal room, tensors
+        if threading.get_ident() != thread:  # somebody else's model
+            return
+        room, tensors = room - parameter.numel(), tensors - 1
+        if room < 0 or tensors < 0:
+            raise UserError(
+                "does not fit its config.yaml, which describes a far larger model", file=file, cure=ONE_MODEL
+            )
+
+    hook = nn.modules.module.register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
 def load_weights(model: nn.Module, weights: dict[str, Tensor], *, file: Path) -> None:
     """Put stored weights into a model; a name missing because it is tied to another is no mistake."""
     expected, stored = model_weights(model), set(weights)
@@ -36,7 +71,7 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], *, file: Path) ->
         raise UserError(
             f"does not fit its config.yaml ({', '.join(odd)}, …)",
             file=file,
-            cure="use the files of one and the same model",
+            cure=ONE_MODEL,
         )
     for name, tensor in expected.items():
         found = weights[name].shape
@@ -47,10 +82,29 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], *, file: Path) ->
                     f"does not fit its tokeniser: it has weights for {found[0]:,} tokens, "
                     f"the tokeniser has {tensor.shape[0]:,}"
                 )
-            raise UserError(what, file=file, cure="use the files of one and the same model")
+            raise UserError(what, file=file, cure=ONE_MODEL)
+        check_numbers(name, weights[name], tensor.dtype, file)
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(weights[name])
+
+
+def check_numbers(name: str, stored: Tensor, wanted: torch.dtype, file: Path | None = None) -> None:
+    """Refuse numbers that are no weights: whole or complex ones in the place of fractions, nan and infinite ones."""
+    if stored.dtype not in (PRECISIONS if wanted.is_floating_point else (wanted,)):
+        kind = str(stored.dtype).removeprefix("torch.")
+        raise UserError(
+            f"{name} is stored as {kind}, which weights are not",
+            file=file,
+            cure="give weights in float32, float16 or bfloat16",
+        )
+    # a sum is faster than looking at each; only where it is out of range, each is looked at
+    if wanted.is_floating_point and not stored.sum(dtype=torch.float32).isfinite() and not stored.isfinite().all():
+        raise UserError(
+            f"{name} holds nan or infinite numbers: what such a model says means nothing",
+            file=file,
+            cure="restore the file from a copy or an earlier checkpoint, or train again",
+        )
 
 
 def read_weights(file: Path, *, verify: bool = True) -> dict[str, Tensor]:

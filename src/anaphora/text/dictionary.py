@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from anaphora.errors import UserError, refused_by_system
+from anaphora.files import LARGE, read_bytes
 from anaphora.folder import DATA, write_text
 from anaphora.text.agreement import Agreement
 from anaphora.text.corpus import Corpus
@@ -110,7 +111,7 @@ class Dictionary:
             what = "is a folder, not a dictionary" if path.is_dir() else "there is no such dictionary"
             raise UserError(what, file=path, cure=f"name a file of tab-separated lines: {COLUMNS}")
         try:
-            lines = path.read_bytes().decode("utf-8-sig").split("\n")
+            lines = read_bytes(path, LARGE).decode("utf-8-sig").split("\n")
         except UnicodeDecodeError:
             raise UserError("this dictionary is not UTF-8 text", file=path, cure="save it as UTF-8") from None
         except OSError as error:

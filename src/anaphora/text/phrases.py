@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
+from anaphora.files import LARGE, read_text
 from anaphora.folder import write_text
 from anaphora.text.phrase_pairs import APART, MOST_BETWEEN, MOST_CONNECTORS, Pairs, count_pairs, join_pairs
 from anaphora.text.settings import THRESHOLDS, DataConfig
@@ -204,7 +205,7 @@ def read_phrases(path: str | Path) -> list[Phrase]:
     """What `write_phrases` wrote, or what somebody wrote in that form."""
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_text(path, LARGE).split("\n")
     except (OSError, UnicodeDecodeError) as error:
         what = "there is no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
         raise UserError(what, file=path, cure=f"give the {PHRASES} of a run") from None

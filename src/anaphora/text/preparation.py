@@ -14,7 +14,6 @@ score should measure translation, not memory.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from anaphora.errors import UserError
+from anaphora.files import read_json
 from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
 from anaphora.text.checksums import CHECKSUMS, DamagedData, check_data, check_file, write_checksums
@@ -361,10 +361,10 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if path.is_file():
         check_file(folder, MANIFEST)
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = read_json(path)
     except OSError as error:
         raise UserError("there is no prepared corpus here", file=folder, cure="prepare the corpus first") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DamagedData("this file is damaged", path, folder) from error
     kinds = {"settings": dict, "tokenizers": dict, "tokenizer_fingerprints": dict, "train": dict, "valid": dict}
     if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), kind) for key, kind in kinds.items()):

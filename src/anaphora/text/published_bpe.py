@@ -15,6 +15,7 @@ from typing import Any
 from tokenizers import models
 
 from anaphora.errors import UserError
+from anaphora.files import LARGE, read_json, read_text
 from anaphora.folder import write_text
 from anaphora.text.tokenizer import EOS, SPECIALS, Tokenizer, byte_level
 
@@ -84,9 +85,9 @@ def _read(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]], Path]:
     if not file.is_file():
         raise UserError(f"holds no tokeniser ({VOCABULARY} and {MERGES}, or {TOKENIZER})", file=folder, cure=cure)
     try:
-        document: Any = json.loads(file.read_text(encoding="utf-8"))
+        document: Any = read_json(file, LARGE)
         if file.name == VOCABULARY:
-            lines = (folder / MERGES).read_text(encoding="utf-8").split("\n")
+            lines = read_text(folder / MERGES).split("\n")
             merges: list[Any] = [line for line in lines if line and not line.startswith("#version")]
             vocabulary = document
         else:

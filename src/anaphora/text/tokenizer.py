@@ -33,6 +33,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from tokenizers import Tokenizer as RustTokenizer
 
 from anaphora.errors import UserError
+from anaphora.files import LARGE, read_text
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIALS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩", "⟨unk⟩")  # by id
@@ -154,13 +155,13 @@ class Tokenizer:
             size = config.vocabulary or vocabulary_for(pairs or 0)
             return cls(_train_bpe(config, texts, size) if config.kind == "bpe" else _train_unigram(texts, size))
         if config.kind == "byte":
-            return cls(_bytes_alone())
+            return cls(bytes_alone())
         if config.words:
             from anaphora.text.vocabulary_file import read_vocabulary
 
             return cls.of_words(read_vocabulary(config.words, config.unknown), unknown=config.unknown)
         if config.kind == "word":
-            rust = _word_frame(config.split, config.fallback, config.unknown)
+            rust = word_frame(config.split, config.fallback, config.unknown)
             if config.split == "blanks":
                 counts = Counter(
                     f" {word}" for text in _some(texts) for word in text.translate(TO_SPACES).split(" ") if word
@@ -168,14 +169,14 @@ class Tokenizer:
             else:
                 counts = _count(rust.pre_tokenizer, texts, prefix=" ")
             return cls(_with_units(rust, config, counts))
-        return cls(_with_units(_character_frame(config), config, Counter(chain.from_iterable(_some(texts)))))
+        return cls(_with_units(character_frame(config.fallback), config, Counter(chain.from_iterable(_some(texts)))))
 
     @classmethod
     def of_words(cls, words: Sequence[str], *, unknown: str = "") -> Tokenizer:
         """The tokeniser (split: blanks, fallback: unk) of a given vocabulary; the first word has the id 4.
 
         A word of the text that equals `unknown` is unknown, like all others that are not given."""
-        rust = _word_frame("blanks", "unk", unknown)
+        rust = word_frame("blanks", "unk", unknown)
         vocabulary = {unit: id for id, unit in enumerate((*SPECIALS, *(f" {word}" for word in words)))}
         if len(vocabulary) != len(SPECIALS) + len(words):
             twice = next(word for word, count in Counter(words).items() if count > 1)
@@ -192,7 +193,7 @@ class Tokenizer:
     def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
         """Read a `tokenizer.json`."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_text(Path(path), LARGE)
         except OSError as error:
             cure = "restore the file; each model has its own"
             raise UserError(f"cannot read the tokeniser: {error.strerror}", file=path, cure=cure) from error
@@ -204,26 +205,29 @@ class Tokenizer:
     @classmethod
     def from_json(cls, text: str, *, file: str | os.PathLike[str] | None = None) -> Tokenizer:
         """Rebuild a tokeniser from the text of a `tokenizer.json`."""
+        from anaphora.text.tokenizer_file import MADE_HERE, check_document, parse_document
+
         try:
+            document = parse_document(text)
+            check_document(document, file=file)
             rust = RustTokenizer.from_str(text)
-        except (KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit, UserError):
             raise
         except BaseException as error:  # the library raises bare Exception; where it panics, not even that
             cure = "restore the file; each model has its own"
             raise UserError(f"this is not a tokenizer.json: {error}", file=file, cure=cure) from error
-        made_here = "use a tokenizer.json that Anaphora made"
         if tuple(rust.id_to_token(i) for i in range(4)) != SPECIALS:
-            raise UserError(f"the first four tokens are not {' '.join(SPECIALS)}", file=file, cure=made_here)
+            raise UserError(f"the first four tokens are not {' '.join(SPECIALS)}", file=file, cure=MADE_HERE)
         ids = rust.get_vocab().values()
         if len(ids) != rust.get_vocab_size() or set(ids) != set(range(len(ids))):  # one is shared, or missing
-            raise UserError("its tokens are not numbered from 0 without a gap", file=file, cure=made_here)
+            raise UserError("its tokens are not numbered from 0 without a gap", file=file, cure=MADE_HERE)
         tokenizer = cls(rust)
         try:
             tokenizer.decode(tokenizer.encode(f"a ⟨s⟩ é {tokenizer.kind}"))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # it parses, and yet cannot cut a line
-            raise UserError(f"this tokeniser does not work ({error})", file=file, cure=made_here) from error
+            raise UserError(f"this tokeniser does not work ({error})", file=file, cure=MADE_HERE) from error
         return tokenizer
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -369,7 +373,7 @@ def byte_level(model: models.Model) -> RustTokenizer:
     return rust
 
 
-def _bytes_alone() -> RustTokenizer:
+def bytes_alone() -> RustTokenizer:
     """Subwords without a merge; a line is one piece, since no word can be cut otherwise than its neighbours."""
     vocabulary = {token: id for id, token in enumerate((*SPECIALS, *bytes_to_unicode()))}
     rust = byte_level(models.BPE(vocab=vocabulary, merges=[]))
@@ -415,7 +419,7 @@ def _train_unigram(texts: Iterable[str], size: int) -> RustTokenizer:
     return byte_level(models.Unigram(vocab=[*((special, 0.0) for special in SPECIALS), *named], unk_id=UNK))
 
 
-def _word_frame(split: str, fallback: str | None, unknown: str) -> RustTokenizer:
+def word_frame(split: str, fallback: str | None, unknown: str) -> RustTokenizer:
     """Cuts a line into words, each with a space in front: " dog" is the same word wherever it stands, and no word of a
     text is a special token."""
     rust = RustTokenizer(models.WordLevel(vocab={}, unk_token=SPECIALS[UNK]))
@@ -431,9 +435,9 @@ def _word_frame(split: str, fallback: str | None, unknown: str) -> RustTokenizer
     return rust
 
 
-def _character_frame(config: TokenizerConfig) -> RustTokenizer:
+def character_frame(fallback: str | None) -> RustTokenizer:
     rust = RustTokenizer(models.BPE())
-    spoken = [decoders.ByteFallback()] if config.fallback == "bytes" else [_speak_unk("<unk>")]
+    spoken = [decoders.ByteFallback()] if fallback == "bytes" else [_speak_unk("<unk>")]
     rust.decoder = decoders.Sequence([*spoken, decoders.Fuse()])
     return rust
 

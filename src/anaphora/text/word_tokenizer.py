@@ -16,6 +16,7 @@ from pathlib import Path
 from tokenizers import Tokenizer as RustTokenizer
 
 from anaphora.errors import UserError
+from anaphora.files import LARGE, parse_json, read_bytes
 from anaphora.text.tokenizer import SPECIALS, UNK, Tokenizer
 from anaphora.text.word_ids import WordIds
 
@@ -70,7 +71,7 @@ def open_tokenizer(path: Path) -> Tokenizer:
 def _read(path: Path) -> WordTokenizer | None:
     """Nothing, if the file is any other than `Tokenizer.of_words(…).save` writes."""
     try:
-        text = path.read_bytes()
+        text = read_bytes(path, LARGE)
         last = f'"{SPECIALS[UNK]}": {UNK}'.encode()
         begin = text.index(last) + len(last)
         end = text.index(b"\n    }", begin)  # a newline inside a word is written as \n
@@ -82,7 +83,7 @@ def _read(path: Path) -> WordTokenizer | None:
         while at < end:  # entries are parted by a comma and a newline
             cut = text.find(b",\n", at + READ_AT_ONCE, end)
             cut = end if cut < 0 else cut
-            found: dict[str, int] = json.loads(b"{" + text[at + 1 : cut] + b"}")
+            found: dict[str, int] = parse_json(b"{" + text[at + 1 : cut] + b"}")
             first = len(SPECIALS) + words.words
             names = list(found)
             if list(found.values()) != list(range(first, first + len(found))) or any(name[:1] != " " for name in names):

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
+from anaphora.files import read_json
 from anaphora.folder import CHECKPOINTS, WEIGHTS, atomic_folder, discard, readable
 from anaphora.models.weights import load_weights, model_weights, read_weights, store_tensors
 from anaphora.training.averaging import WeightAverage
@@ -155,12 +156,12 @@ class Checkpoints:
         """What another version wrote and this one does not know is left aside; what is missing has its default."""
         known = {entry.name for entry in fields(Progress)}
         try:
-            stored = json.loads((path / PROGRESS).read_text(encoding="utf-8"))
+            stored = read_json(path / PROGRESS)
             progress = Progress(**{name: value for name, value in stored.items() if name in known})
             if progress.step != step_of(path) or not isinstance(progress.history, list):
                 raise ValueError(f"step {progress.step!r} in {path.name}")
             return progress
-        except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, AttributeError, TypeError) as error:
             raise UserError(f"cannot be read ({error})", file=path / PROGRESS, cure=self.without(path)) from None
 
     def without(self, path: Path) -> str:

@@ -16,7 +16,7 @@ from anaphora.errors import UserError
 from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_config, write_text
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
-from anaphora.models.weights import load_weights, read_weights
+from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.parts import HOLDERS
 from anaphora.text.batches import GROWTH
 from anaphora.text.dictionary import Dictionary, copy_into
@@ -239,6 +239,8 @@ def load_start(folder: Path, config: RunConfig) -> Translator:
     """The model of a folder that a run is to start from."""
     settings = config.translator
     tokenizers, file = load_tokenizers(folder), weights_file(folder)
-    model = build(settings, *(tokenizers[side].vocabulary_size for side in ("source", "target")))
-    load_weights(model, read_weights(file), file=file)
+    weights = read_weights(file)
+    with no_larger_than(weights, file):
+        model = build(settings, *(tokenizers[side].vocabulary_size for side in ("source", "target")))
+    load_weights(model, weights, file=file)
     return model

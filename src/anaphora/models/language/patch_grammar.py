@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from anaphora.errors import UserError
+from anaphora.files import read_text
 from anaphora.models.language.patch import (
     ALL,
     FADE,
@@ -155,7 +156,7 @@ def listed(text: str) -> tuple[str, ...]:
         return _words(text, once=True)
     path = Path(text[1:])
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path, pipes=True).splitlines()
     except OSError as error:
         raise UserError(f"cannot be read ({error.strerror})", file=path, cure="give a file of words") from None
     except UnicodeDecodeError:

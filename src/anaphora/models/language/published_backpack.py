@@ -25,6 +25,7 @@ from anaphora.errors import UserError
 from anaphora.models.language.backpack import Backpack
 from anaphora.models.language.published import CAUSAL_MASKS, Name, linear_names
 from anaphora.models.language.settings import BackpackConfig
+from anaphora.models.weights import check_numbers
 
 ARCHITECTURE = "BackpackGPT2LMHeadModel"
 PREFIX, TRAINED = "backpack.", "model.transformer."
@@ -249,6 +250,7 @@ def load_published_backpack(model: Backpack, weights: Mapping[str, Tensor]) -> N
                     f"{list(own[name.ours].t().shape if name.turned else own[name.ours].shape)}",
                     cure="give the config.json of the model that they were made by",
                 )
+            check_numbers(name.theirs[0], whole, own[name.ours].dtype)
             own[name.ours].copy_(whole)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, refused_by_system
+from anaphora.files import parse_json
 from anaphora.folder import UNFINISHED, sync
 from anaphora.kernels.ngrams import Trie
 from anaphora.models.ngram.columns import write_at
@@ -132,7 +133,7 @@ def read_trie(file: Path, *, verify: bool = True) -> Trie:
                 raise ValueError(f"its header is to have {length:,} bytes, the whole file has {size:,}")
             stream.seek(0)
             header = stream.read(8 + length)
-            arrays = _arrays(json.loads(header[8:]), size - len(header))
+            arrays = _arrays(parse_json(header[8:]), size - len(header))
             if verify and not _is_sound(header, stream):
                 raise UserError(DAMAGED, file=file, cure=CURE)
         found = {name: _map(file, FIELDS[name], len(header) + begin, count) for name, (begin, count) in arrays.items()}

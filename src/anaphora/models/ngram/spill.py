@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from anaphora.errors import UserError, refused_by_system
+from anaphora.files import read_json
 from anaphora.folder import UNFINISHED, write_json
 from anaphora.kernels.ngram_runs import (
     COLUMNS,
@@ -97,7 +98,7 @@ class Work:
 
     def _read_plan(self) -> dict[str, Any] | None:
         try:
-            plan = json.loads((self.folder / PLAN).read_text(encoding="utf-8"))
+            plan = read_json(self.folder / PLAN)
         except (OSError, ValueError):
             killed_at_once = all(path.name.startswith(UNFINISHED) for path in self.folder.iterdir())
             return {} if killed_at_once else None
