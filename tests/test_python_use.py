@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import types
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -9,10 +13,17 @@ from typing import Any, TextIO
 import pytest
 
 import anaphora
+from anaphora import text_model
 from anaphora.decoding.alignment import Alignment
+from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
+from anaphora.decoding.settings import SAYING, DecodingConfig
 from anaphora.decoding.translate import ScoredPair, Translation
+from anaphora.embeddings.vectors import Vectors
+from anaphora.ensemble_model import EnsembleModel
 from anaphora.errors import UserError
+from anaphora.text_model import TextModel
 from anaphora.translation_model import TranslationModel
+from anaphora.vectors_model import VectorsModel
 
 SOURCES = ["the dog sees", "a cat", "the house"]
 TARGETS = ["der Hund sieht", "eine Katze", "das Haus"]
@@ -139,3 +150,95 @@ def test_one_prefix_for_all_lines(model: TranslationModel) -> None:
         model.translate(SOURCES, prefix="der", prefixes=["der"] * 3)
     with pytest.raises(UserError, match="4 prefixes for 3 lines"):
         model.translate(SOURCES, prefixes=["der"] * 4)
+
+
+def test_a_capture_takes_what_load_returned(model: TranslationModel) -> None:
+    with anaphora.capture(model, "*cross*") as seen:
+        model.translate(SOURCES[0], beam=1)
+    assert seen and any(seen.values())
+    with pytest.raises(UserError, match="no attention"), anaphora.capture("runs/en-de"):  # type: ignore[arg-type]
+        pass
+
+
+def test_what_train_reads_are_files(tmp_path: Path, files: None) -> None:
+    asks: list[tuple[Any, str]] = [
+        (Path("test.en").open(encoding="utf-8"), r"source is an open file.*give Path\('test\.en'\)"),  # noqa: SIM115
+        (["the dog sees.", "a cat"], r"source\[0\] is no file but text: 'the dog sees\.'"),
+        ("the dog sees\na cat\n", "source is no file but text"),
+        (Column(["a b", None]), r"source\[0\] is no file but text"),
+        ([None], r"source\[0\] is None"),
+        (3, "source is an int"),
+        ({"en": "test.en"}, "source is a dict"),
+        ([b"test.en"], r"source\[0\] is a bytes"),
+    ]
+    for source, message in asks:
+        with pytest.raises(UserError, match=message):
+            anaphora.train(tmp_path / "run", source=source, target="test.de")
+        with pytest.raises(UserError, match=message):
+            anaphora.check(source=source, target="test.de")
+        with pytest.raises(UserError, match=message):
+            anaphora.compare(tmp_path / "out", source=source, target="test.de")
+    with pytest.raises(UserError, match=r"did you mean 'test\.en'"):  # a name with a mistake in it stays a name
+        anaphora.train(tmp_path / "run", source=iter(["test.ne"]), target="test.de")  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_knows_from_by_the_name_of_the_command_line(tmp_path: Path, files: None) -> None:
+    for other in ("from", "from_"):
+        with pytest.raises(UserError, match="nowhere"):
+            anaphora.train(tmp_path / "run", source="test.en", target="test.de", **{other: "nowhere"})  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="from is another name for start_from, and both are given"):
+        anaphora.train(tmp_path / "run", start_from="a", **{"from": "b"})  # type: ignore[arg-type]
+
+
+# What editors and type checkers are shown -----------------------------------------------------------------------------
+
+
+def test_the_module_shows_its_public_names_and_nothing_else() -> None:
+    assert dir(anaphora) == sorted(anaphora.__all__)
+    assert {"train", "load", "check", "compare", "TranslationModel", "TextModel"} <= {*dir(anaphora)}
+    for name in dir(anaphora):
+        assert getattr(anaphora, name) is not None
+
+
+def test_options_are_the_settings() -> None:
+    """Written for type checkers; names and types are those of the settings, each also None for the folder's own."""
+    settings = typing.get_type_hints(DecodingConfig)
+    options = typing.get_type_hints(DecodingOptions)
+    assert options.keys() == settings.keys()
+    for name, hint in settings.items():
+        also = str if typing.get_origin(hint) is list else None  # one stop string need not be in a list
+        assert {*_parts(options[name])} == {*_parts(hint), *_parts(also), type(None)}, name
+    assert tuple(typing.get_type_hints(TextOptions)) == SAYING
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    if hint is None:
+        return ()
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+
+
+@pytest.mark.parametrize("method", [TranslationModel.translate, TranslationModel.stream, TranslationModel.evaluate])
+def test_every_setting_is_a_parameter(method: Callable[..., Any]) -> None:
+    shown = inspect.signature(method).parameters
+    assert {field.name for field in dataclasses.fields(DecodingConfig)} <= shown.keys()
+    assert shown["beam"].annotation == "int | None" and shown["beam"].default is None
+
+
+def test_what_generate_can_be_asked_for() -> None:
+    shown = inspect.signature(TextModel.generate).parameters
+    assert {*SAYING, "samples", "tokens", "max_new_tokens", "greedy", "beam", "draft"} <= shown.keys()
+    assert {*typing.get_type_hints(GenerateOptions, vars(text_model))} <= shown.keys()
+    assert {*SAYING, "tokens", "max_new_tokens"} <= inspect.signature(TextModel.stream).parameters.keys()
+
+
+@pytest.mark.parametrize("owner", [anaphora, TranslationModel, TextModel, EnsembleModel, VectorsModel, Vectors])
+def test_no_public_signature_says_anything_goes(owner: Any) -> None:
+    for name in dir(owner):
+        member = getattr(owner, name)
+        if name.startswith("_") or not (inspect.isfunction(member) or inspect.ismethod(member)):
+            continue
+        for one in inspect.signature(member).parameters.values():
+            assert one.kind is not one.VAR_KEYWORD, f"{name}(**{one.name})"
+            assert one.annotation not in ("Any", Any), f"{name}({one.name}: Any)"
+        assert inspect.getdoc(member), name

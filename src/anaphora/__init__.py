@@ -45,6 +45,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name in ("train", "load", "average", "check", "compare", "TranslationModel", "TextModel", "VectorsModel"):
         import anaphora.api

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from anaphora.config import merge, overrides
 from anaphora.errors import UserError
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
-from anaphora.text.formats import file_names, same_table
+from anaphora.signatures import also_named
+from anaphora.text.formats import same_table
+from anaphora.text.given import files_of
 from anaphora.training.bars import console_for
 from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
 from anaphora.training.request import Outcome, Request, check_files, choose_recipe
@@ -50,6 +52,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+@also_named(**{"from": "start_from", "from_": "start_from"})
 def train(
     run: Path_,
     *,
@@ -85,14 +88,14 @@ def train(
     own = _settings(settings)
     files = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
     files |= {"text": text, "valid_text": valid_text, "labels": labels, "valid_labels": valid_labels}
-    named = {key: file_names(value) for key, value in files.items() if file_names(value)}
+    named = {key: names for key, value in files.items() if (names := files_of(value, key))}
     for side in ("", "valid_"):  # one table may hold both sides
         if f"{side}source" in named and f"{side}target" not in named:
             named[f"{side}target"] = same_table(named[f"{side}source"])
-    if file_names(items):
+    if sequences := files_of(items, "items"):
         if named.get("text"):
-            raise UserError("--text and --items are both given", cure="one run learns from one of them")
-        named |= {"text": file_names(items), "items": True}  # type: ignore[dict-item]
+            raise UserError("text and items are both given", cure="one run learns from one of them")
+        named |= {"text": sequences, "items": True}  # type: ignore[dict-item]
     own = {**own, "data": {**own.get("data", {}), **named}}
     start = None if start_from is None else Path(start_from)
     request = Request(
@@ -156,7 +159,9 @@ def check(
     given = {"train": (source, target), "valid": (valid_source, valid_target), "test": (test_source, test_target)}
     files: dict[str, dict[str, list[str]]] = {}
     for part, (from_, into) in given.items():
-        sides = {"source": file_names(from_), "target": file_names(into) or same_table(file_names(from_))}
+        beside = "" if part == "train" else f"{part}_"
+        sides = {"source": files_of(from_, f"{beside}source"), "target": files_of(into, f"{beside}target")}
+        sides["target"] = sides["target"] or same_table(sides["source"])
         if any(sides.values()):
             files[part] = {side: names for side, names in sides.items() if names}
         refuse_one_file_twice(files.get(part, {}))
@@ -218,8 +223,9 @@ def compare(
     from anaphora.comparing.translation import TranslationTask
 
     spending = None if budget is None else Budget.read(budget)
-    texts = {"text": file_names(text), "valid_text": file_names(valid_text), "test_text": file_names(test_text)}
-    given = ((source, target), (valid_source, valid_target), (test_source, test_target))
+    of_text = {"text": text, "valid_text": valid_text, "test_text": test_text}
+    texts = {name: files_of(files, name) for name, files in of_text.items()}
+    given = (("", source, target), ("valid_", valid_source, valid_target), ("test_", test_source, test_target))
     train, valid, test = (_pair(*files) for files in given)
     pairs = bool(train or valid or test)
     if any(texts.values()) and pairs:
@@ -251,9 +257,9 @@ def compare(
     return run(task, Path(out), entries, budget=spending, **how)  # type: ignore[arg-type]
 
 
-def _pair(source: Files, target: Files) -> dict[str, list[str]]:
+def _pair(part: str, source: Files, target: Files) -> dict[str, list[str]]:
     """Both sides of some text, by name; a table may hold both. One side alone is a mistake."""
-    from_, into = file_names(source), file_names(target)
+    from_, into = files_of(source, f"{part}source"), files_of(target, f"{part}target")
     if not from_ and not into:
         return {}
     into = into or same_table(from_)
@@ -356,7 +362,7 @@ def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True)
     if _is_counted(path):  # needs no torch, so none is loaded to look for a device
         if device not in ("auto", "cpu"):
             raise UserError(
-                f"a counting model looks up numbers, it does not compute on {device}", cure="leave --device out"
+                f"a counting model looks up numbers, it does not compute on {device}", cure="leave the device out"
             )
         return TextModel(path, verify=verify)
     from anaphora.device import choose_device

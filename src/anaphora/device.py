@@ -31,7 +31,7 @@ def choose_device(name: str = "auto") -> torch.device:
     if kind == "auto":
         kind = name = next(kind for kind in ("cuda", "mps", "cpu") if there[kind])
     if not there[kind]:
-        raise UserError(f"there is no {kind} device here", cure="use --device auto or --device cpu")
+        raise UserError(f"there is no {kind} device here", cure="use the device auto or cpu")
     try:
         device = torch.device(name)
     except RuntimeError:

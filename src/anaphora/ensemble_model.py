@@ -106,7 +106,17 @@ class EnsembleModel(TranslationModel):
         """Of all members."""
         return "+".join(one.revision for one in self.members)
 
-    def walk(self, text: str, target: str | None = None, **asked: Any) -> Trace:
+    def walk(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        part: str | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        query: str | None = None,
+    ) -> Trace:
+        """Refused: an ensemble has no attention of its own, its members have."""
         raise UserError(
             "is an ensemble, which has no attention of its own to walk through",
             file=self.folder,

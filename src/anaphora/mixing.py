@@ -40,6 +40,7 @@ from anaphora.parts import (
     refuse_holding,
 )
 from anaphora.text.formats import file_names
+from anaphora.text.given import files_of
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def mix(
     without it all have one weight. mean: what an ensemble averages, probabilities or logs. See docs/ngrams.md and
     docs/ensembles.md.
     """
+    text, valid_text = files_of(text, "text"), files_of(valid_text, "valid_text")
     pairs = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
+    pairs = {name: files_of(files, name) for name, files in pairs.items()}
     if translators := [path for path in models if is_translator(path)]:
         from anaphora.ensembling import ensemble
 
@@ -78,14 +81,14 @@ def mix(
             what = f"is a translator, and {odd} is none: they have no words to choose together"
             cure = "translators make an ensemble with one another, language models a mixture"
             raise UserError(what, file=translators[0], cure=cure)
-        if files := file_names(text) or file_names(valid_text):
+        if files := [*text, *valid_text]:
             what = "is text of one language, and a translator is measured on pairs"
             raise UserError(what, file=files[0], cure="give --source FILE --target FILE, or --weights")
         return ensemble(out, models, **pairs, weights=weights, mean=mean, device=device, force=force)
-    if name := next((name for name, files in pairs.items() if file_names(files)), None):
+    if name := next((name for name, files in pairs.items() if files), None):
         raise UserError(f"--{name.replace('_', '-')} is about translators", cure="language models take --text FILE")
     if device not in ("auto", "cpu"):
-        raise UserError("language models are mixed on the CPU", cure=f"leave out --device {device}")
+        raise UserError("language models are mixed on the CPU", cure=f"leave out the device {device}")
     if mean != "probabilities":
         raise UserError("a mixture is a mean of probabilities", cure=f"leave out --mean {mean}")
     from anaphora.models.mixture import tune, weighted_mean
@@ -96,7 +99,7 @@ def mix(
     if len(models) < 2:
         raise UserError(f"a mixture needs at least two models, not {len(models)}", cure="name more of them")
     if weights is not None:
-        check_weights(weights, len(models), file_names(text))
+        check_weights(weights, len(models), text)
     refuse_existing_folder(out, force=force)
     refuse_holding(out, models)
     loaded = [TextModel(Path(path)) for path in models]
@@ -106,7 +109,7 @@ def mix(
     logs = _log_probabilities(loaded, text, notes) if weights is None else None
     tuning = None if logs is None else tune(logs)
     shares = [float(weight) for weight in (weights or ())] if tuning is None else list(tuning.weights)
-    valid = _log_probabilities(loaded, valid_text, notes) if file_names(valid_text) else None
+    valid = _log_probabilities(loaded, valid_text, notes) if valid_text else None
     mixed = Mixed(
         folder=str(out),
         parts=[

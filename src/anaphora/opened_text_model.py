@@ -127,9 +127,9 @@ class OpenedTextModel:
     def detokenize(self, ids: Sequence[int] | NDArray[Any]) -> str: ...
     @overload
     def detokenize(self, ids: Sequence[Sequence[int]]) -> list[str]: ...
-    def detokenize(self, ids: Any) -> str | list[str]:
+    def detokenize(self, ids: Sequence[int] | Sequence[Sequence[int]] | NDArray[Any]) -> str | list[str]:
         """The text of some ids, marks left out, or the texts of many rows: what `tokenize` is undone by."""
-        rows = list(ids)
+        rows: list[Any] = list(ids)
         if any(np.ndim(row) for row in rows):
             return [self.tokenizer.decode([int(id) for id in row]) for row in rows]
         return self.tokenizer.decode([int(id) for id in rows])

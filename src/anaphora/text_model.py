@@ -177,6 +177,7 @@ class TextModel(OpenedTextModel):
 
     # -- saying --------------------------------------------------------------------------------------------------------
 
+    @spelled_out(DecodingOptions)
     def decoding(self, **changes: Unpack[DecodingOptions]) -> DecodingConfig:
         """The folder's decoding settings with some changed."""
         return changed(DecodingConfig() if self.config is None else self.config.decoding, changes)
@@ -209,9 +210,8 @@ class TextModel(OpenedTextModel):
         progress: Progress | None = None,
         **decoding: Unpack[TextOptions],
     ) -> Generation | list[Generation] | list[list[Generation]]:
-        """Go on with a prompt by at most `tokens` new tokens (100 by default): one `Generation`, a list of them for many
-        prompts; with `samples`, a list of so many in the place of each one. (max_new_tokens is tokens under its name
-        elsewhere.)
+        """Go on with a prompt by at most `tokens` new tokens (100 by default; also called max_new_tokens): one
+        `Generation`, a list of them for many prompts; with `samples`, a list of so many in the place of each one.
 
         lines: how many lines to write, the end of the prompt's own included. By default one; a model of a stream
         (data.boundaries=stream) that is given `tokens` alone goes on past line ends, to that many tokens. A model of

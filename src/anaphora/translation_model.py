@@ -93,6 +93,7 @@ class TranslationModel:
         load_weights(model, weights, file=file)
         self.model: Translator = model.to(device).eval()
 
+    @spelled_out(DecodingOptions)
     def decoding(self, **changes: Unpack[DecodingOptions]) -> DecodingConfig:
         """The folder's decoding settings with some changed: `decoding(beam=1)`."""
         config = changed(self.config.decoding, changes, beside=known_names(type(self).stream))

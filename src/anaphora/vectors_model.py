@@ -12,15 +12,16 @@ What vectors can be asked is in embeddings/vectors.py, under names that users of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from anaphora.embeddings.formats import load_vectors, save_vectors
 from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError
 from anaphora.evaluation.embeddings import (
+    MOST_FREQUENT,
     AnalogyScore,
     SimilarityScore,
     evaluate_analogies,
@@ -44,6 +45,7 @@ from anaphora.folder import (
     write_text,
 )
 from anaphora.models import VECTOR_MODELS
+from anaphora.text.given import words_of
 from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.recipes import RunConfig
@@ -116,15 +118,25 @@ class VectorsModel:
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 
-    def evaluate_similarity(self, path: Path_, **how: Any) -> SimilarityScore:
+    def evaluate_similarity(
+        self, path: Path_, *, restrict_vocab: int | None = MOST_FREQUENT, case_insensitive: bool = True
+    ) -> SimilarityScore:
         """Spearman's correlation with people's numbers: a file of two words and a number a line."""
+        words, units = self.vectors.index_to_key, self.vectors.unit_vectors()
+        pairs = read_similarities(path)
         return evaluate_similarity(
-            self.vectors.index_to_key, self.vectors.unit_vectors(), read_similarities(path), **how
+            words, units, pairs, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive
         )
 
-    def evaluate_analogies(self, path: Path_, **how: Any) -> AnalogyScore:
+    def evaluate_analogies(
+        self, path: Path_, *, restrict_vocab: int | None = MOST_FREQUENT, case_insensitive: bool = True
+    ) -> AnalogyScore:
         """How many analogies are completed: a file of four words a line, `: name` before a section."""
-        return evaluate_analogies(self.vectors.index_to_key, self.vectors.unit_vectors(), read_analogies(path), **how)
+        words, units = self.vectors.index_to_key, self.vectors.unit_vectors()
+        sections = read_analogies(path)
+        return evaluate_analogies(
+            words, units, sections, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive
+        )
 
     def weat(self, path: Path_, *, seed: int = 1) -> Association:
         """The association test of a file's four lists of words (evaluation/weat.py)."""
@@ -140,7 +152,7 @@ class VectorsModel:
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    def ratios(self, first: str, second: str, words: Sequence[str] = (), *, top: int = 5) -> RatioTable:
+    def ratios(self, first: str, second: str, words: str | Iterable[str] = (), *, top: int = 5) -> RatioTable:
         """P(k | first), P(k | second) and their ratio, of words k or of those that tell the two most apart: asked of
         the counts that GloVe was learned from (inspect/ratios.py)."""
         from anaphora.embeddings.cooccurrence import Cooccurrences
@@ -160,13 +172,25 @@ class VectorsModel:
                 file=self.folder,
                 cure="ask that run, or count again: anaphora train RUN --recipe glove --text FILE",
             )
-        return ratio_table(Cooccurrences(self.folder / COOCCURRENCES), first, second, words, top=top)
+        return ratio_table(Cooccurrences(self.folder / COOCCURRENCES), first, second, words_of(words), top=top)
 
-    def map(self, words: list[str] | None = None, **how: Any) -> VectorMap:
-        """Some words, or the most frequent ones, as dots on a plane (inspect/vector_map.py)."""
+    def map(
+        self,
+        words: str | Iterable[str] | None = None,
+        *,
+        number: int = 200,
+        around: int = 0,
+        method: Literal["pca", "tsne"] = "pca",
+        clusters: int | None = None,
+        seed: int = 1,
+    ) -> VectorMap:
+        """Some words with `around` neighbours of each, or the `number` most frequent ones, as dots on a plane
+        (inspect/vector_map.py)."""
         from anaphora.inspect.vector_map import map_vectors
 
-        return map_vectors(self.vectors, words, **how)
+        chosen = None if words is None else words_of(words)
+        how: dict[str, Any] = {"number": number, "around": around, "clusters": clusters, "seed": seed}
+        return map_vectors(self.vectors, chosen, method=method, **how)
 
     def index(self, told: Callable[[str], None] = lambda message: None) -> tuple[VectorIndex, float]:
         """A graph that finds most neighbours without comparing with every word, and the share that it finds

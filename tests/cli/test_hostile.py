@@ -207,7 +207,7 @@ def test_an_endless_line_is_translated_in_pieces_and_counted(world: World) -> No
 @pytest.mark.parametrize("verb", ["train", *USERS, "average"])
 def test_cuda_asked_for_and_absent(world: World, verb: str) -> None:
     said = world.refused(*world.good(verb), "--device", "cuda")
-    assert said == "there is no cuda device here; use --device auto or --device cpu"
+    assert said == "there is no cuda device here; use the device auto or cpu"
     assert "unknown device 'cude'; did you mean 'cuda'?" in world.refused(*world.good(verb), "--device", "cude")
     assert "cpu:x" in world.refused(*world.good(verb), "--device", "cpu:x")
 

@@ -308,7 +308,7 @@ def test_generate_goes_past_line_ends(folders: dict[str, Path], say: Any) -> Non
         (["--tokens", 3, "--set", "min_length=3"], "at least 3 tokens are asked for"),
         (["--set", "beem=3"], "beem"),
         (["--file", "nowhere.txt"], "nowhere.txt"),
-        (["--device", "cuda"], "leave --device out"),
+        (["--device", "cuda"], "leave the device out"),
     ],
 )
 def test_what_generate_refuses(words: list[Any], message: str, folders: dict[str, Path], say: Any) -> None:

@@ -74,6 +74,16 @@ def test_an_analogy_is_the_nearest_to_b_less_a_and_c(seed: int) -> None:
     np.testing.assert_allclose([score for _, score in found], [score for _, score in wanted[:5]], atol=1e-5)
 
 
+def test_one_word_is_not_a_list_of_letters() -> None:
+    vectors = some()
+    assert vectors.neighbours(WORDS[0], 2) == vectors.neighbours([WORDS[0]], 2)
+    for wrong in (None, 3, [None], [["the"]]):
+        with pytest.raises(UserError, match=r"a word is wanted, not|nothing to be near"):
+            vectors.most_similar(wrong)  # type: ignore[arg-type]
+        with pytest.raises(UserError, match="a word is wanted, not"):
+            vectors.similarity(wrong, WORDS[0])  # type: ignore[arg-type]
+
+
 def test_unknown_words_are_offered_spellings() -> None:
     vectors = some()
     with pytest.raises(UserError, match="did you mean 'queen'"):

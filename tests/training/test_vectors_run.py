@@ -179,7 +179,7 @@ def test_mistakes_are_said_and_leave_nothing(run: Path, text: Path, tmp_path: Pa
     for more, message in (
         ({"valid_text": text}, "a validation text tells them nothing"),
         ({"device": "cuda"}, "on the CPU, not on cuda"),
-        ({"items": text}, "--text and --items are both given"),
+        ({"items": text}, "text and items are both given"),
         ({"labels": text}, "labels"),
     ):
         with pytest.raises(UserError, match=message):

@@ -27,7 +27,10 @@ def generate(
     prompt: Annotated[list[str] | None, typer.Argument(help="Text to continue; by default a new line.")] = None,
     file: Annotated[str | None, typer.Option(help="Prompts, one per line; - is stdin.")] = None,
     samples: Annotated[int, typer.Option(help="Texts for each prompt.")] = 1,
-    tokens: Annotated[int | None, typer.Option(help="New tokens at most, line ends included; 100 by default.")] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option("--tokens", "--max-new-tokens", help="New tokens at most, line ends included; 100 by default."),
+    ] = None,
     lines: Annotated[int | None, typer.Option(help="Stop after this many lines.")] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Below 1 sharpens the distribution, above flattens.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,7 +51,7 @@ def map_(
     loaded = api.load_vectors_model(model)
     for note in loaded.notes:
         out.say(f"note: {note}")
-    how = {"number": number, "around": around, "method": method, "clusters": clusters, "seed": seed}
+    how: dict[str, Any] = {"number": number, "around": around, "method": method, "clusters": clusters, "seed": seed}
     found = loaded.map(words, **how)
     if picture is not None:
         from anaphora.folder import write_bytes

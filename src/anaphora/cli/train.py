@@ -44,7 +44,9 @@ def train(
             show_default=False,
         ),
     ] = None,
-    from_: Annotated[Path | None, typer.Option("--from", help="Start from this trained model (fine-tuning).")] = None,
+    from_: Annotated[
+        Path | None, typer.Option("--from", "--start-from", help="Start from this trained model (fine-tuning).")
+    ] = None,
     device: Device = "auto",
     force: Annotated[bool, typer.Option("--force", help="Continue a run although its settings change.")] = False,
     json: Json = False,

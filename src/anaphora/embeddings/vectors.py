@@ -11,12 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, shown
+from anaphora.text.given import words_of
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
 
 F32 = NDArray[np.float32]
 BLOCK = 1 << 16
@@ -76,7 +80,7 @@ class Vectors:
         self.counts, self.subwords = counts, subwords
 
     @classmethod
-    def from_gensim(cls, keyed: Any) -> Vectors:
+    def from_gensim(cls, keyed: KeyedVectors) -> Vectors:
         """Those of gensim's KeyedVectors, as it has loaded them. (Its own files are pickles, which may run anything
         when they are opened: that is left to gensim, and to those who trust the file.)"""
         counts = keyed.expandos.get("count")
@@ -86,7 +90,7 @@ class Vectors:
             counts=None if counts is None else np.asarray(counts, np.int64),
         )
 
-    def to_gensim(self) -> Any:
+    def to_gensim(self) -> KeyedVectors:
         """gensim's KeyedVectors, where gensim is installed."""
         try:
             from gensim.models import KeyedVectors
@@ -135,6 +139,8 @@ class Vectors:
 
     def get_vector(self, word: str, norm: bool = False) -> F32:
         """The vector of a word; of an unseen one too, where there are subwords."""
+        if not isinstance(word, str):
+            raise UserError(f"a word is wanted, not {shown.repr(word)}", cure="give a str")
         row = self.key_to_index.get(word)
         if row is not None:
             return self.vectors[row] * self._scale[row] if norm else self.vectors[row]
@@ -160,6 +166,7 @@ class Vectors:
         return float(self.get_vector(first, norm=True) @ self.get_vector(second, norm=True))
 
     def distance(self, first: str, second: str) -> float:
+        """One less their cosine."""
         return 1 - self.similarity(first, second)
 
     # -- neighbours ----------------------------------------------------------------------------------------------------
@@ -184,11 +191,12 @@ class Vectors:
         return self.nearest(query, topn, [asked], restrict_vocab)[0]
 
     def similar_by_vector(self, vector: F32, topn: int = 10, restrict_vocab: int | None = None) -> Near:
+        """The words nearest to a vector."""
         return self.most_similar([vector], topn=topn, restrict_vocab=restrict_vocab)
 
-    def neighbours(self, words: Iterable[str], topn: int = 10) -> dict[str, Near]:
+    def neighbours(self, words: str | Iterable[str], topn: int = 10) -> dict[str, Near]:
         """The neighbours of each of many words, in one go."""
-        asked = list(words)
+        asked = words_of(words)
         queries = np.array([self.get_vector(word, norm=True) for word in asked], np.float32)
         own = [[self.key_to_index[word]] if word in self else [] for word in asked]
         return dict(zip(asked, self.nearest(queries.reshape(len(asked), self.vector_size), topn, own)))
@@ -238,7 +246,13 @@ class Vectors:
         return near
 
     def _direction(self, key: Key) -> F32:
-        return self.get_vector(key, norm=True) if isinstance(key, str) else np.asarray(key, np.float32)
+        if isinstance(key, str):
+            return self.get_vector(key, norm=True)
+        vector = np.asarray(key)
+        if vector.dtype.kind not in "fiu" or vector.shape != (self.vector_size,):
+            what = f"a word is wanted, not {shown.repr(key)}"
+            raise UserError(what, cure=f"give a str, or a vector of {self.vector_size:,} numbers")
+        return vector.astype(np.float32)
 
     def _made(self, word: str) -> bool:
         return self.subwords is not None and self.subwords.vector(word) is not None
@@ -246,7 +260,11 @@ class Vectors:
 
 def _keys(given: Key | Sequence[Key]) -> list[Key]:
     """One word or vector, or several."""
-    return [given] if isinstance(given, str) or (isinstance(given, np.ndarray) and given.ndim == 1) else list(given)
+    if isinstance(given, str) or (isinstance(given, np.ndarray) and given.ndim == 1):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise UserError(f"a word is wanted, not {shown.repr(given)}", cure="give a str, a vector, or a list of them")
+    return list(given)
 
 
 def _unit(vector: F32) -> F32:

@@ -21,6 +21,8 @@ from anaphora.errors import UserError
 from anaphora.files import read_bytes, unpack
 
 F32 = NDArray[np.float32]
+MOST_FREQUENT = 300_000
+"""Words that take part, as gensim has it."""
 QUESTIONS, CELLS = 512, 1 << 25
 """Analogies that are answered at once, and cosines of theirs with all words, at most."""
 
@@ -148,7 +150,7 @@ def evaluate_similarity(
     units: F32,
     pairs: Sequence[tuple[str, str, float]],
     *,
-    restrict_vocab: int | None = 300_000,
+    restrict_vocab: int | None = MOST_FREQUENT,
     case_insensitive: bool = True,
 ) -> SimilarityScore:
     """Spearman's correlation over pairs; `units` (V, D) are the words' vectors, each as long as one."""
@@ -168,7 +170,7 @@ def evaluate_analogies(
     units: F32,
     sections: dict[str, list[tuple[str, str, str, str]]],
     *,
-    restrict_vocab: int | None = 300_000,
+    restrict_vocab: int | None = MOST_FREQUENT,
     case_insensitive: bool = True,
 ) -> AnalogyScore:
     """Analogies completed by the nearest word to b - a + c, `units` (V, D) being as long as one each."""

@@ -21,13 +21,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from anaphora.errors import nearest
+from anaphora.errors import UserError, nearest
 from anaphora.layers.attention import MultiHeadAttention
 
 _CHANGING = threading.Lock()
+
+
+class Loaded(Protocol):
+    """A model folder in memory."""
+
+    @property
+    def model(self) -> Any: ...
 
 
 @dataclass
@@ -110,7 +118,7 @@ def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
 
 @contextmanager
 def capture(
-    model: nn.Module,
+    model: nn.Module | Loaded,
     layers: str | Sequence[str] = "*",
     heads: Sequence[int] | None = None,
     *,
@@ -118,11 +126,14 @@ def capture(
 ) -> Iterator[Seen]:
     """Record the attention of the chosen layers and heads for as long as the block lasts.
 
-    layers: paths, or patterns with * and ?, as `model.named_modules()` names them. heads: which ones, in this order;
-    all unless given. gradients: keep the recorded tensors in the graph, to learn from them; without it they hold no
-    graph and no model.
+    model: what `anaphora.load` returned, or its network alone. layers: paths, or patterns with * and ?, as the
+    network's `named_modules()` names them. heads: which ones, in this order; all unless given. gradients: keep the
+    recorded tensors in the graph, to learn from them; without it they hold no graph and no model.
     """
-    known = attention_layers(model)
+    module = model if isinstance(model, nn.Module) else getattr(model, "model", None)
+    if not isinstance(module, nn.Module):
+        raise UserError("there is no attention in what was given", cure="give a model that anaphora.load returned")
+    known = attention_layers(module)
     if not known:
         raise ValueError("this module holds no MultiHeadAttention, so there is nothing to capture")
     patterns = [layers] if isinstance(layers, str) else list(layers)

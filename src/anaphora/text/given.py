@@ -81,7 +81,9 @@ def many_lines(text: Lines, name: str = "text") -> Iterator[str]:
 
 def words_of(words: str | Iterable[str], name: str = "words") -> list[str]:
     """One word, or several."""
-    return [words] if isinstance(words, str) else list(lines_of(words, name))
+    if isinstance(words, str):
+        return [words]
+    return list(lines_of(words.keys() if isinstance(words, Mapping) else words, name))  # a dict keeps their order
 
 
 def both_sides(source: Lines, target: Lines | None) -> tuple[Lines, Lines]:
@@ -136,6 +138,44 @@ def _number(read: int, rest: Iterator[Any]) -> str:
 def _lengths_differ(names: tuple[str, str], first: str, second: str) -> UserError:
     what = f"{names[0]} has {first} line{'s' * (first != '1')} and {names[1]} has {second}"
     return UserError(what, cure=f"line n of {names[1]} must belong to line n of {names[0]}")
+
+
+def files_of(files: Any, name: str) -> list[str]:
+    """The names of files that a text is read from, one or several: text itself is refused, and so is an open file."""
+    if files is None:
+        return []
+    if isinstance(files, str | PathLike):
+        return [_file_name(files, name)]
+    if hasattr(files, "readline"):
+        path = getattr(files, "name", None)
+        cure = f"give Path({path!r})" if isinstance(path, str) else "write it to a file first"
+        raise UserError(f"{name} is an open file, and files are read by their names", cure=cure)
+    _refuse_what_is_no_text(files, name)
+    if not isinstance(files, Iterable):
+        raise UserError(f"{name} is {_kind(files)}, and the name of a file is wanted", cure="give a path, or several")
+    return [_file_name(file, f"{name}[{number}]") for number, file in enumerate(files)]
+
+
+def _file_name(file: Any, name: str) -> str:
+    if not isinstance(file, str | PathLike):
+        raise UserError(f"{name} is {_kind(file)}, and the name of a file is wanted", cure="write text to a file first")
+    path = str(fspath(file))
+    if isinstance(file, str) and _reads_like_text(path):
+        what = f"{name} is no file but text: {shown.repr(path)}"
+        raise UserError(what, cure="write the lines to a file, and give its name")
+    return path
+
+
+def _reads_like_text(name: str) -> bool:
+    """Whether this is a line of text rather than the name of a file: blanks in it, and no suffix that a file has."""
+    if "\n" in name:
+        return True
+    suffix = Path(name).suffix
+    if not set(name) & {" ", "\t"} or (suffix not in ("", ".") and " " not in suffix):
+        return False
+    with suppress(OSError, ValueError):
+        return not Path(name).exists() and not Path(name.rpartition("#")[0] or name).exists()
+    return True
 
 
 # -- one thing after the other -----------------------------------------------------------------------------------------

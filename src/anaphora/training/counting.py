@@ -86,7 +86,7 @@ def count_run(request: Request, console: Console | None = None) -> Counted:
             "an n-gram model starts from nothing: it is counted anew", cure="leave out --from, give all text to --text"
         )
     if request.device not in ("auto", "cpu"):
-        raise UserError(f"n-grams are counted on the CPU, not on {request.device}", cure="leave out --device")
+        raise UserError(f"n-grams are counted on the CPU, not on {request.device}", cure="leave out the device")
     config = complete(request.recipe, request.own, pairs=0)
     if not isinstance(config.model, NgramConfig):
         raise UserError(f"a model of kind {config.model.kind} is not counted", cure="choose --recipe ngram")

@@ -87,7 +87,7 @@ class LearnedVectors(Outcome):
 def train_vectors(request: Request, console: Console | None = None) -> LearnedVectors:
     """Make, continue or finish the run of word vectors that `request` describes."""
     if request.device not in ("auto", "cpu"):
-        raise UserError(f"word vectors are learned on the CPU, not on {request.device}", cure="leave out --device")
+        raise UserError(f"word vectors are learned on the CPU, not on {request.device}", cure="leave out the device")
     config = settled(request)
     check_text(config.data)
     check_folder(request.run)
