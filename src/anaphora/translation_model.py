@@ -39,8 +39,10 @@ from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.words import Split, split_words
 from anaphora.training.recipes import RunConfig
 from anaphora.training.settling import load_tokenizers
+from anaphora.version import __version__
 
 if TYPE_CHECKING:
+    from anaphora.decoding.unfinished import Unfinished
     from anaphora.inspect.trace import Trace
 
 Progress = Callable[[int], None]
@@ -165,11 +167,13 @@ class TranslationModel:
         window: int = 4096,
         align: bool | Method = False,
         split: Split = "punctuation",
+        unfinished: Unfinished | None = None,
         **decoding: Unpack[DecodingOptions],
     ) -> Iterator[Translation]:
         """`translate` for more lines than fit in memory: an iterator, in order.
 
         align: True for the method that was chosen for this model, or another `Method`; split: what a word is.
+        unfinished: where what is found is kept (`keep_unfinished`), so that a translation can be gone on with.
         """
         settings = self.decoding(**decoding)
         if align is not False and settings.stop:
@@ -198,6 +202,7 @@ class TranslationModel:
             prefixes=prefixes,
             progress=progress,
             window=window,
+            unfinished=unfinished,
         )
         if unknown is not None:
             said = unknown(said, window=min(window, 1024))
@@ -206,6 +211,21 @@ class TranslationModel:
         method = self.alignment_choice.method if align is True else align
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return align_translations(self.model, *tokenizers, said, method, split=split, window=min(window, 1024))
+
+    def keep_unfinished(
+        self, output: Path, say: Callable[[str], None] = print, **decoding: Unpack[DecodingOptions]
+    ) -> Unfinished:
+        """For `stream`: keeps beside `output` what is found by these settings, and knows what was found before."""
+        from anaphora.decoding.unfinished import Unfinished
+
+        circumstances = {
+            "anaphora": __version__,
+            "torch": torch.__version__,
+            "device": describe_device(self.device),
+            "model": self.revision,
+            "decoding": dataclasses.asdict(self.decoding(**decoding)),
+        }
+        return Unfinished(output, circumstances, say)
 
     def unknown_words(self, settings: DecodingConfig, file: str | None = None) -> UnknownWords | None:
         """Who replaces unknown words in what the model says; nobody, if none are to be replaced. `file`: a dictionary

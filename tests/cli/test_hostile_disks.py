@@ -104,6 +104,10 @@ def test_a_disk_that_is_full_when_the_translations_are_written(
     assert answer.code == 2
     assert "out: cannot be written (No space left on device); free some space there" in answer.err
     assert "Traceback" not in answer.err
+    kept = world.folder / "out.unfinished"
+    assert kept.exists() == (verb == "translate")  # where there is room again, nothing is translated twice
+    assert (f"20 lines are translated and kept in {kept}: repeat the command" in answer.err) == kept.exists()
+    kept.unlink(missing_ok=True)
     assert tree(world.folder) == before
 
 

@@ -34,7 +34,7 @@ Patches = Annotated[
     list[Path] | None,
     typer.Option("--patch", metavar="FILE", help="Of a Backpack: with senses changed (anaphora patch). Repeatable."),
 ]
-OutputFile = Annotated[Path | None, typer.Option(help="Write the translations here.")]
+OutputFile = Annotated[Path | None, typer.Option(help="Write the translations here, when all are done.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anaphora.cli import interruption
 from anaphora.cli.arguments import (
     Force,
     Mbr,
@@ -25,6 +27,9 @@ from anaphora.cli.arguments import (
     warn_of_notes,
 )
 from anaphora.cli.output import Device, Json, Output, Quiet
+
+if TYPE_CHECKING:
+    from anaphora.decoding.unfinished import Unfinished
 
 
 def translate(
@@ -71,7 +76,7 @@ def translate(
 
     from anaphora import api
     from anaphora.errors import UserError
-    from anaphora.folder import write_text
+    from anaphora.folder import is_device, write_text
 
     out = Output(as_json=json, quiet=quiet)
     check_new_file(output, force=force, inputs=[file])
@@ -106,28 +111,37 @@ def translate(
     if alignments not in (None, "pharaoh", "json"):
         raise UserError(f"--alignments {alignments} is no way to write them", cure="use pharaoh or json")
     interactive = lines is None and sys.stdin.isatty()
-    with nullcontext(None) if interactive else out.bar("translating", None if lines is None else len(lines)) as bar:
-        stream = loaded.stream(
-            read_stdin(notes) if lines is None else lines,
-            prefixes=None if prefix is None else repeat(prefix),
-            progress=bar,
-            window=1 if interactive else 4096,
-            align=alignments is not None,
-            **decoding,
-        )
-        documents, written, split, unfinished = [], [], 0, 0
-        replaced: Counter[str] = Counter()
-        for index, translation in enumerate(stream):
-            replaced.update(one.by for one in translation.replaced)
-            split += translation.pieces > 1
-            unfinished += not translation.finished
-            for line in _lines(index, translation, settings.n_best, alignments):
-                if output is not None:
-                    written.append(line)
-                else:
-                    out.text(line, flush=interactive)
-            if json:
-                documents.append(_document(translation))
+    kept = None
+    if output is not None and not is_device(output):
+        kept = loaded.keep_unfinished(output, out.say, **decoding)
+    interruption.what_is_kept = partial(_what_is_kept, kept, None if lines is None else len(lines))
+    with kept or nullcontext():
+        with nullcontext(None) if interactive else out.bar("translating", None if lines is None else len(lines)) as bar:
+            stream = loaded.stream(
+                read_stdin(notes) if lines is None else lines,
+                prefixes=None if prefix is None else repeat(prefix),
+                progress=bar,
+                window=1 if interactive else 4096,
+                align=alignments is not None,
+                unfinished=kept,
+                **decoding,
+            )
+            documents, written, split, unfinished = [], [], 0, 0
+            replaced: Counter[str] = Counter()
+            for index, translation in enumerate(stream):
+                replaced.update(one.by for one in translation.replaced)
+                split += translation.pieces > 1
+                unfinished += not translation.finished
+                for line in _lines(index, translation, settings.n_best, alignments):
+                    if output is not None:
+                        written.append(line)
+                    else:
+                        out.text(line, flush=interactive)
+                if json:
+                    documents.append(_document(translation))
+        if output is not None:
+            write_text(output, "".join(line + "\n" for line in written))
+            interruption.what_is_kept = partial(str, f"all lines are in {output}")
     warn_of_notes(out, notes)
     if alignments:
         out.say(f"alignments: {'; '.join(loaded.alignment_choice.method.explain())}; words count from 0")
@@ -139,9 +153,17 @@ def translate(
         out.say(f"{count(unfinished, 'translation', 'translations')} reached the length limit (decoding.max_length)")
     if replaced:
         out.say(describe_replaced(replaced))
-    if output is not None:
-        write_text(output, "".join(line + "\n" for line in written))
     out.finish({"model": str(model), "lines": len(documents), "split_lines": split, "translations": documents})
+
+
+def _what_is_kept(kept: Unfinished | None, lines: int | None) -> str:
+    """What an interrupted translation leaves."""
+    if kept is None:
+        return "nothing is saved but what was printed; with --output FILE, a repeated command goes on where it stopped"
+    if not kept.batches:
+        return "no line was translated yet"
+    done = f"{kept.lines:,} lines" if lines is None else f"{kept.lines:,} of {lines:,} lines"
+    return f"{done} are translated and kept in {kept.path}: repeat the command to go on"
 
 
 def _lines(index: int, translation: Any, n_best: int, alignments: str | None = None) -> list[str]:

@@ -34,6 +34,7 @@ from anaphora.text.words import Word
 
 if TYPE_CHECKING:
     from anaphora.decoding.alignment import Alignment
+    from anaphora.decoding.unfinished import Unfinished
 
 WINDOW = 4096
 """Lines read before any is translated: enough to fill batches with lines of like length."""
@@ -157,11 +158,13 @@ def translate_lines(
     prefixes: Iterable[str] | None = None,
     progress: Progress | None = None,
     window: int = WINDOW,
+    unfinished: Unfinished | None = None,
 ) -> Iterator[Translation]:
     """Translate lines, lazily and in order: one `Translation` for each.
 
     prefixes: for each line the text its translation must begin with ("" for none). progress: called with the number of
     lines that have just been translated. window: lines read ahead; 1 answers each line before the next is read.
+    unfinished: remembers what was found, and what was found before is not searched for again.
     """
     limit = min(config.max_source_tokens or model.max_source_length, model.max_source_length) - 1  # room for EOS
     lines, starts, first = iter(lines), None if prefixes is None else iter(prefixes), 0
@@ -182,32 +185,50 @@ def translate_lines(
         waiting = [0] * len(block)  # pieces of each line still to be translated
         for piece in pieces:
             waiting[piece.line] += 1
+        if unfinished is not None:
+            unfinished.lines += waiting.count(0)
         _report(progress, waiting.count(0))
         for places in token_batches([len(p.ids) + 1 for p in pieces], config.batch_tokens, config.batch_sentences):
             batch = [pieces[place] for place in places]
-            source, lengths = pad([[*piece.ids, EOS] for piece in batch], device)
-            how: dict[str, Any] = {
-                "prefix": [piece.prefix for piece in batch],
-                "sentence_ids": [(first + piece.line) * MAX_PIECES + piece.part for piece in batch],
-                "listeners": [Listener(Spelling(target_tokenizer, piece.prefix), config.stop) for piece in batch]
-                if config.stop
-                else None,
-            }
-            if config.mbr is None:
-                found = search(model, source, lengths, config, **how)
-            else:
-                from anaphora.decoding.bayes_risk import search_by_risk  # needs a compiler: only for who wants it
-
-                found = search_by_risk(
-                    model, source, lengths, config, spell=_speller(batch, target_tokenizer, config), **how
-                )
+            numbers = [(first + piece.line) * MAX_PIECES + piece.part for piece in batch]
+            asked = "" if unfinished is None else unfinished.name([[p.ids, p.prefix] for p in batch], numbers)
+            found = None if unfinished is None else unfinished.recall(asked)
+            kept = found is not None
+            if found is None:
+                found = _search(model, batch, numbers, target_tokenizer, config, device)
             completed = 0
             for piece, piece.hypotheses in zip(batch, found):
                 waiting[piece.line] -= 1
                 completed += waiting[piece.line] == 0
+            if unfinished is not None and not kept:
+                unfinished.keep(asked, found, completed)
             _report(progress, completed)
         yield from _join(block, forced, pieces, target_tokenizer, config)
         first += len(block)
+
+
+def _search(
+    model: Translator,
+    batch: Sequence[_Piece],
+    numbers: Sequence[int],
+    tokenizer: Tokenizer,
+    config: DecodingConfig,
+    device: torch.device | str,
+) -> list[list[Hypothesis]]:
+    """What the model says of each piece; `numbers` name them, for the noise of sampling."""
+    source, lengths = pad([[*piece.ids, EOS] for piece in batch], device)
+    how: dict[str, Any] = {
+        "prefix": [piece.prefix for piece in batch],
+        "sentence_ids": numbers,
+        "listeners": [Listener(Spelling(tokenizer, piece.prefix), config.stop) for piece in batch]
+        if config.stop
+        else None,
+    }
+    if config.mbr is None:
+        return search(model, source, lengths, config, **how)
+    from anaphora.decoding.bayes_risk import search_by_risk  # needs a compiler: only for who wants it
+
+    return search_by_risk(model, source, lengths, config, spell=_speller(batch, tokenizer, config), **how)
 
 
 def score_lines(

@@ -1,0 +1,113 @@
+"""A translation under way, on disk: what the search found, batch by batch, so that it can be broken off at any moment.
+
+    FILE.unfinished     a line of JSON that says what is being done with which model and settings, then a line for each
+                        batch: checksum, {"batch": fingerprint, "lines": …, "found": hypotheses}
+
+Which sentences make a batch depends on the lines alone, and what a batch gives on the batch, the model and the settings
+alone. So whoever repeats the command reads what was found from here as long as the batches are the same, and goes on
+with the first one that is not there: the result is what it would have been in one go, to the last bit of every score.
+Numbers are written so that they are read back exactly. A torn or damaged line ends what is believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from anaphora.decoding.search import Hypothesis
+from anaphora.errors import refused_by_system
+
+ENDING = ".unfinished"
+
+
+class Unfinished:
+    """What is done of a translation that is to be written to a file."""
+
+    def __init__(self, output: Path, circumstances: dict[str, Any], say: Callable[[str], None]) -> None:
+        """circumstances: all that a result depends on beside the batch. say: hears what was found to be done."""
+        self.path = output.with_name(output.name + ENDING)
+        self.say = say
+        self.batches = 0
+        """How many are on disk."""
+        self.lines = 0
+        """How many are finished by them."""
+        header = json.dumps(circumstances, sort_keys=True).encode() + b"\n"
+        try:
+            self.file: BinaryIO = self.path.open("r+b" if self.path.exists() else "w+b")
+            self.replaying = self.file.readline() == header
+            if not self.replaying:
+                if self.file.tell():
+                    other = "another model, other settings or another device"
+                    say(f"{self.path.name} was begun with {other}: beginning anew")
+                self.file.seek(0)
+                self.file.truncate()
+                self.file.write(header)
+                self.file.flush()
+        except OSError as error:
+            raise refused_by_system(error, "cannot be written", file=self.path) from None
+
+    @staticmethod
+    def name(*asked: Any) -> str:
+        """Sixteen bytes, in hex, of what a batch asks the model."""
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
+
+    def recall(self, batch: str) -> list[list[Hypothesis]] | None:
+        """What was found for the next batch, if it was done before."""
+        if not self.replaying:
+            return None
+        place = self.file.tell()
+        record = _read(self.file.readline())
+        if record is not None and record["batch"] == batch:
+            self.batches += 1
+            self.lines += record["lines"]
+            return [[Hypothesis(**one) for one in hypotheses] for hypotheses in record["found"]]
+        self.replaying = False
+        self.file.seek(0, 2)
+        other = self.file.tell() > place
+        if self.batches:
+            self.say(
+                f"{self.lines:,} {'line was' if self.lines == 1 else 'lines were'} translated before: going on"
+                + "; what else was kept is of other lines, or damaged" * other
+            )
+        elif other:
+            self.say(f"what {self.path.name} keeps is of other lines, or damaged: beginning anew")
+        self.file.seek(place)
+        self.file.truncate()
+        return None
+
+    def keep(self, batch: str, found: Sequence[Sequence[Hypothesis]], lines: int) -> None:
+        """Write down what was found, at once: a process may be killed."""
+        record = {"batch": batch, "lines": lines, "found": [[asdict(one) for one in each] for each in found]}
+        text = json.dumps(record).encode()
+        try:
+            self.file.write(b"%08x %s\n" % (zlib.crc32(text), text))
+            self.file.flush()
+        except OSError as error:
+            raise refused_by_system(error, "cannot be written", file=self.path) from None
+        self.batches += 1
+        self.lines += lines
+
+    def __enter__(self) -> Unfinished:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """When the block ends well, the output is there, and this is not needed any more."""
+        self.file.close()
+        if kind is None or not self.batches:
+            self.path.unlink(missing_ok=True)
+        elif issubclass(kind, Exception):
+            self.say(f"{self.lines:,} lines are translated and kept in {self.path}: repeat the command to go on")
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    """A record, if it is whole."""
+    try:
+        checksum, _, text = line.removesuffix(b"\n").partition(b" ")
+        return json.loads(text) if int(checksum, 16) == zlib.crc32(text) and line.endswith(b"\n") else None
+    except ValueError:
+        return None
