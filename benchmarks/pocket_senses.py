@@ -96,7 +96,7 @@ def partings(model: Any, words: Sequence[str] = WORDS) -> list[Parting]:
         labels = discourse.deciding_words(word)
         senses = model.senses(word, top=TOP)
         (token,) = senses.words[0].pieces
-        tops = tuple(tuple(senses.name(token) for token, _ in sense.raises) for sense in token.senses)
+        tops = tuple(tuple(word for word, _ in sense.raises) for sense in token.senses)
         counts = tuple({name: sum(word in own for word in top) for name, own in labels.items()} for top in tops)
         found.append(Parting(word, counts, tops))
     return found

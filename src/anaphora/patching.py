@@ -124,7 +124,7 @@ def even(
 
 def around(model: TextModel, lines: str | Lines, token: int) -> tuple[str, str]:
     """Where a token of a text stands, counted over all its lines: the end of what is before it, and itself."""
-    from anaphora.inspect.why import token_name
+    from anaphora.text.token_names import token_name
 
     ids, starts = model.line_ids(_kept(model, lines))
     line = int((starts[1:] <= token).sum())

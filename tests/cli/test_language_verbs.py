@@ -150,6 +150,8 @@ def test_a_token_has_one_name(name: str, folders: dict[str, Path], tmp_path: Pat
     names = [token["token"] for token in scored["scores"][0]["token_scores"]]
     assert names == [line.split("\t")[1] for line in shown]
     assert names[-2] == first["tokens"][0]["token"] == why["candidates"][0]["token"]
+    spelled = [token["bytes"] for token in scored["scores"][0]["token_scores"]]
+    assert spelled[-2] == first["tokens"][0]["bytes"] == why["candidates"][0]["bytes"] != spelled[-1] == ""
 
 
 @pytest.mark.parametrize("name", ["words", "backoff"])
@@ -406,7 +408,7 @@ def test_a_translator_where_a_language_model_is_needed(
     assert answer.code == 2
     assert "is a translator (transformer), and this needs a language model" in answer.err
     pairs = ["--source", corpus["source"], "--target", corpus["target"]]
-    assert "--tokens is about --text" in say("score", micro, *pairs, "--tokens").err
+    assert "--log10 is about --text" in say("score", micro, *pairs, "--log10").err
 
 
 @pytest.mark.parametrize("verb", ["score", "evaluate", "generate", "info"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -296,3 +297,40 @@ def test_demo_write_gives_text_alignments_and_senses(say: Any, tmp_path: Path) -
     names = {path.name for path in (tmp_path / "pocket").iterdir()}
     assert {f"train.{kind}" for kind in ("en", "de", "align", "senses")} <= names
     assert len((tmp_path / "pocket" / "train.en").read_text().splitlines()) == 30
+
+
+# Tokens ---------------------------------------------------------------------------------------------------------------
+
+
+def bytes_of(token: dict[str, Any]) -> bytes:
+    return base64.b64decode(token["bytes"], validate=True)
+
+
+def test_tokens_are_readable_and_have_their_bytes_beside_them(
+    corpus: dict[str, Path], micro: Path, say: Any, tmp_path: Path
+) -> None:
+    lines = {"source": "the dog hears loudly\n", "target": "der Hund hört laut 漢\n"}
+    for side, line in lines.items():
+        (tmp_path / side).write_text(line, encoding="utf-8")
+    asked = ["score", micro, "--source", tmp_path / "source", "--target", tmp_path / "target", "--device", "cpu"]
+    tokens = json.loads(say(*asked, "--json").last)["pairs"][0]["tokens"]
+    assert b"".join(map(bytes_of, tokens)).decode() == lines["target"].strip()
+    names = [token["token"] for token in tokens]
+    assert names[-1] == "⟨/s⟩" and bytes_of(tokens[-1]) == b""
+    assert {"⟨E6⟩", "⟨BC⟩", "⟨A2⟩"} <= set(names), "half a character is told by its bytes"
+    assert any(name.startswith("␣") for name in names) and not set("".join(names)) & set("ĠÃ¶æ¼")
+    shown = [line.split("\t") for line in say(*asked, "--tokens").out.splitlines()]
+    assert [row[:2] for row in shown] == [["1", name] for name in names]
+    assert [float(row[2]) for row in shown] == pytest.approx([one["log_probability"] for one in tokens], abs=1e-4)
+    said = json.loads(say("translate", micro, corpus["source"], "--device", "cpu", "--json").last)
+    for one in said["translations"]:
+        spelled = b"".join(map(bytes_of, one["tokens"])).decode(errors="replace")
+        assert " ".join(spelled.split()) == " ".join(one["text"].split())
+        assert "Ġ" not in "".join(token["token"] for token in one["tokens"])
+
+
+def test_a_pair_that_cannot_be_scored_has_a_line_too(micro: Path, say: Any, tmp_path: Path) -> None:
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("a " * 200 + "\n")
+    asked = ["score", micro, "--source", tmp_path / "source", "--target", tmp_path / "target", "--device", "cpu"]
+    assert say(*asked, "--tokens").out == "1\t\tnan\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from pathlib import Path
@@ -51,6 +52,7 @@ def test_senses_as_json(say: Any, model: Path) -> None:
     (word,) = said["words"]
     (token,) = word["tokens"]
     assert word["one_token"] is True and token["token"] == "cat" and token["uses"] is None
+    assert base64.b64decode(token["bytes"]).decode().strip() == "cat"
     for sense in token["senses"]:
         values = [value for _, value in sense["raises"]]
         assert len(values) == 3 and values == sorted(values, reverse=True)

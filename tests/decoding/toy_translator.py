@@ -82,6 +82,7 @@ class CharacterTokenizer:
     def __init__(self, alphabet: str) -> None:
         self.alphabet = alphabet
         self.vocabulary_size = len(alphabet) + 4
+        self.kind, self.shown_tokens = "character", dict[int, object]()
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         for text in texts:
@@ -94,5 +95,5 @@ class CharacterTokenizer:
     def decode_batch(self, batch: list[list[int]]) -> list[str]:
         return [self.decode(ids) for ids in batch]
 
-    def token(self, id: int) -> str:
-        return ["<pad>", "<s>", "</s>", "<unk>"][id] if id < 4 else self.alphabet[id - 4]
+    def token_bytes(self, id: int) -> bytes:
+        return b"" if id < 4 else self.alphabet[id - 4].encode()

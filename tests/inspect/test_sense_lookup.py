@@ -52,9 +52,9 @@ def test_words_that_a_sense_raises_are_those_of_its_vector(model: Any) -> None:
         order = [token for token in own.argsort(descending=True).tolist() if own[token] == own[token]]
         if not model.tokenizer.has_unknown:
             order.remove(3)
-        assert [token for token, _ in sense.raises] == order[:4]
-        assert [token for token, _ in sense.lowers] == order[::-1][:4]
-        assert sense.raises[0][1] == pytest.approx(float(own[order[0]]))
+        assert [moved.token for moved in sense.raises] == [found.name(token) for token in order[:4]]
+        assert [token for token, _ in sense.lowers] == [found.name(token) for token in order[::-1][:4]]
+        assert sense.raises[0].value == pytest.approx(float(own[order[0]]))
         assert sense.share is None and not sense.examples and not sense.nearest
 
 
@@ -76,7 +76,7 @@ def test_a_word_is_not_near_to_itself(model: Any) -> None:
     (piece,) = model.senses("cat", nearest=4).words[0].pieces
     for sense in piece.senses:
         assert len(sense.nearest) == 4
-        assert all(token != piece.token and token > 1 for token, _, _ in sense.nearest)
+        assert not {piece.name, "⟨s⟩", "⟨pad⟩"} & {near.token for near in sense.nearest}
 
 
 def test_the_uses_in_a_text_are_sums_of_alpha(model: Any) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anaphora.cli.arguments import count, read_text, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
+
+if TYPE_CHECKING:
+    from anaphora.decoding.filling import Filled
+    from anaphora.text.tokenizer import Tokenizer
 
 
 def fill(
@@ -66,16 +70,23 @@ def fill(
                 out.result(f"{where}{one.probability:.4f}\t{one.text}")
     if blankless := sum(not line.blanks for line in found):
         out.say(f"note: {count(blankless, 'line has', 'lines have')} no blank (___)")
-    out.finish({"model": str(model), "lines": [_document(line) for line in found]})
+    out.finish({"model": str(model), "lines": [_document(line, loaded.tokenizer) for line in found]})
 
 
-def _document(line: Any) -> dict[str, Any]:
+def _document(line: Filled, tokenizer: Tokenizer) -> dict[str, Any]:
+    from anaphora.text.token_names import shown_token, token_document
+
     return {
         "text": line.text,
         "best": line.best,
         "blanks": [
             [
-                {"text": one.text, "token": one.token, "id": one.token_id, "probability": one.probability}
+                {
+                    "text": one.text,
+                    **token_document(*shown_token(tokenizer, one.token_id)),
+                    "id": one.token_id,
+                    "probability": one.probability,
+                }
                 for one in candidates
             ]
             for candidates in line.blanks

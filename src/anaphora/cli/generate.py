@@ -203,7 +203,7 @@ def _report_speculation(out: Output, said: list[Generation]) -> dict[str, Any]:
 
 
 def _document(prompt: str, texts: list[Generation], tokenizer: Tokenizer) -> dict[str, Any]:
-    from anaphora.inspect.why import token_name
+    from anaphora.text.token_names import shown_token, token_document
 
     return {
         "prompt": prompt,
@@ -213,7 +213,7 @@ def _document(prompt: str, texts: list[Generation], tokenizer: Tokenizer) -> dic
                 "continuation": one.continuation,
                 "log_probability": one.log_probability,
                 "tokens": [
-                    {"token": token_name(tokenizer, id), "log_probability": value}
+                    {**token_document(*shown_token(tokenizer, id)), "log_probability": value}
                     for id, value in zip(one.token_ids, one.token_scores)
                 ],
                 "finished": one.finished,

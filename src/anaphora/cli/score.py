@@ -27,6 +27,7 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
     from anaphora.decoding.language import ScoredLine
+    from anaphora.text.token_names import ShownToken
 
 
 def score(
@@ -36,7 +37,7 @@ def score(
     with_: With = None,
     text: TextFiles = None,
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="With --text: line, token, log-probability, order of the n-gram.")
+        bool, typer.Option("--tokens", help="A token a line: line, token, log-probability, order of the n-gram.")
     ] = False,
     stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
     log10: Log10 = False,
@@ -48,6 +49,7 @@ def score(
     """Score given translations, or text: log-probability, tokens and perplexity of each line, separated by tabs.
 
     Logarithms are natural; the end of a line counts as a token.
+    --tokens: one for each token, ␣ being a space and ⟨C3⟩ a byte that is no character by itself.
     With --text a fourth column counts the unknown words of the line, and --tokens names them: ⟨unk⟩ (zyzzyva).
     Totals go to stderr: with --text also bits per byte.
 
@@ -65,13 +67,13 @@ def score(
             raise UserError("--with is about translators, and this is a language model", cure="leave it out, or mix")
         _score_text(out, model, text or [], device, tokens=tokens, log10=log10, stride=stride, patch=patch)
         return
-    about_text = {"--tokens": tokens, "--log10": log10, "--stride": stride is not None, "--patch": bool(patch)}
+    about_text = {"--log10": log10, "--stride": stride is not None, "--patch": bool(patch)}
     if said := [name for name, given in about_text.items() if given]:
         from anaphora.errors import UserError
 
-        cure = "--json shows every token" if tokens else "leave it out"
-        raise UserError(f"{said[0]} is about --text, and this is a translator", cure=cure)
+        raise UserError(f"{said[0]} is about --text, and this is a translator", cure="leave it out")
     from anaphora import api
+    from anaphora.text.token_names import token_documents
 
     notes: Counter[str] = Counter()
     sources, targets = read_pairs(source, target, notes)
@@ -79,8 +81,12 @@ def score(
     loaded = api.load_translator([model, *with_] if with_ else model, device)
     documents, total, size, unscored = [], 0.0, 0, 0
     with out.bar("scoring", len(sources)) as bar:
-        for pair in loaded.stream_score(sources, targets, progress=bar):
-            out.result(f"{pair.log_probability:.4f}\t{len(pair.token_scores)}\t{pair.perplexity:.4f}")
+        for number, pair in enumerate(loaded.stream_score(sources, targets, progress=bar), start=1):
+            if tokens:
+                for token, value in pair.token_scores or [("", math.nan)]:  # too long to be scored
+                    out.result(f"{number}\t{token}\t{value:.4f}")
+            else:
+                out.result(f"{pair.log_probability:.4f}\t{len(pair.token_scores)}\t{pair.perplexity:.4f}")
             if pair.problem is None:
                 total += pair.log_probability
                 size += len(pair.token_scores)
@@ -89,7 +95,7 @@ def score(
             documents.append(
                 {
                     "log_probability": pair.log_probability,
-                    "tokens": [{"token": t, "log_probability": value} for t, value in pair.token_scores],
+                    "tokens": token_documents(pair.token_scores, pair.token_bytes),
                     "perplexity": pair.perplexity,
                     "problem": pair.problem,
                 }
@@ -114,7 +120,7 @@ def _score_text(
 ) -> None:
     from anaphora.decoding.language import PSEUDO, WINDOW
     from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
-    from anaphora.inspect.why import token_name
+    from anaphora.text.token_names import shown_token
     from anaphora.text.tokenizer import UNK
 
     loaded = open_text_model(out, model, device, patch)
@@ -123,11 +129,6 @@ def _score_text(
     documents: list[dict[str, Any]] = []
     parts: list[float] = []
     lines = dropped = size = unknown = total_bytes = 0
-    names: dict[int, str] = {}
-
-    def name(id: int) -> str:
-        return names.get(id) or names.setdefault(id, token_name(loaded.tokenizer, id))
-
     interactive = "-" in text and sys.stdin.isatty()
     with out.bar("scoring") as bar:
         # somebody who types sees each answer before the next line; otherwise lines are scored by thousands
@@ -141,13 +142,14 @@ def _score_text(
                 total_bytes += text_bytes([line.text])
                 parts.append(line.log_probability)
             if out.as_json:
-                documents.append(_document(line, [name(id) for id in line.token_ids] if tokens else None, unit))
+                shown = [shown_token(loaded.tokenizer, id) for id in line.token_ids] if tokens else None
+                documents.append(_document(line, shown, unit))
             elif tokens:
                 lacking = iter(line.unknown_words)
                 for place, (id, value) in enumerate(zip(line.token_ids, line.token_scores)):
                     order = "" if line.orders is None else f"\t{line.orders[place]}"
-                    shown = f"{name(id)} ({next(lacking)})" if id == UNK else name(id)
-                    out.text(f"{number}\t{shown}\t{value / unit:.4f}{order}", flush=interactive)
+                    name = line.tokens[place] + (f" ({next(lacking)})" if id == UNK else "")
+                    out.text(f"{number}\t{name}\t{value / unit:.4f}{order}", flush=interactive)
             else:
                 numbers = f"{line.log_probability / unit:.4f}\t{len(line.tokens)}\t{line.perplexity:.4f}"
                 out.text(f"{numbers}\t{line.unknown}", flush=interactive)
@@ -181,8 +183,9 @@ def _score_text(
     out.finish({"model": str(model), **named, **found, "scores": documents})
 
 
-def _document(line: ScoredLine, names: list[str] | None, unit: float) -> dict[str, Any]:
-    """A line as JSON; `names` are those of its tokens, where they are asked for."""
+def _document(line: ScoredLine, shown: list[ShownToken] | None, unit: float) -> dict[str, Any]:
+    """A line as JSON; with its tokens, where they are asked for."""
+    from anaphora.text.token_names import token_document
     from anaphora.text.tokenizer import UNK
 
     document: dict[str, Any] = {
@@ -193,12 +196,12 @@ def _document(line: ScoredLine, names: list[str] | None, unit: float) -> dict[st
         "unknown": line.unknown,
         "unknown_words": line.unknown_words,
     }
-    if names is not None:
-        orders: Sequence[int | None] = line.orders or [None] * len(names)
+    if shown is not None:
+        orders: Sequence[int | None] = line.orders or [None] * len(shown)
         lacking = iter(line.unknown_words)
         document["token_scores"] = [
-            {"token": token, "log_probability": value / unit, "order": order}
+            {**token_document(*token), "log_probability": value / unit, "order": order}
             | ({"word": next(lacking)} if id == UNK else {})
-            for token, id, value, order in zip(names, line.token_ids, line.token_scores, orders)
+            for token, id, value, order in zip(shown, line.token_ids, line.token_scores, orders)
         ]
     return document

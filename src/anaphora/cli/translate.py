@@ -201,12 +201,14 @@ def _replaced(said: Any) -> list[dict[str, Any]]:
 
 
 def _document(translation: Any) -> dict[str, Any]:
+    from anaphora.text.token_names import token_documents
+
     return {
         "source": translation.source,
         "text": translation.text,
         "score": translation.score,
         "log_probability": translation.log_probability,
-        "tokens": [{"token": token, "log_probability": value} for token, value in translation.token_scores],
+        "tokens": token_documents(translation.token_scores, translation.token_bytes),
         "finished": translation.finished,
         "pieces": translation.pieces,
         "n_best": [

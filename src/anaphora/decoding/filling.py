@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anaphora.errors import UserError
+from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Candidate:
     text: str
     """As it reads in the line, without the space in front of it."""
     token: str
-    """As the vocabulary names it."""
+    """The same with its space, if it has one: ␣mat."""
     token_id: int
     probability: float
 
@@ -108,7 +109,7 @@ def fill_lines(
         best = log_probabilities.topk(top)
         for (row, _), values, tokens in zip(places.tolist(), best.values.exp().tolist(), best.indices.tolist()):
             candidates = [
-                Candidate(shown(tokenizer, token), tokenizer.token(token), token, value)
+                Candidate(shown(tokenizer, token), token_name(tokenizer, token), token, value)
                 for token, value in zip(tokens, values)
             ]
             found[some[row]].blanks.append(candidates)

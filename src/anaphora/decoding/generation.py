@@ -32,6 +32,7 @@ from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, LanguageModel, Translator
+from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Generation:
     continuation: str
     """What follows the prompt, alone."""
     tokens: list[str]
-    """The new tokens as the vocabulary names them (`Tokenizer.word`); the end mark is among them if it was said."""
+    """The new tokens as people see them (text/token_names.py); the end mark is among them if it was said."""
     token_ids: list[int]
     token_scores: list[float]
     """log P of each new token as the model gave it, whatever the temperature or the masks."""
@@ -300,7 +301,7 @@ def spoken(
         prompt=prompt,
         text=prompt + continuation,
         continuation=continuation,
-        tokens=[tokenizer.word(id) for id in ids],
+        tokens=[token_name(tokenizer, id) for id in ids],
         token_ids=ids,
         token_scores=said.token_log_probabilities,
         log_probability=math.fsum(said.token_log_probabilities),

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
+from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BLANKS, EOS, UNK, Tokenizer
 
 if TYPE_CHECKING:  # a counting model needs no torch
@@ -56,8 +57,7 @@ class ScoredLine:
 
     text: str
     tokens: list[str]
-    """As the vocabulary names them, ⟨/s⟩ included; none for a blank line that the model leaves out. (Words between
-    blanks without the space in front that they have in tokenizer.json.)"""
+    """As people see them (text/token_names.py), ⟨/s⟩ included; none for a blank line that the model leaves out."""
     token_ids: list[int]
     token_scores: list[float]
     """log P of each, natural."""
@@ -261,13 +261,6 @@ def score_lines(
 ) -> Iterator[ScoredLine]:
     """One object a line, lazily and in order; a stream is one text and is read to its end before the first answer."""
     lines = iter(lines)
-    names: dict[int, str] = {}
-
-    def name(id: int) -> str:
-        if id not in names:
-            names[id] = tokenizer.word(id)
-        return names[id]
-
     while block := list(lines if boundaries == "stream" else islice(lines, window)):
         kept = [line for line in block if blank_lines == "keep" or not is_blank(line)]
         ids, starts = encode(kept)
@@ -285,7 +278,7 @@ def score_lines(
                 by = None if orders is None else orders[here].tolist()
                 said = scores[here].tolist()
                 lacking = _unknown_words(tokenizer, shown, own) if UNK in own else []
-                tokens = [name(id) for id in own]
+                tokens = [token_name(tokenizer, id) for id in own]
                 yield ScoredLine(shown, tokens, own, said, by, next(totals), len(lacking), lacking)
         if progress is not None:
             progress(len(block))

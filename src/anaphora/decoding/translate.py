@@ -29,6 +29,7 @@ from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.splitting import split_line
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
+from anaphora.text.token_names import shown_token
 from anaphora.text.tokenizer import EOS, PAD, UNK, Tokenizer
 from anaphora.text.words import Word
 
@@ -75,7 +76,7 @@ class Candidate:
     Bayes risk, the expected utility, 0 to 1, instead; for a line in pieces, their mean."""
     log_probability: float
     token_scores: list[tuple[str, float]]
-    """Each token as the vocabulary names it, with its log-probability; end marks included."""
+    """Each token as people see it (␣Ufer), with its log-probability; end marks included."""
     finished: bool
     """Whether it ended by itself (every piece of it), instead of being cut off at the length limit."""
     token_ids: list[tuple[list[int], list[int]]] = field(default_factory=list)
@@ -84,6 +85,8 @@ class Candidate:
     """Which source words each word came from, where asked for."""
     replaced: list[Replacement] = field(default_factory=list)
     """Words in the place of unknown ones, in order."""
+    token_bytes: list[bytes] = field(default_factory=list)
+    """What each of `token_scores` spells, in UTF-8; none for a mark."""
 
 
 @dataclass
@@ -109,6 +112,8 @@ class Translation:
     """Words in the place of unknown ones, in the best candidate, in order."""
     prefix: str = ""
     """What it had to begin with."""
+    token_bytes: list[bytes] = field(default_factory=list)
+    """What each of `token_scores` spells, in UTF-8; none for a mark."""
 
 
 @dataclass
@@ -123,6 +128,8 @@ class ScoredPair:
     """Each target token and the end mark, with its log-probability."""
     problem: str | None = None
     """Why the pair could not be scored: a side longer than the model can take. Never cut silently."""
+    token_bytes: list[bytes] = field(default_factory=list)
+    """What each of them spells, in UTF-8; none for a mark."""
 
     @property
     def per_token(self) -> float:
@@ -261,7 +268,8 @@ def score_lines(
                 scores = score(model, source_ids, source_lengths, target_ids, target_lengths)
             for place, row in zip(batch, scores.log_probabilities.tolist()):
                 tokens = [*targets[place], EOS]
-                results[place].token_scores = _named(tokens, row[: len(tokens)], target_tokenizer)
+                names, results[place].token_bytes = _shown(tokens, target_tokenizer)
+                results[place].token_scores = list(zip(names, row))
                 results[place].log_probability = math.fsum(row[: len(tokens)])
             _report(progress, len(batch))
         yield from results
@@ -344,6 +352,7 @@ def _join(
             pieces=max(1, len(parts)),
             token_ids=best.token_ids,
             prefix=prefix,
+            token_bytes=best.token_bytes,
         )
 
 
@@ -353,10 +362,9 @@ def _candidate(pieces: list[tuple[_Piece, Hypothesis]], tokenizer: Tokenizer, co
     pieces = pieces[: stop + 1]
     parts = [said for _, said in pieces]
     texts = [one_line(_text(piece.prefix, said.tokens, tokenizer, config.stop)) for piece, said in pieces]
-    token_scores: list[tuple[str, float]] = []
-    for part in parts:
-        tokens = [*part.tokens, EOS] if part.finished else part.tokens
-        token_scores += _named(tokens, part.token_log_probabilities, tokenizer)
+    tokens = [token for part in parts for token in (*part.tokens, *([EOS] if part.finished else ()))]
+    names, spelled = _shown(tokens, tokenizer)
+    token_scores = list(zip(names, (value for part in parts for value in part.token_log_probabilities)))
     total = math.fsum(part.log_probability for part in parts)
     normalised = total / length_penalty(len(token_scores), config.length_penalty)
     if config.mbr is not None and parts:
@@ -368,6 +376,7 @@ def _candidate(pieces: list[tuple[_Piece, Hypothesis]], tokenizer: Tokenizer, co
         token_scores=token_scores,
         finished=all(part.finished or part.stopped for part in parts),
         token_ids=[(piece.ids, said.tokens) for piece, said in pieces],
+        token_bytes=spelled,
     )
 
 
@@ -391,8 +400,10 @@ def _text(prefix: list[int], tokens: list[int], tokenizer: Tokenizer, stops: Seq
     return tokenizer.decode(prefix) + text_until_stop(tokenizer, tokens[len(prefix) :], stops, prefix)[0]
 
 
-def _named(tokens: Sequence[int], log_probabilities: Sequence[float], tokenizer: Tokenizer) -> list[tuple[str, float]]:
-    return [(tokenizer.token(token), value) for token, value in zip(tokens, log_probabilities)]
+def _shown(tokens: Sequence[int], tokenizer: Tokenizer) -> tuple[list[str], list[bytes]]:
+    """The names of tokens, and their bytes."""
+    shown = [shown_token(tokenizer, token) for token in tokens]
+    return [one.name for one in shown], [one.bytes for one in shown]
 
 
 def _too_long(model: Translator, source: int, target: int) -> str | None:

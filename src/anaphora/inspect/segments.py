@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anaphora.inspect.trace import Segment, Token
+from anaphora.text.token_names import hexadecimal
 from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS, Tokenizer
 from anaphora.text.words import TokenWords, split_words
 
@@ -61,7 +62,7 @@ def _spelled(content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        return f"⟨{content.hex(' ').upper()}⟩"
+        return hexadecimal(content)
 
 
 def _places_by_line(ids: Sequence[int], text: str, tokenizer: Tokenizer) -> list[tuple[int, int]]:

@@ -13,9 +13,9 @@ Senses are numbered from 0. A word that is no token is looked at piece by piece,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from anaphora.errors import UserError
 from anaphora.inspect.columns import NARROWEST, wrapped
 from anaphora.inspect.sense_uses import TokenUses, Use, Uses
 from anaphora.inspect.terminal import cells, cut, isolated, visible
-from anaphora.inspect.why import token_name, told_apart
+from anaphora.text.token_names import in_base64, token_name, told_apart
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.word_pieces import NEVER, WordTokens, tokens_of_word, unsaid_tokens
 
@@ -36,6 +36,22 @@ AT_ONCE = 1 << 22
 """Numbers of sense vectors, or of their products with a vocabulary, that are formed at once."""
 
 
+class MovedToken(NamedTuple):
+    """A word that a sense makes likelier, or less likely, as the next one."""
+
+    token: str
+    value: float
+    """C · E_token: what the sense adds to its logit."""
+
+
+class NearSense(NamedTuple):
+    """A sense of another word that is like one."""
+
+    token: str
+    sense: int
+    cosine: float
+
+
 @dataclass(frozen=True)
 class Sense:
     """One sense of one token."""
@@ -43,12 +59,12 @@ class Sense:
     number: int
     size: float
     """The length of its vector: a sense that says little is short."""
-    raises: tuple[tuple[int, float], ...]
-    """(token, C · E_token), the largest first."""
-    lowers: tuple[tuple[int, float], ...]
+    raises: tuple[MovedToken, ...]
+    """The largest first."""
+    lowers: tuple[MovedToken, ...]
     """The smallest first."""
-    nearest: tuple[tuple[int, int, float], ...] = ()
-    """(token, sense, cosine) of other tokens' senses."""
+    nearest: tuple[NearSense, ...] = ()
+    """Of other tokens."""
     share: float | None = None
     """Of the α that a text gives the senses of this word; None where no text was read, or it does not hold it."""
     examples: tuple[Use, ...] = ()
@@ -59,6 +75,8 @@ class TokenSenses:
     """All senses of one token."""
 
     token: int
+    name: str
+    """Of the token, as people see it."""
     senses: tuple[Sense, ...]
     uses: int | None = None
     """Places of the text that hold it, or another token that is the same word; None: no text was read."""
@@ -89,6 +107,8 @@ class SensesText:
     """Of the text; None: none was read."""
     patches: tuple[str, ...] = ()
     """Names of those that the model has on."""
+    spelled: Mapping[int, bytes] = field(default_factory=dict)
+    """What those tokens spell, in UTF-8."""
 
     @property
     def patched(self) -> str:
@@ -116,16 +136,17 @@ class SensesText:
 
     def _token(self, piece: TokenSenses) -> dict[str, Any]:
         return {
-            "token": self.name(piece.token),
+            "token": piece.name,
+            "bytes": in_base64(self.spelled.get(piece.token, b"")),
             "id": piece.token,
             "uses": piece.uses,
             "senses": [
                 {
                     "sense": one.number,
                     "size": one.size,
-                    "raises": [[self.name(token), value] for token, value in one.raises],
-                    "lowers": [[self.name(token), value] for token, value in one.lowers],
-                    "nearest": [[self.name(token), sense, value] for token, sense, value in one.nearest],
+                    "raises": [list(moved) for moved in one.raises],
+                    "lowers": [list(moved) for moved in one.lowers],
+                    "nearest": [list(near) for near in one.nearest],
                     "share": one.share,
                     "examples": [use.document() for use in one.examples],
                 }
@@ -151,7 +172,7 @@ class SensesText:
             text = f"{called} is no word of this vocabulary: it is spelled {cut_up}, and these have senses"
             yield from wrapped(text, width)
         for piece in word.pieces:
-            name = called if word.whole else isolated(cut(self.name(piece.token), 40))
+            name = called if word.whole else isolated(cut(piece.name, 40))
             used = ""
             if piece.uses is not None:
                 read = f"{self.lines_read:,} line{'' if self.lines_read == 1 else 's'}"
@@ -159,7 +180,7 @@ class SensesText:
             yield f"{name}: {len(piece.senses)} sense{'' if len(piece.senses) == 1 else 's'}{used}"
             if word.whole and word.other_forms:
                 also = " ".join(isolated(visible(self.name(form))) for form in word.other_forms)
-                yield from wrapped(f"(as {self.name(piece.token)}, inside a line; there is also {also})", width, "  ")
+                yield from wrapped(f"(as {piece.name}, inside a line; there is also {also})", width, "  ")
             for sense in piece.senses:
                 yield from self._sense(sense, width)
 
@@ -170,18 +191,18 @@ class SensesText:
             rows.append(("in text", f"{100 * one.share:.0f} % of the weight that its senses have"))
         rows += [("e.g.", use.line(width - 16)) for use in one.examples]
         if one.nearest:
-            near = (f"{isolated(visible(self.name(t)))}#{sense} {value:.2f}" for t, sense, value in one.nearest)
+            near = (f"{isolated(visible(t))}#{sense} {cosine:.2f}" for t, sense, cosine in one.nearest)
             rows.append(("nearest", _filled(near, width - 16)))
         for number, (what, said) in enumerate(rows):
             head = f"{begin if not number else ' ' * len(begin)}{what:<7}  "
             for place, line in enumerate(said.split("\n")):
                 yield (head if not place else " " * len(head)) + line
 
-    def _said(self, listed: Sequence[tuple[int, float]], width: int) -> str:
+    def _said(self, listed: Sequence[MovedToken], width: int) -> str:
         """The words, then from which number to which their logits go."""
         if not listed:
             return "(nothing)"
-        words = [isolated(visible(self.name(token))) for token, _ in listed]
+        words = [isolated(visible(token)) for token, _ in listed]
         return _filled([*words, f"({listed[0][1]:+.1f} to {listed[-1][1]:+.1f})"], width - 16)
 
 
@@ -220,7 +241,7 @@ def look_up_senses(
         raise UserError(f"examples is {examples}", cure="ask for 0 lines or more")
     if not words:
         raise UserError("no word is asked for", cure="name a word or more: anaphora senses MODEL WORD…")
-    found, names, notes, unsaid = [], set[int](), [], unsaid_tokens(tokenizer)
+    asked, standing, notes, unsaid = [], set[int](), [], unsaid_tokens(tokenizer)
     for word in dict.fromkeys(words):
         known = tokens_of_word(tokenizer, word)
         ways = known.spellings  # of pieces: inside a line, and the other way where the text has it
@@ -228,20 +249,30 @@ def look_up_senses(
         tokens = known.chief if known.forms else tuple(dict.fromkeys(token for way in ways for token in way))
         of = [None if known.forms else token for token in tokens]  # a word's uses are those of all its tokens
         own = [None if uses is None else uses.of(*ways, token=token) for token in of]
-        pieces = tuple(
-            _senses_of(model, token, top, nearest, used, examples, unsaid) for token, used in zip(tokens, own)
-        )
-        found.append(WordSenses(word, pieces, bool(known.forms), known.forms[1:], () if known.forms else ways))
-        if uses is not None and not any(piece.uses for piece in pieces):
+        pieces = [_look_up(model, token, top, nearest, used, unsaid) for token, used in zip(tokens, own)]
+        asked.append((word, known, ways, pieces))
+        if uses is not None and not any(used and used.number for used in own):
             notes.append(f"the text does not hold {word!r}")
-        names |= {*known.all, *tokens, *(token for piece in pieces for token in _tokens(piece))}
+        standing |= {*known.all, *(token for piece in pieces for token in piece.tokens())}
     if uses is not None and uses.cut_lines:
         many = f"{uses.cut_lines:,} line{' that holds' if uses.cut_lines == 1 else 's that hold'} them"
         notes.append(
             f"{many} went on after the {model.max_length:,} tokens that the model reads: the rest was left out"
         )
     read = None if uses is None else uses.lines
-    return SensesText(tuple(found), _names(tokenizer, names), tuple(notes), read, tuple(patches))
+    spelled = {token: tokenizer.token_bytes(token) for token in standing}
+    names = _names(tokenizer, standing)
+    found = tuple(
+        WordSenses(
+            word,
+            tuple(piece.named(names, examples) for piece in pieces),
+            bool(known.forms),
+            known.forms[1:],
+            () if known.forms else ways,
+        )
+        for word, known, ways, pieces in asked
+    )
+    return SensesText(found, names, tuple(notes), read, tuple(patches), spelled)
 
 
 def chief_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[WordTokens]:
@@ -266,16 +297,44 @@ def _bare(name: str) -> str:
     return name if name[1:2] in ("", "␣") else name.removeprefix("␣")
 
 
-def _tokens(piece: TokenSenses) -> Iterator[int]:
-    yield piece.token
-    for sense in piece.senses:
-        yield from (token for token, _ in (*sense.raises, *sense.lowers))
-        yield from (token for token, _, _ in sense.nearest)
+@dataclass(frozen=True)
+class _LookedUp:
+    """The senses of one token, by ids: names are told apart when all of them are known."""
+
+    token: int
+    sizes: list[float]
+    raises: list[list[tuple[int, float]]]
+    lowers: list[list[tuple[int, float]]]
+    nearest: list[list[tuple[int, int, float]]]
+    own: TokenUses | None
+
+    def tokens(self) -> Iterator[int]:
+        yield self.token
+        for moved in (*self.raises, *self.lowers):
+            yield from (token for token, _ in moved)
+        for near in self.nearest:
+            yield from (token for token, _, _ in near)
+
+    def named(self, names: Mapping[int, str], examples: int) -> TokenSenses:
+        own = self.own
+        senses = (
+            Sense(
+                number=place,
+                size=size,
+                raises=tuple(MovedToken(names[token], value) for token, value in self.raises[place]),
+                lowers=tuple(MovedToken(names[token], value) for token, value in self.lowers[place]),
+                nearest=tuple(NearSense(names[token], sense, value) for token, sense, value in self.nearest[place]),
+                share=None if own is None else own.share(place),
+                examples=() if own is None else own.examples(place, examples),
+            )
+            for place, size in enumerate(self.sizes)
+        )
+        return TokenSenses(self.token, names[self.token], tuple(senses), None if own is None else own.number)
 
 
-def _senses_of(
-    model: Backpack, token: int, top: int, nearest: int, own: TokenUses | None, examples: int, unsaid: Sequence[int]
-) -> TokenSenses:
+def _look_up(
+    model: Backpack, token: int, top: int, nearest: int, own: TokenUses | None, unsaid: Sequence[int]
+) -> _LookedUp:
     vectors = model.sense_vectors(torch.tensor([token], device=model.device))[0].float()  # (k, d)
     said = vectors @ model.vocabulary_matrix.float().T  # (k, V)
     there = torch.ones(said.shape[1], dtype=torch.bool, device=said.device)
@@ -283,21 +342,15 @@ def _senses_of(
     number = min(top, int(there.sum()))
     high = said.masked_fill(~there, -torch.inf).topk(number, dim=1)
     low = said.masked_fill(~there, torch.inf).topk(number, dim=1, largest=False)
-    near = nearest_senses(model, vectors, nearest, without=(token, *unsaid)) if nearest else [()] * len(vectors)
+    near = nearest_senses(model, vectors, nearest, without=(token, *unsaid)) if nearest else [[] for _ in vectors]
     sizes = vectors.norm(dim=1).tolist()  # one that a patch removed is 0, raises nothing and is like nothing
-    senses = tuple(
-        Sense(
-            number=place,
-            size=sizes[place],
-            raises=tuple(zip(high.indices[place].tolist(), high.values[place].tolist())) if sizes[place] else (),
-            lowers=tuple(zip(low.indices[place].tolist(), low.values[place].tolist())) if sizes[place] else (),
-            nearest=tuple(near[place]) if sizes[place] else (),
-            share=None if own is None else own.share(place),
-            examples=() if own is None else own.examples(place, examples),
-        )
-        for place in range(len(vectors))
-    )
-    return TokenSenses(token, senses, None if own is None else own.number)
+
+    def listed(best: torch.return_types.topk) -> list[list[tuple[int, float]]]:
+        rows = zip(sizes, best.indices.tolist(), best.values.tolist())
+        return [list(zip(tokens, values)) if size else [] for size, tokens, values in rows]
+
+    near = [row if size else [] for size, row in zip(sizes, near)]
+    return _LookedUp(token, sizes, listed(high), listed(low), near, own)
 
 
 @torch.no_grad()

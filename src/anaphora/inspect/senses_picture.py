@@ -13,7 +13,7 @@ import warnings
 from anaphora.errors import UserError
 from anaphora.inspect.colours import hexadecimal, signed
 from anaphora.inspect.layout import shown
-from anaphora.inspect.senses import Sense, SensesText
+from anaphora.inspect.senses import MovedToken, Sense, SensesText
 
 INK, PALE = "#222222", "#777777"
 COLUMNS = 4
@@ -48,12 +48,12 @@ def draw_senses(found: SensesText, *, format: str = "png") -> bytes:
     try:
         parts = figure.subfigures(len(tokens), 1, height_ratios=[n * height + 0.4 for n in lines], squeeze=False)
         for part, token, word, rows in zip(parts[:, 0], tokens, words, lines):
-            heading = shown(found.name(token.token)) + word + (f"  {shown(found.patched)}" if found.patches else "")
+            heading = shown(token.name) + word + (f"  {shown(found.patched)}" if found.patches else "")
             part.suptitle(heading, color=INK, fontsize=13, fontweight="bold", parse_math=False)
             axes = part.subplots(rows, columns, squeeze=False).flatten()
             largest = max((abs(value) for sense in token.senses for _, value in _values(sense)), default=1.0) or 1.0
             for axis, sense in zip(axes, token.senses):
-                _panel(axis, found, sense, largest, bars)
+                _panel(axis, sense, largest, bars)
             for axis in axes[len(token.senses) :]:
                 axis.set_visible(False)
         file = io.BytesIO()
@@ -66,7 +66,7 @@ def draw_senses(found: SensesText, *, format: str = "png") -> bytes:
         plt.close(figure)
 
 
-def _values(sense: Sense) -> list[tuple[int, float]]:
+def _values(sense: Sense) -> list[MovedToken]:
     """What a panel shows, from top to bottom."""
     return [*sense.raises[:MOST], *reversed(sense.lowers[: max(1, MOST // 4)])]
 
@@ -75,7 +75,7 @@ def _listed(sense: Sense) -> int:
     return len(_values(sense))
 
 
-def _panel(axis: object, found: SensesText, sense: Sense, largest: float, bars: int) -> None:
+def _panel(axis: object, sense: Sense, largest: float, bars: int) -> None:
     from matplotlib.axes import Axes
 
     assert isinstance(axis, Axes)
@@ -86,7 +86,7 @@ def _panel(axis: object, found: SensesText, sense: Sense, largest: float, bars: 
         axis.barh(-place, value, height=0.78, color=hexadecimal(signed(value / largest)))
         side = 1 if value >= 0 else -1
         # the name stands on the other side of the line, where no bar is
-        axis.text(-side * 0.03 * largest, -place, shown(found.name(token)), ha="right" if side > 0 else "left",
+        axis.text(-side * 0.03 * largest, -place, shown(token), ha="right" if side > 0 else "left",
                   va="center", fontsize=8.5, color=INK, parse_math=False)  # fmt: skip
     axis.axvline(0, color=PALE, linewidth=0.7)
     axis.set_xlim(-1.1 * largest, 1.1 * largest)

@@ -34,7 +34,7 @@ from anaphora.inspect.walk_model import (
     there_are,
     up_to,
 )
-from anaphora.inspect.why import token_name
+from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ context is multiplied by, `paid` the product of the weights above, and share × 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from anaphora.inspect.why_senses import ABOUT, alpha_walk, origin, share_lines, 
 from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.ngram.why import Candidate, Level
 from anaphora.models.why import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
+from anaphora.text.token_names import in_base64, token_name, told_apart
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 from anaphora.text.word_pieces import check_writable, forms_of
 
@@ -57,6 +57,8 @@ class WhyText:
     notes: tuple[str, ...] = ()
     patches: tuple[str, ...] = ()
     """Names of those that the model has on."""
+    spelled: Mapping[int, bytes] = field(default_factory=dict)
+    """What those tokens spell, in UTF-8."""
 
     def name(self, token: int) -> str:
         return self.names[token]
@@ -105,9 +107,12 @@ class WhyText:
         return f"with {' and '.join(self.patches)}" if self.patches else ""
 
     def document(self) -> dict[str, Any]:
+        explanation = self.explanation.document(self.name)
+        for one in explanation["candidates"]:
+            one["bytes"] = in_base64(self.spelled.get(one["id"], b""))
         return {
             "text": self.text,
-            **self.explanation.document(self.name),
+            **explanation,
             "checks": [check.document() for check in self.checks],
             "notes": list(self.notes),
         }
@@ -256,7 +261,8 @@ def explain_text(
     found = explain_next(model, prefix, top=top, tokens=tokens, discounts=discounts, part_discounts=part_discounts)
     standing = {BOS, *prefix, *(one.token for one in found.candidates)}
     names = told_apart(tokenizer, {token: token_name(tokenizer, token) for token in standing})
-    return WhyText(text, found, names, tuple(notes), tuple(patches))
+    spelled = {token: tokenizer.token_bytes(token) for token in standing}
+    return WhyText(text, found, names, tuple(notes), tuple(patches), spelled)
 
 
 def one_token(tokenizer: Tokenizer, word: str, *, begins: bool = False) -> int:
@@ -278,35 +284,6 @@ def one_token(tokenizer: Tokenizer, word: str, *, begins: bool = False) -> int:
         f"{word!r} is {len(found)} tokens of this model ({cut_up}), and one is explained at a time",
         cure="ask for the first, then move it into the text and ask for the next",
     )
-
-
-def token_name(tokenizer: Tokenizer, token: int) -> str:
-    """A token as a table shows it: without the space that words carry, ␣ for a space, bytes that are no text as hex."""
-    if token < len(SPECIALS):
-        return SPECIALS[token]
-    spelled = tokenizer.token_bytes(token)
-    try:
-        text = spelled.decode()
-    except UnicodeDecodeError:
-        return _hexadecimal(spelled)
-    if any(not character.isprintable() and character not in "\n\t\u200c\u200d" for character in text):
-        return _hexadecimal(spelled)  # what a terminal would obey
-    if tokenizer.kind == "word":
-        return text.removeprefix(" ") or "␣"
-    return text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
-
-
-def told_apart(tokenizer: Tokenizer, names: Mapping[int, str]) -> dict[int, str]:
-    """The names of tokens; where two would look alike (" ." and "."), the space is shown."""
-    often = Counter(names.values())
-    return {
-        token: f"␣{name}" if often[name] > 1 and tokenizer.token_bytes(token).startswith(b" ") else name
-        for token, name in names.items()
-    }
-
-
-def _hexadecimal(spelled: bytes) -> str:
-    return f"⟨{spelled.hex(' ').upper()}⟩"
 
 
 # -- words and numbers -------------------------------------------------------------------------------------------------

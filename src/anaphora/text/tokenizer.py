@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from anaphora.errors import UserError
 from anaphora.files import LARGE, read_text
+
+if TYPE_CHECKING:
+    from anaphora.text.token_names import ShownToken
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIALS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩", "⟨unk⟩")  # by id
@@ -321,6 +324,11 @@ class Tokenizer:
     @cached_property
     def _byte_of(self) -> dict[str, int]:
         return {character: byte for byte, character in enumerate(bytes_to_unicode())}
+
+    @cached_property
+    def shown_tokens(self) -> dict[int, ShownToken]:
+        """Those that were shown to people (token_names.py)."""
+        return {}
 
     # -- using it ------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from anaphora.models.language.patch import ALL, MadeFor, Operation, Patch, Topic
 from anaphora.models.language.sense_edits import Lookup, edited
 from anaphora.models.language.sense_table import fingerprint_of
 from anaphora.models.language.topic import emphasised, knows
+from anaphora.text.token_names import token_name
 from anaphora.text.word_pieces import WordTokens, tokens_of_word, unsaid_tokens
 
 if TYPE_CHECKING:
@@ -40,13 +41,6 @@ class WordLookup:
             self.found[word] = tokens_of_word(self.tokenizer, word)
         return self.found[word]
 
-    def _shown(self, token: int) -> str:
-        """As it is spelled; what is no text by itself by its name."""
-        try:
-            return self.tokenizer.token_bytes(token).decode() or self.tokenizer.token(token)
-        except UnicodeDecodeError:
-            return self.tokenizer.token(token)
-
     def notes(self, operations: Sequence[Operation]) -> list[str]:
         """What must be known of the words that the operations name."""
         told = []
@@ -60,7 +54,7 @@ class WordLookup:
         for word in words_of(edits):
             pieces = self(word).pieces
             if pieces:
-                spelled = " ".join(repr(self._shown(piece)) for piece in pieces[:8])
+                spelled = " ".join(repr(token_name(self.tokenizer, piece)) for piece in pieces[:8])
                 then = "what is done to these pieces is done to every word that has them"
                 then = then if word in changed else "their mean stands for it"
                 told.append(
