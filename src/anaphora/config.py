@@ -44,15 +44,22 @@ def build(
     values = {}
     for key, value in mapping.items():
         if key not in known:
-            name = key if isinstance(key, str) and len(key) <= 60 else shown.repr(key)
-            cures = filter(None, [meant(name, known), f"`anaphora settings {listed or section}` lists all of them"])
-            raise UserError(f"unknown setting {section}.{name}", file=file, cure=" ".join(cures))
+            raise unknown_setting(key, known, section=section, file=file, listed=listed)
         values[key] = convert(value, hints[key], name=f"{section}.{key}", file=file)
     try:
         return cls(**values)
     except ValueError as error:  # a settings class checks its own values in __post_init__
         cure = None if ";" in str(error) else "change that setting"
         raise UserError(f"{section}: {error}", file=file, cure=cure) from None
+
+
+def unknown_setting(
+    key: object, known: Iterable[str], *, section: str, file: str | None = None, listed: str | None = None
+) -> UserError:
+    """The error for a name that is no setting: the nearest one, and where all are listed."""
+    name = key if isinstance(key, str) and len(key) <= 60 else shown.repr(key)
+    cures = filter(None, [meant(name, known), f"`anaphora settings {listed or section}` lists all of them"])
+    return UserError(f"unknown setting {section}.{name}", file=file, cure=" ".join(cures))
 
 
 @cache

@@ -23,11 +23,13 @@ def align(
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
     with_: With = None,
-    gold: Annotated[Path | None, typer.Option(help="Gold links, i-j sure and i?j possible: prints the AER.")] = None,
-    base: Annotated[int, typer.Option(help="What the first word is called in --gold and in links: 0 or 1.")] = 0,
-    split: Annotated[
-        str, typer.Option(help="What a word is: `punctuation` stands apart, or only `whitespace` parts words.")
-    ] = ("punctuation"),
+    gold: Annotated[
+        Path | None, typer.Option(help="Gold links, i-j sure and i?j possible: print the alignment error rate (AER).")
+    ] = None,
+    base: Annotated[int, typer.Option(help="Number of the first word in --gold and in links: 0 or 1.")] = 0,
+    split: Annotated[str, typer.Option(help="How to split words: punctuation (a word of its own) or whitespace.")] = (
+        "punctuation"
+    ),
     method: Annotated[
         str,
         typer.Option(
@@ -35,20 +37,23 @@ def align(
             ":intersection, :union or :grow."
         ),
     ] = "auto",
-    line: Annotated[int | None, typer.Option(help="Draw the pair of this line, from 1, here in the terminal.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw that pair (line 1 unless said) as .svg or .png.")] = None,
-    beside: Annotated[
-        list[Path] | None, typer.Option(help="Another model, drawn beside the first; may be given more than once.")
+    line: Annotated[
+        int | None, typer.Option(help="Show the pair on this line (the first is 1) in the terminal.")
     ] = None,
-    ibm1: Annotated[bool, typer.Option("--ibm1", help="With --gold: IBM-1's AER beside it.")] = False,
+    picture: Annotated[Path | None, typer.Option(help="Draw that pair (by default line 1) as .svg or .png.")] = None,
+    beside: Annotated[
+        list[Path] | None, typer.Option(help="Another model, drawn beside the first. Repeatable.")
+    ] = None,
+    ibm1: Annotated[bool, typer.Option("--ibm1", help="With --gold: also print the AER of IBM-1.")] = False,
     force: Force = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """See which source words each target word came from: Pharaoh links, a heat map, a picture, or the error rate.
+    """Align source and target words: print links, show a heat map, draw a picture, or measure the error rate.
 
-    Without --line, --picture or --gold, one line of links a pair ("0-0 1-2": source word 0 with target word 0, …).
+    Without --line, --picture or --gold, prints one line of links per pair, in the Pharaoh format ("0-0 1-2": source
+    word 0 with target word 0, …).
 
     anaphora align demo/model --source a.en --target a.de > links.txt
 

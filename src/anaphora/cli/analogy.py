@@ -12,14 +12,14 @@ from anaphora.cli.output import Json, Output, Quiet
 
 def analogy(
     model: Vectors,
-    a: Annotated[str, typer.Argument(help="A word,")],
-    b: Annotated[str, typer.Argument(help="what belongs to it,")],
-    c: Annotated[str, typer.Argument(help="and another word.")],
+    a: Annotated[str, typer.Argument(help="A word.")],
+    b: Annotated[str, typer.Argument(help="A word related to A.")],
+    c: Annotated[str, typer.Argument(help="Another word, in the place of A.")],
     number: Number = 5,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """A is to B as C is to …: the words nearest to the vector B - A + C, but for these three.
+    """Complete "A is to B as C is to …": the words nearest to the vector B - A + C, without these three.
 
     anaphora analogy runs/words man king woman
 

@@ -35,40 +35,42 @@ from anaphora.cli import (
     walk,
     why,
 )
+from anaphora.cli.help import Front, Verb
 from anaphora.version import __version__
 
 app = typer.Typer(
     name="anaphora",
+    cls=Front,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 LEARN, USE, LOOK, DEMO = "Learn", "Use", "Look", "Begin here"
-app.command(rich_help_panel=DEMO)(demo.demo)
-app.command(rich_help_panel=LEARN)(check.check)
-app.command(rich_help_panel=LEARN)(train.train)
-app.command(rich_help_panel=LEARN)(average.average)
-app.command(rich_help_panel=LEARN)(compare.compare)
-app.command(rich_help_panel=LEARN)(mix.mix)
-app.command(rich_help_panel=LEARN)(settings.settings)
-app.command(rich_help_panel=USE)(translate.translate)
-app.command(rich_help_panel=USE)(generate.generate)
-app.command(rich_help_panel=USE)(fill.fill)
-app.command(rich_help_panel=USE)(score.score)
-app.command(rich_help_panel=USE)(evaluate.evaluate)
-app.command(rich_help_panel=USE)(classify.classify)
-app.command(rich_help_panel=USE)(encode.encode)
-app.command(rich_help_panel=USE)(patch.patch)
-app.command(rich_help_panel=USE)(convert.convert)
-app.command(rich_help_panel=LOOK)(align.align)
-app.command(rich_help_panel=LOOK)(walk.walk)
-app.command(rich_help_panel=LOOK)(why.why)
-app.command(rich_help_panel=LOOK)(senses.senses)
-app.command(rich_help_panel=LOOK)(neighbours.neighbours)
-app.command(rich_help_panel=LOOK)(analogy.analogy)
-app.command(rich_help_panel=LOOK, name="map")(map.map_)
-app.command(rich_help_panel=LOOK)(info.info)
+app.command(cls=Verb, rich_help_panel=DEMO)(demo.demo)
+app.command(cls=Verb, rich_help_panel=LEARN)(check.check)
+app.command(cls=Verb, rich_help_panel=LEARN)(train.train)
+app.command(cls=Verb, rich_help_panel=LEARN)(average.average)
+app.command(cls=Verb, rich_help_panel=LEARN)(compare.compare)
+app.command(cls=Verb, rich_help_panel=LEARN)(mix.mix)
+app.command(cls=Verb, rich_help_panel=LEARN)(settings.settings)
+app.command(cls=Verb, rich_help_panel=USE)(translate.translate)
+app.command(cls=Verb, rich_help_panel=USE)(generate.generate)
+app.command(cls=Verb, rich_help_panel=USE)(fill.fill)
+app.command(cls=Verb, rich_help_panel=USE)(score.score)
+app.command(cls=Verb, rich_help_panel=USE)(evaluate.evaluate)
+app.command(cls=Verb, rich_help_panel=USE)(classify.classify)
+app.command(cls=Verb, rich_help_panel=USE)(encode.encode)
+app.command(cls=Verb, rich_help_panel=USE)(patch.patch)
+app.command(cls=Verb, rich_help_panel=USE)(convert.convert)
+app.command(cls=Verb, rich_help_panel=LOOK)(align.align)
+app.command(cls=Verb, rich_help_panel=LOOK)(walk.walk)
+app.command(cls=Verb, rich_help_panel=LOOK)(why.why)
+app.command(cls=Verb, rich_help_panel=LOOK)(senses.senses)
+app.command(cls=Verb, rich_help_panel=LOOK)(neighbours.neighbours)
+app.command(cls=Verb, rich_help_panel=LOOK)(analogy.analogy)
+app.command(cls=Verb, rich_help_panel=LOOK, name="map")(map.map_)
+app.command(cls=Verb, rich_help_panel=LOOK)(info.info)
 
 
 def _version(asked: bool) -> None:
@@ -80,13 +82,19 @@ def _version(asked: bool) -> None:
 @app.callback()
 def anaphora(
     version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print it and exit.")
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Sequence models on your own text: train a translator or a language model, use it, look inside.
 
-    Settings are written section.key=value (training.max_steps=2000); results go to stdout, progress to stderr.
-    Exit codes: 0 done, 2 a mistake you can mend, 1 a mistake of ours, 130 interrupted.
+    Settings are written section.key=value, such as training.max_steps=2000; `anaphora settings` lists them. Results go
+    to stdout, progress to stderr. Exit codes: 0 done, 2 wrong input or usage, 1 internal error, 130 interrupted.
+
+    anaphora train runs/en-de --source train.en --target train.de
+
+    anaphora translate runs/en-de input.txt
+
+    anaphora VERB --help
     """
 
 

@@ -19,22 +19,26 @@ if TYPE_CHECKING:
 TextFiles = Annotated[
     list[str] | None, typer.Option("--text", metavar="FILE", help="Text for a language model; - is stdin. Repeatable.")
 ]
-Log10 = Annotated[
-    bool, typer.Option("--log10", help="With --text: logarithms to the base 10, as KenLM and SRILM print them.")
+Log10 = Annotated[bool, typer.Option("--log10", help="With --text: base-10 logarithms, as KenLM and SRILM print them.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting; `anaphora settings decoding` lists them."),
 ]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any decoding setting.")]
 With = Annotated[
     list[Path] | None,
-    typer.Option("--with", metavar="MODEL", help="Translate together with this model, as an ensemble. Repeatable."),
+    typer.Option("--with", metavar="MODEL", help="Combine with this model, as an ensemble. Repeatable."),
 ]
 Mbr = Annotated[
-    str | None, typer.Option(metavar="MEASURE", help="Minimum Bayes risk: chrf, bleu or gleu of drawn translations.")
+    str | None,
+    typer.Option(metavar="MEASURE", help="Minimum Bayes risk decoding, by chrf, bleu or gleu of sampled translations."),
 ]
 Patches = Annotated[
     list[Path] | None,
-    typer.Option("--patch", metavar="FILE", help="Of a Backpack: with senses changed (anaphora patch). Repeatable."),
+    typer.Option(
+        "--patch", metavar="FILE", help="Apply this patch to a Backpack's senses (anaphora patch). Repeatable."
+    ),
 ]
-OutputFile = Annotated[Path | None, typer.Option(help="Write the translations here, when all are done.")]
+OutputFile = Annotated[Path | None, typer.Option(help="Write the translations to this file, when all are done.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file.")]
 
 

@@ -13,19 +13,17 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 def average(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     last: Annotated[
-        int | None, typer.Option(min=1, help="How many checkpoints, from the newest. [default: 5, or all there are]")
+        int | None, typer.Option(min=1, help="Number of checkpoints, the latest ones. [default: 5, or all there are]")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Keep the mean although it is worse.")] = False,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Bring back what training published, before any average.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Keep the average even if it is worse.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Restore the model that training produced.")] = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make the mean of the last checkpoints the folder's model; its training state stays as it is.
+    """Replace a run's model by the average of its last checkpoints; the training state stays as it is.
 
-    Both models are measured on the validation text. A mean that is worse by training.metric is not kept.
+    Both models are evaluated on the validation text. An average that is worse by training.metric is not kept.
 
     anaphora average runs/en-de
 

@@ -18,45 +18,42 @@ if TYPE_CHECKING:
 
     from anaphora.text.checking.findings import Finding, Report
 
-EXAMPLES = """Says what would spoil training, with file, line and cure, and what training would cost here.
-
-Examples:
-
-  anaphora check --source train.en --target train.de
-
-  anaphora check --source train.en.gz --target train.de.gz --valid-source val.en --valid-target val.de --no-estimate
-
-  anaphora check --source pairs.tsv --write-clean cleaned
-
-Exit code 2 means that training would refuse this corpus; warnings leave it at 0."""
-
 
 def check(
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]…", help="As for train: data.max_length=100, say.")
+        list[str] | None,
+        typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings as for train, such as data.max_length=100."),
     ] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option(help="Text to translate from: .txt .tsv .csv .jsonl .parquet, also .gz .xz .zst."),
+        typer.Option(help="Source text: .txt .tsv .csv .jsonl .parquet, also .gz .xz .zst."),
     ] = None,
-    target: Annotated[list[str] | None, typer.Option(help="The same lines in the other language.")] = None,
-    valid_source: Annotated[list[str] | None, typer.Option(help="Validation text.")] = None,
-    valid_target: Annotated[list[str] | None, typer.Option(help="Its other side.")] = None,
-    test_source: Annotated[list[str] | None, typer.Option(help="Test text.")] = None,
-    test_target: Annotated[list[str] | None, typer.Option(help="Its other side.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
+    valid_source: Annotated[list[str] | None, typer.Option(help="Validation text, source side.")] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(help="Validation text, target side.")] = None,
+    test_source: Annotated[list[str] | None, typer.Option(help="Test text, source side.")] = None,
+    test_target: Annotated[list[str] | None, typer.Option(help="Test text, target side.")] = None,
     write_clean: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the corpus without what was found into this new folder.")
+        Path | None, typer.Option(metavar="DIR", help="Write a cleaned corpus into this new folder.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="What would be trained; transformer: sized to the corpus.")] = (
-        "transformer"
-    ),
+    recipe: Annotated[str, typer.Option(help="Recipe that would be trained.")] = ("transformer"),
     estimate: Annotated[
-        bool, typer.Option("--estimate/--no-estimate", help="Try some updates, for time and memory.")
+        bool, typer.Option("--estimate/--no-estimate", help="Try a few updates to estimate time and memory.")
     ] = True,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
+    """Check a corpus before training: report problems with file, line and cure, and estimate the cost of training.
+
+    Exit code 2 means that training would refuse this corpus; warnings leave it at 0.
+
+    anaphora check --source train.en --target train.de
+
+    anaphora check --source train.en --target train.de --valid-source val.en --valid-target val.de --no-estimate
+
+    anaphora check --source pairs.tsv --write-clean cleaned
+    """
     from anaphora import api
     from anaphora.errors import UserError
 
@@ -85,9 +82,6 @@ def check(
     output.finish({**report.document(), "exit_code": report.exit_code})
     if report.exit_code:
         raise typer.Exit(report.exit_code)
-
-
-check.__doc__ = EXAMPLES
 
 
 # -- for people --------------------------------------------------------------------------------------------------------

@@ -16,16 +16,16 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 
 def classify(
     model: Annotated[Path, typer.Argument(help="Folder of a classifier, trained with --labels.")],
-    file: Annotated[str, typer.Argument(help="Text, one line for each answer; - is stdin.")] = "-",
+    file: Annotated[str, typer.Argument(help="Text to classify, line by line; - is stdin.")] = "-",
     labels: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The right labels, line for line: accuracy is told.")
+        str | None, typer.Option(metavar="FILE", help="The correct labels, line for line: evaluate the classifier.")
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every label of a line, with its probability.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Print every label with its probability.")] = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put each line into one of the classes that a model was trained with: label and probability.
+    """Classify each line of a text: print its label and probability.
 
     anaphora classify runs/senses lines.txt
 

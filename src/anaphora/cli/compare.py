@@ -15,50 +15,50 @@ from anaphora.cli.output import Device, Json, Output, Quiet, program, wrapped
 def compare(
     out: Annotated[Path, typer.Argument(help="Folder of the comparison; it is made, or continued.")],
     text: Annotated[
-        list[str] | None, typer.Option(help="Text to learn from: .txt .tsv .csv .jsonl .parquet, .gz.")
+        list[str] | None,
+        typer.Option(help="Training text for language models: .txt .tsv .csv .jsonl .parquet, also .gz."),
     ] = None,
-    valid_text: Annotated[list[str] | None, typer.Option(help="Text to measure on; else lines are held out.")] = None,
-    test_text: Annotated[
-        list[str] | None, typer.Option(help="Text that no checkpoint was chosen by; the table is about it.")
+    valid_text: Annotated[
+        list[str] | None, typer.Option(help="Validation text; by default lines are held out.")
     ] = None,
-    source: Annotated[list[str] | None, typer.Option(help="Translators: text to translate from,")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="and the same lines in the other language.")] = None,
-    valid_source: Annotated[list[str] | None, typer.Option(help="Pairs to measure on; else some are held out.")] = None,
-    valid_target: Annotated[list[str] | None, typer.Option(help="Their other side.")] = None,
-    test_source: Annotated[
-        list[str] | None, typer.Option(help="Pairs that no checkpoint was chosen by; the table is about them.")
+    test_text: Annotated[list[str] | None, typer.Option(help="Test text; the table reports it.")] = None,
+    source: Annotated[list[str] | None, typer.Option(help="Training text for translators, source side.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
+    valid_source: Annotated[
+        list[str] | None, typer.Option(help="Validation text, source side; by default pairs are held out.")
     ] = None,
-    test_target: Annotated[list[str] | None, typer.Option(help="Their other side.")] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(help="Validation text, target side.")] = None,
+    test_source: Annotated[list[str] | None, typer.Option(help="Test text, source side; the table reports it.")] = None,
+    test_target: Annotated[list[str] | None, typer.Option(help="Test text, target side.")] = None,
     recipes: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROW,ROW,…",
-            help="Each RECIPE, RECIPE:KEY=VALUE,… or NAME=RECIPE:…; all rungs unless given. Of translators also "
-            "RECIPE+rl, +posunk, +big, +ensemble; `lectures`: the rows of the lectures' table.",
+            help="Rows, each RECIPE, RECIPE:KEY=VALUE,… or NAME=RECIPE:…; by default every kind of model. For "
+            "translators also RECIPE+rl, +posunk, +big, +ensemble; `lectures`: the rows of the lectures' table.",
         ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="KIND=N", help="For each row: tokens=N, flops=N or minutes=N.")
+        str | None, typer.Option(metavar="KIND=N", help="Limit for each row: tokens=N, flops=N or minutes=N.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Rows at the same time; alone, their time is their own.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Rows to train in parallel; times are comparable only with 1.")] = 1,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="For all rows: training.seed=2, say.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting for all rows, such as training.seed=2."),
     ] = None,
     device: Device = "auto",
     estimate: Annotated[
-        bool, typer.Option("--estimate/--no-estimate", help="Try some updates of each row, for the time.")
+        bool, typer.Option("--estimate/--no-estimate", help="Try a few updates of each row to estimate the time.")
     ] = True,
-    force: Annotated[
-        bool, typer.Option("--force", help="Begin rows anew whose text or settings are other ones.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Restart rows whose text or settings have changed.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train many recipes on one text and lay them side by side. Repeat the command to continue.
+    """Train several recipes on one text and compare them in a table. Repeat the command to continue.
 
-    Language models by bits per byte, translators by BLEU, all on the same lines,
-    with the same tokens where they can. OUT/report.md has the table, report.png
-    quality against cost, OUT/runs/ each row as an ordinary run.
+    Language models are compared by bits per byte, translators by BLEU, on the same lines and, where possible, with the
+    same tokens. OUT/report.md has the table, OUT/report.png shows quality against cost, and OUT/runs/ holds each row as
+    an ordinary run.
 
     anaphora compare ladder --text plays.txt
 

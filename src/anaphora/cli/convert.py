@@ -18,16 +18,21 @@ def convert(
     to: Annotated[Path, typer.Argument(metavar="TO", help="ARPA file, file of vectors, or new model folder.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file or model folder.")] = False,
     header: Annotated[
-        bool, typer.Option(help="Of vectors as text: a first line with their number (GloVe: none).")
+        bool,
+        typer.Option(help="For vectors as text: begin with a line of their number and size (GloVe files have none)."),
     ] = True,
-    space: Annotated[str | None, typer.Option(help="Of vectors as text: what stands for a blank in a word.")] = None,
+    space: Annotated[
+        str | None, typer.Option(help="For vectors as text: what stands for a space inside a word.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Turn a counted language model into an ARPA file, which other toolkits read, or an ARPA file into a model folder.
+    """Convert between model folders and the files of other tools: ARPA, word vectors, published Backpacks.
 
-    Word vectors become files of other tools by the names: .txt .vec (text), .bin (binary), also .gz, or .safetensors;
-    and such files become others, or a model folder.
+    A counted language model becomes an ARPA file, and an ARPA file a model folder.
+
+    Word vectors become the file that its name asks for: .txt or .vec (text), .bin (binary), both also .gz, or
+    .safetensors; such a file becomes another one, or a model folder.
 
     A published Backpack's folder (config.json, weights, vocab.json, merges.txt) becomes a model folder, and a Backpack
     of that shape becomes such a folder.

@@ -18,18 +18,22 @@ SHOWN = ("bank", "bat", "crane", "letter", "sick", "spring")
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where the corpus and the model go.")] = Path("demo"),
+    folder: Annotated[Path, typer.Argument(help="Folder for the corpus and the model.")] = Path("demo"),
     write: Annotated[
-        Path | None, typer.Option(help="Only write the corpus here, with gold alignments and sense labels.")
+        Path | None, typer.Option(help="Only write the corpus into this folder, with gold alignments and sense labels.")
     ] = None,
-    pairs: Annotated[int, typer.Option(min=1, help="With --write: training pairs.")] = 40_000,
-    seed: Annotated[int, typer.Option(help="With --write: another seed, other sentences.")] = 1,
+    pairs: Annotated[int, typer.Option(min=1, help="With --write: number of training pairs.")] = 40_000,
+    seed: Annotated[int, typer.Option(help="With --write: random seed of the sentences.")] = 1,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a small English-German translator on a corpus made here, and watch it tell a river bank from a money
-    bank."""
+    """Train a small English-German translator on a generated corpus, and translate ambiguous words with it.
+
+    anaphora demo
+
+    anaphora demo --write corpus --pairs 10000
+    """
     import dataclasses
 
     out = Output(as_json=json, quiet=quiet)

@@ -24,22 +24,29 @@ DIGITS = 6
 def encode(
     model: Annotated[Path, typer.Argument(help="Folder of a neural language model or classifier.")],
     file: Annotated[str, typer.Argument(help="Text, one sentence a line; - is stdin.")] = "-",
-    output: Annotated[Path | None, typer.Option(help=".npy, .jsonl or .safetensors; nothing: JSON lines.")] = None,
-    words: Annotated[bool, typer.Option("--words", help="A vector for each word, as it stands in its line.")] = False,
-    pool: Annotated[str | None, typer.Option(help="Of a sentence: mean, max, last or first.")] = None,
-    layer: Annotated[int | None, typer.Option(help="Which layer's; 0 is the embedding, nothing the last.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write to this file: .npy, .jsonl or .safetensors. By default prints JSON lines."),
+    ] = None,
+    words: Annotated[bool, typer.Option("--words", help="One vector per word, in its context.")] = False,
+    pool: Annotated[
+        str | None, typer.Option(help="How to make one vector of a line: mean, max, last or first.")
+    ] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="Layer to take the vectors from; 0 is the embedding. By default the last.")
+    ] = None,
     split: Annotated[
-        str | None, typer.Option(help="With --words, what parts them: punctuation (and blanks), or whitespace.")
+        str | None, typer.Option(help="With --words: how to split words, punctuation or whitespace.")
     ] = None,
     force: Force = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make vectors of text: one for each line, or one for each word in its context.
+    """Encode text as vectors: one per line, or one per word in its context.
 
-    .npy: an array (lines, dim). .jsonl: an object a line.
-    .safetensors: `vectors` (lines, dim); with --words (words, dim), and `starts`, where each line's words begin.
+    A .npy file holds an array (lines, dim), a .jsonl file one object per line, a .safetensors file `vectors`
+    (lines, dim) or with --words (words, dim) and `starts`, where each line's words begin.
 
     anaphora encode runs/bert lines.txt --output lines.npy
 

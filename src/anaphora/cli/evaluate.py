@@ -41,21 +41,24 @@ def evaluate(
     log10: Log10 = False,
     similarity: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Of vectors or a neural model: two words and people's number a line."),
+        typer.Option(
+            metavar="FILE", help="For vectors or a neural model: lines of two words and a human similarity rating."
+        ),
     ] = None,
     analogies: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Of vectors: four words a line, a b as c d.")
+        list[str] | None, typer.Option(metavar="FILE", help="For vectors: lines of four words, a is to b as c is to d.")
     ] = None,
     weat: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Of vectors: YAML of two targets and two attributes.")
+        list[str] | None,
+        typer.Option(metavar="FILE", help="For vectors: a YAML file with two target and two attribute sets."),
     ] = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.")] = None,
     mbr: Mbr = None,
     set_: Set = None,
-    stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
+    stride: Annotated[int | None, typer.Option(help="With --text: tokens by which the model's window moves.")] = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser: 13a, intl, zh, char, …")] = "13a",
     by_length: Annotated[
-        int | None, typer.Option(metavar="WORDS", help="BLEU also by source length, in bins of so many words.")
+        int | None, typer.Option(metavar="WORDS", help="Also report BLEU by source length, in bins of this many words.")
     ] = None,
     patch: Patches = None,
     picture: Annotated[Path | None, typer.Option(help="Draw BLEU by length as .svg or .png.")] = None,
@@ -67,11 +70,13 @@ def evaluate(
 ) -> None:
     """Measure a model on text that it has not seen.
 
-    A translator, of text with references: sacreBLEU, chrF, loss, speed.
-    A language model, of any text: perplexity, bits per byte, unknown tokens.
-    Word vectors: how they agree with people's similarities, complete analogies, and what they hold together (WEAT).
-    Of a Backpack --similarity is by sense, the best chosen on the first file; of another neural model, of its table.
-    One that can read only so much sees a longer text through a window: a smaller --stride, longer contexts.
+    Translators (--source, --target): sacreBLEU, chrF, loss and speed.
+
+    Language models (--text): perplexity, bits per byte and unknown tokens. A model with a limited context reads a
+    longer text through a window; a smaller --stride gives longer contexts.
+
+    Word vectors: agreement with human similarity ratings, analogies, and word association tests (WEAT). A Backpack's
+    --similarity is measured by sense, the best chosen on the first file; another neural model's on its embeddings.
 
     anaphora evaluate runs/en-de --source test.en --target test.de
 

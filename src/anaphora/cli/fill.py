@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 def fill(
     model: Annotated[Path, typer.Argument(help="Folder of a masked language model.")],
-    text: Annotated[list[str] | None, typer.Argument(help="A line with ___ in the place of each blank.")] = None,
+    text: Annotated[list[str] | None, typer.Argument(help="Lines with ___ for each blank.")] = None,
     file: Annotated[str | None, typer.Option(help="Lines with blanks; - is stdin.")] = None,
-    top: Annotated[int, typer.Option(help="Candidates for each blank.")] = 5,
-    best: Annotated[bool, typer.Option("--best", help="Show each line with its likeliest words filled in.")] = False,
+    top: Annotated[int, typer.Option(help="Number of candidates for each blank.")] = 5,
+    best: Annotated[bool, typer.Option("--best", help="Print each line with the likeliest words filled in.")] = False,
     unknown: Annotated[bool, typer.Option("--unknown", help="Allow the unknown token.")] = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fill in the blank: the likeliest tokens for each, with their probabilities.
+    """Fill in blanks: print the likeliest tokens for each, with their probabilities.
 
-    A blank, ___, stands for one token. Several in a line are guessed without knowing of each other.
+    A blank, ___, stands for one token. Several blanks in a line are filled independently of each other.
 
     anaphora fill runs/bert "The ___ sat on the mat."
 

@@ -36,13 +36,17 @@ def generate(
         float | None, typer.Option(help="Below 1 sharpens the distribution, above flattens.")
     ] = None,
     top_k: Annotated[int | None, typer.Option(help="Sample from the k most probable tokens only.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Sample from the fewest tokens that hold this much.")] = None,
-    min_p: Annotated[float | None, typer.Option(help="Sample tokens at least this near to the likeliest.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample from the most probable tokens that together hold this probability.")
+    ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Sample only tokens with this share of the highest probability.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text; 1 by default.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="No sampling: the likeliest token at each step.")] = False,
     beam: Annotated[int | None, typer.Option(help="No sampling: beam search with this many hypotheses.")] = None,
     repetition_penalty: Annotated[
-        float | None, typer.Option(help="Above 1 makes tokens that the text has less likely.")
+        float | None, typer.Option(help="Above 1 makes tokens that the text already has less likely.")
     ] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Stop before this text. Repeatable.")] = None,
     unknown: Annotated[bool, typer.Option("--unknown", help="Allow the unknown token.")] = False,
@@ -54,7 +58,9 @@ def generate(
     draft_tokens: Annotated[int | None, typer.Option(help="Tokens that a draft proposes at once, at most.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Also min_length, no_repeat_ngram, length_penalty."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Another decoding setting: min_length, no_repeat_ngram, length_penalty."
+        ),
     ] = None,
     patch: Patches = None,
     device: Device = "auto",

@@ -21,7 +21,7 @@ def info(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a model is, what it learned from, what it cost and how good it was found.
+    """Show what a model is, what it was trained on, what that cost, and its validation scores.
 
     anaphora info runs/en-de
 

@@ -15,20 +15,22 @@ from anaphora.errors import UserError
 
 def map_(
     model: Vectors,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[WORD]…", help="Words; else the most frequent.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw it here: .png or .svg.")] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=3, help="So many of the most frequent words.")] = 200,
-    around: Annotated[int, typer.Option(min=0, help="With words: so many neighbours of each, too.")] = 0,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD", help="Words to draw. By default the most frequent ones.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the map as .png or .svg.")] = None,
+    number: Annotated[int, typer.Option("--number", "-n", min=3, help="Number of the most frequent words.")] = 200,
+    around: Annotated[int, typer.Option(min=0, help="With words: also this many neighbours of each.")] = 0,
     method: Annotated[str, typer.Option(help="pca, or tsne (needs scikit-learn).")] = "pca",
-    clusters: Annotated[int | None, typer.Option(min=1, help="How many colours.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of clusters and of tsne.")] = 1,
+    clusters: Annotated[int | None, typer.Option(min=1, help="Number of clusters, each in a color.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the clusters and of tsne.")] = 1,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw words on a plane, near ones near each other, and say how much that distorts.
+    """Draw a map of word vectors in two dimensions, and measure how much it distorts.
 
-    Colours are clusters of the vectors themselves; names stand where there is room.
+    Colors are clusters of the vectors themselves; words are labeled where there is room.
 
     anaphora map runs/words --picture map.png
 

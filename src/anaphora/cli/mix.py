@@ -16,28 +16,34 @@ if TYPE_CHECKING:
 
 def mix(
     out: Annotated[Path, typer.Argument(help="New folder for the mixture or ensemble.")],
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL MODEL…", help="Folders of models, or ARPA files.")],
-    text: Annotated[list[str] | None, typer.Option(help="Held-out text, on which the weights are tuned.")] = None,
-    valid_text: Annotated[list[str] | None, typer.Option(help="Other text, to measure the mixture on.")] = None,
-    source: Annotated[list[str] | None, typer.Option(help="Of translators: held-out text to tune on,")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="and its translations, line for line.")] = None,
-    valid_source: Annotated[list[str] | None, typer.Option(help="Other pairs, to measure the ensemble on,")] = None,
-    valid_target: Annotated[list[str] | None, typer.Option(help="and their translations.")] = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="W,W,…", help="Given weights, one for each model, instead of tuned ones.")
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Folders of models, or ARPA files.")],
+    text: Annotated[list[str] | None, typer.Option(help="Held-out text to tune the weights on.")] = None,
+    valid_text: Annotated[list[str] | None, typer.Option(help="Other text to evaluate the mixture on.")] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="For translators: held-out source text to tune the weights on.")
     ] = None,
-    mean: Annotated[str, typer.Option(help="Of translators: average their probabilities, or logs.")] = "probabilities",
+    target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
+    valid_source: Annotated[
+        list[str] | None, typer.Option(help="Other source text to evaluate the ensemble on.")
+    ] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="W,W,…", help="Fixed weights, one per model, instead of tuned ones.")
+    ] = None,
+    mean: Annotated[str, typer.Option(help="For translators: average probabilities, or logs.")] = "probabilities",
     force: Annotated[bool, typer.Option("--force", help="Overwrite the model folder OUT.")] = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put several models into one folder: P is the weighted mean of what they say.
+    """Combine several models into one, whose probabilities are the weighted average of theirs.
 
-    Language models that share a vocabulary make a mixture. The weights are found by EM: those under which the held-out
-    text is most probable. It should be like the text that the mixture is meant for, and no part may have seen it.
-    Translators that share a target vocabulary make an ensemble, with equal weights unless some are given or tuned.
-    The folder OUT holds copies of the parts, and is used as any model.
+    Language models with the same vocabulary make a mixture. EM finds the weights under which the held-out text is most
+    probable; that text should resemble what the mixture is meant for, and no model may have been trained on it.
+
+    Translators with the same target vocabulary make an ensemble, by default with equal weights.
+
+    The folder OUT holds copies of the models, and is used like any model.
 
     anaphora mix runs/mixed runs/large runs/near --text dev.txt
 

@@ -17,16 +17,18 @@ Number = Annotated[int, typer.Option("--number", "-n", min=1, help="How many wor
 
 def neighbours(
     model: Vectors,
-    words: Annotated[list[str], typer.Argument(metavar="WORD…", help="Words (or items) to look around.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Words or items whose neighbours to list.")],
     number: Number = 10,
     approximate: Annotated[
         bool,
-        typer.Option("--approximate", help="By an index (faiss), built once and kept beside the vectors."),
+        typer.Option(
+            "--approximate", help="Search by an index (faiss) that is built once and kept beside the vectors."
+        ),
     ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """The words whose vectors point where a word's does: each with the cosine between the two.
+    """List the words with the most similar vectors, each with its cosine similarity.
 
     anaphora neighbours runs/words king queen
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line of stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on stderr but errors.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 
 

@@ -24,90 +24,93 @@ MADE = "Topics and balance"
 def patch(
     model: Annotated[Path, typer.Argument(help="Folder of a Backpack.")],
     out: Annotated[
-        Path | None, typer.Argument(metavar="[OUT.json]", help="Where to write it; without, it is only tried.")
+        Path | None, typer.Argument(metavar="OUT.json", help="Patch file to write. Without it the patch is only tried.")
     ] = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS#SENSES", help="The sense says nothing.", rich_help_panel=OPERATIONS),
+        typer.Option(metavar="WORDS#SENSES", help="Set the sense to zero.", rich_help_panel=OPERATIONS),
     ] = None,
     scale: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS#SENSES=X", help="It says the same, X times as loud.", rich_help_panel=OPERATIONS),
+        typer.Option(metavar="WORDS#SENSES=X", help="Multiply the sense by X.", rich_help_panel=OPERATIONS),
     ] = None,
     project_out: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS#SENSES=A[-B]", help="It no longer tells A (from B).", rich_help_panel=OPERATIONS),
+        typer.Option(
+            metavar="WORDS#SENSES=A[-B]", help="Remove the direction of A (or A - B).", rich_help_panel=OPERATIONS
+        ),
     ] = None,
     add: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS#SENSES=A[-B]*X", help="It speaks for A (not B), by X.", rich_help_panel=OPERATIONS),
+        typer.Option(metavar="WORDS#SENSES=A[-B]*X", help="Add X times A (or A - B).", rich_help_panel=OPERATIONS),
     ] = None,
     replace: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS#SENSES=W#SENSE", help="It becomes W's sense.", rich_help_panel=OPERATIONS),
+        typer.Option(metavar="WORDS#SENSES=W#SENSE", help="Replace it by a sense of W.", rich_help_panel=OPERATIONS),
     ] = None,
     exchange: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS#SENSES=A>B", help="What spoke for A speaks for B.", rich_help_panel=OPERATIONS),
+        typer.Option(metavar="WORDS#SENSES=A>B", help="What favored A favors B.", rich_help_panel=OPERATIONS),
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=WORD,…", help="Speak about these words; =@FILE reads them.", rich_help_panel=MADE),
+        typer.Option(metavar="NAME=WORD,…", help="Favor these words; =@FILE reads them.", rich_help_panel=MADE),
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="Of the topics: 1 is none, less leads away; 1.35.", rich_help_panel=MADE)
+        float | None, typer.Option(help="Of the topics: 1 has no effect. By default 1.35.", rich_help_panel=MADE)
     ] = None,
     factors: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,C,D", help="As published: of the best 5 % of senses, the next, …", rich_help_panel=MADE
+            metavar="A,B,C,D", help="As published: of the top 5% of senses, the next, …", rich_help_panel=MADE
         ),
     ] = None,
     fade: Annotated[
         float | None,
-        typer.Option(help="What each word of a topic that was said leaves; 0.5.", rich_help_panel=MADE),
+        typer.Option(help="What is left of a topic after each of its words. By default 0.5.", rich_help_panel=MADE),
     ] = None,
     even: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Expect A and B more evenly after --words.", rich_help_panel=MADE),
+        typer.Option(metavar="A,B", help="Balance A and B after --words.", rich_help_panel=MADE),
     ] = None,
     less_gender: Annotated[
-        bool, typer.Option("--less-gender", help="--even he,she, of professions.", rich_help_panel=MADE)
+        bool, typer.Option("--less-gender", help="Balance he and she after professions.", rich_help_panel=MADE)
     ] = False,
     words: Annotated[
         str | None,
         typer.Option(
-            metavar="WORD,…", help="Of --even: whose senses may change; @FILE reads them.", rich_help_panel=MADE
+            metavar="WORD,…", help="With --even: words whose senses may change; @FILE reads them.", rich_help_panel=MADE
         ),
     ] = None,
     prompts: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Of --even: lines with {} for the word.", rich_help_panel=MADE),
+        typer.Option(metavar="FILE", help="With --even: lines with {} for the word.", rich_help_panel=MADE),
     ] = None,
     from_: Annotated[
         list[Path] | None,
-        typer.Option("--from", metavar="FILE", help="First do what this patch does.", rich_help_panel=ALREADY),
+        typer.Option("--from", metavar="FILE", help="Start from this patch.", rich_help_panel=ALREADY),
     ] = None,
     undo: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Then take this one back, if it can be.", rich_help_panel=ALREADY),
+        typer.Option(metavar="FILE", help="Then undo this patch, where possible.", rich_help_panel=ALREADY),
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Tell what becomes of this text; - is stdin. Repeatable."),
+        typer.Option(metavar="FILE", help="Measure the side effect on this text; - is stdin. Repeatable."),
     ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Print the patch's own text.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the patch file.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.json.")] = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Change senses of words: remove, scale, project out, replace them; speak about a topic; favour nobody.
+    """Edit a Backpack's senses: remove, scale, project out or replace them; favor a topic; balance two words.
 
-    The model stays as it is; generate, score and evaluate take the file with --patch, several in their order.
-    WORDS have commas between them; * is every word.
-    SENSES are numbers from 0, which `anaphora senses` shows; #* or nothing: all of them.
-    Options can be repeated.
+    The edits go into a small patch file, and the model stays as it is: generate, score and evaluate apply the file with
+    --patch, several in the given order.
+
+    WORDS are separated by commas; * is every word. SENSES are numbers from 0, which `anaphora senses` shows; without
+    them, or with #*, all senses are meant. Options can be repeated.
 
     anaphora patch runs/backpack fix.json --remove "sick#3" --text test.txt
 

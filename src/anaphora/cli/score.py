@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="Model or run folder; of a language model, also an ARPA file.")],
+    model: Annotated[Path, typer.Argument(help="Model or run folder, or an ARPA file.")],
     source: Annotated[list[str] | None, typer.Option(help="Text in the source language.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
     with_: With = None,
     text: TextFiles = None,
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="A token a line: line, token, log-probability, order of the n-gram.")
+        bool, typer.Option("--tokens", help="Print line, token, log-probability and n-gram order of each token.")
     ] = False,
-    stride: Annotated[int | None, typer.Option(help="With --text: tokens by which a model's window moves.")] = None,
+    stride: Annotated[int | None, typer.Option(help="With --text: tokens by which the model's window moves.")] = None,
     log10: Log10 = False,
     patch: Patches = None,
     device: Device = "auto",
@@ -48,10 +48,9 @@ def score(
 ) -> None:
     """Score given translations, or text: log-probability, tokens and perplexity of each line, separated by tabs.
 
-    Logarithms are natural; the end of a line counts as a token.
-    --tokens: one for each token, ␣ being a space and ⟨C3⟩ a byte that is no character by itself.
-    With --text a fourth column counts the unknown words of the line, and --tokens names them: ⟨unk⟩ (zyzzyva).
-    Totals go to stderr: with --text also bits per byte.
+    Logarithms are natural; the end of a line counts as a token. With --text a fourth column counts the unknown words of
+    the line, and --tokens names them: ⟨unk⟩ (zyzzyva). In tokens, ␣ is a space and ⟨C3⟩ a byte that is no character by
+    itself. Totals go to stderr, with --text also bits per byte.
 
     anaphora score runs/en-de --source test.en --target test.de
 

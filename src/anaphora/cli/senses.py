@@ -19,35 +19,35 @@ NEAREST = 5
 
 def senses(
     model: Annotated[Path, typer.Argument(help="Folder of a Backpack language model.")],
-    words: Annotated[list[str] | None, typer.Argument(metavar="WORD…", help="Words to look up.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many words each sense raises and lowers.")] = 10,
+    words: Annotated[list[str] | None, typer.Argument(metavar="WORD", help="Words to look up.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of words that each sense raises and lowers.")] = 10,
     text: Annotated[
         list[str] | None,
-        typer.Option("--text", metavar="FILE", help="Look for the words in this text; - is stdin. Repeatable."),
+        typer.Option("--text", metavar="FILE", help="Find uses of the words in this text; - is stdin. Repeatable."),
     ] = None,
     examples: Annotated[
-        int | None, typer.Option(min=0, help="With --text: lines shown for each sense; 2 unless said.")
+        int | None, typer.Option(min=0, help="With --text: lines to show for each sense. By default 2.")
     ] = None,
     nearest: Annotated[
-        bool, typer.Option("--nearest", help=f"The {NEAREST} nearest senses of other words, of the whole vocabulary.")
+        bool, typer.Option("--nearest", help=f"Show the {NEAREST} nearest senses of other words.")
     ] = False,
     table: Annotated[
         bool,
-        typer.Option(
-            "--table", help="First write the senses of all tokens beside the weights: later uses look them up."
-        ),
+        typer.Option("--table", help="Precompute the senses of all tokens and store them beside the weights."),
     ] = False,
-    exact: Annotated[bool, typer.Option("--exact", help="The table in full precision, not in bfloat16.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Store that table in full precision instead of bfloat16.")
+    ] = False,
     patch: Patches = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the words that each sense raises, .svg or .png.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the words that each sense raises as .svg or .png.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Look words up in a Backpack: for each sense the words that it raises and lowers most as the next.
+    """Show the senses of words in a Backpack: the next words that each sense raises and lowers most.
 
-    With --text, which share of the weight each sense has in that text, and the lines that use it most.
+    With --text, also the share of the weight that each sense has in that text, and the lines that use it most.
 
     anaphora senses runs/backpack sick bank
 

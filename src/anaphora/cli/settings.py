@@ -19,7 +19,7 @@ WIDEST = 100
 
 def settings(
     name: Annotated[
-        str | None, typer.Argument(metavar="[SECTION|SECTION.KEY]", help="A section, or one setting. All by default.")
+        str | None, typer.Argument(metavar="SECTION|SECTION.KEY", help="A section, or one setting. All by default.")
     ] = None,
     recipe: Annotated[
         str | None, typer.Option(help="List the settings of this recipe's model, with the recipe's own values.")

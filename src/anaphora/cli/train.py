@@ -12,49 +12,55 @@ from anaphora.cli.output import Device, Json, Output, Quiet, program
 
 
 def train(
-    run: Annotated[Path, typer.Argument(help="Folder of the run; it is made, or continued.")],
+    run: Annotated[Path, typer.Argument(help="Folder of the run; created, or continued.")],
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SECTION.KEY=VALUE]…", help="training.max_steps=2000 or model.score=additive, say."),
+        typer.Argument(
+            metavar="SECTION.KEY=VALUE",
+            help="Settings, such as training.max_steps=2000; `anaphora settings` lists them.",
+        ),
     ] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option(help="Text to translate from: .txt .tsv .csv .jsonl .parquet, also .gz .xz .zst."),
+        typer.Option(help="Source text of a translator: .txt .tsv .csv .jsonl .parquet, also .gz .xz .zst."),
     ] = None,
-    target: Annotated[list[str] | None, typer.Option(help="The same lines in the other language.")] = None,
-    valid_source: Annotated[list[str] | None, typer.Option(help="Validation text; else a part is held out.")] = None,
-    valid_target: Annotated[list[str] | None, typer.Option(help="Its other side.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Its translations, line for line.")] = None,
+    valid_source: Annotated[
+        list[str] | None, typer.Option(help="Validation text, source side; by default pairs are held out.")
+    ] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(help="Validation text, target side.")] = None,
     text: Annotated[
-        list[str] | None, typer.Option(help="Text for a language model or word vectors, in the same formats.")
+        list[str] | None, typer.Option(help="Training text for a language model or word vectors, in the same formats.")
     ] = None,
-    valid_text: Annotated[list[str] | None, typer.Option(help="Text to measure a language model on.")] = None,
-    labels: Annotated[list[str] | None, typer.Option(help="A label for each line of --text: for a classifier.")] = None,
-    valid_labels: Annotated[list[str] | None, typer.Option(help="Those of --valid-text.")] = None,
+    valid_text: Annotated[list[str] | None, typer.Option(help="Validation text for a language model.")] = None,
+    labels: Annotated[
+        list[str] | None, typer.Option(help="Labels for a classifier, one for each line of --text.")
+    ] = None,
+    valid_labels: Annotated[list[str] | None, typer.Option(help="Labels for --valid-text.")] = None,
     items: Annotated[
         list[str] | None,
-        typer.Option(help="Sequences of anything, one a line, for vectors: items between tabs or blanks."),
+        typer.Option(help="For vectors of items: one sequence per line, separated by tabs or spaces."),
     ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="tiny, small, base, big, a YAML file, or sized to the corpus: transformer, seq2seq, bahdanau, luong, "
-            "deep-att, gnmt, moe, bytenet, convs2s (NAME-paper: published size). For --text: ngram, or dan, window, "
-            "rnn, gru, lstm, conv, transformer-decoder, transformer-encoder, gpt2, bert, backpack; for vectors of "
-            "words or --items: skipgram, cbow, glove.",
+            help="A recipe, or a YAML file. Translators: transformer (default), seq2seq, bahdanau, luong, deep-att, "
+            "gnmt, moe, bytenet, convs2s, sized to the corpus (NAME-paper: published size); tiny, small, base, big, "
+            "strong. With --text: ngram (default), dan, window, rnn, gru, lstm, conv, transformer-decoder, "
+            "transformer-encoder, backpack, sized to the text; backpack-micro, -mini, -small; gpt2, bert (their "
+            "shapes, not the pretrained weights). Vectors of words or --items: skipgram, cbow, glove.",
             show_default=False,
         ),
     ] = None,
-    from_: Annotated[
-        Path | None, typer.Option("--from", "--start-from", help="Start from this trained model (fine-tuning).")
-    ] = None,
+    from_: Annotated[Path | None, typer.Option("--from", "--start-from", help="Fine-tune this trained model.")] = None,
     device: Device = "auto",
-    force: Annotated[bool, typer.Option("--force", help="Continue a run although its settings change.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Continue a run with changed settings.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a translator, a language model or word vectors. Repeat the command to continue.
+    """Train a translator, a language model or word vectors.
 
-    Raise training.max_steps to go further.
+    Repeat the command to continue a run; raise training.max_steps to train it further.
 
     anaphora train runs/en-de --source train.en --target train.de
 

@@ -36,20 +36,31 @@ def translate(
     model: Annotated[Path, typer.Argument(help="Model or run folder.")],
     file: Annotated[str, typer.Argument(help="Text, one sentence a line; - is stdin.")] = "-",
     with_: With = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
-    n_best: Annotated[int | None, typer.Option(help="Translations a line: index, rank, score, text.")] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching.")] = False,
-    temperature: Annotated[float | None, typer.Option(help="Sampling: below 1 sharpens, above 1 flattens.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Sampling: only among the k most probable tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Sampling: only among the most probable mass p.")] = None,
-    min_p: Annotated[float | None, typer.Option(help="Sampling: only tokens this near to the likeliest.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Sampling: the same seed, the same text.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.")] = None,
+    n_best: Annotated[
+        int | None, typer.Option(help="Number of translations per line, printed as index, rank, score, text.")
+    ] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Sample instead of searching.")] = False,
+    temperature: Annotated[
+        float | None, typer.Option(help="Sampling: below 1 sharpens, above 1 flattens the distribution.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sampling: only from the k most probable tokens.")] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Sampling: only from the most probable tokens that together have probability p."),
+    ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Sampling: only tokens with at least this share of the highest probability.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Sampling: random seed; the same seed gives the same text.")] = None,
     mbr: Mbr = None,
-    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1 makes what was said less likely.")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="End before this text. Repeatable.")] = None,
-    prefix: Annotated[str | None, typer.Option(help="Every translation begins with this text.")] = None,
+    repetition_penalty: Annotated[
+        float | None, typer.Option(help="Above 1 makes tokens that the output already has less likely.")
+    ] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="Stop before this text. Repeatable.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Begin every translation with this text.")] = None,
     alignments: Annotated[
-        str | None, typer.Option(help="pharaoh: text ||| 0-0 1-2 (source-target words); json: a trace a line.")
+        str | None, typer.Option(help="pharaoh: text ||| 0-0 1-2 (source-target words); json: a trace per line.")
     ] = None,
     set_: Set = None,
     output: OutputFile = None,
@@ -58,7 +69,7 @@ def translate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Translate text, one line in, one line out. --json prints one object with everything.
+    """Translate text, line by line.
 
     anaphora translate runs/en-de input.txt > output.txt
 

@@ -18,36 +18,37 @@ if TYPE_CHECKING:
 
 def walk(
     what: Annotated[str | None, typer.Argument(help="Name of an example, or a model or run folder.")] = None,
-    sentence: Annotated[str | None, typer.Argument(help="What the model shall read.")] = None,
+    sentence: Annotated[str | None, typer.Argument(help="Sentence for the model to read.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="Of a translator, its translation; the model's own unless given.")
+        str | None, typer.Option(help="For a translator: the translation. By default the model's own.")
     ] = None,
     part: Annotated[
         str | None,
         typer.Option(
-            help="Which attention: encoder, decoder, cross; of language models encoder, of a Backpack senses."
+            help="Which attention: encoder, decoder or cross; encoder for language models; senses for a Backpack."
         ),
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="Which layer of it, from 0.")] = None,
-    head: Annotated[int | None, typer.Option(help="Which head, or which sense, from 0.")] = None,
+    layer: Annotated[int | None, typer.Option(help="Layer, from 0.")] = None,
+    head: Annotated[int | None, typer.Option(help="Head, or sense, from 0.")] = None,
     patch: Patches = None,
-    query: Annotated[str | None, typer.Option(help="One word that looks, or its number from 0: its row alone.")] = None,
-    matrices: Annotated[Path | None, typer.Option(help="Matrices of your own: a YAML or JSON file.")] = None,
+    query: Annotated[str | None, typer.Option(help="Show the row of this word alone, or of its number from 0.")] = None,
+    matrices: Annotated[Path | None, typer.Option(help="Use your own matrices from a YAML or JSON file.")] = None,
     cell: Annotated[
-        str | None, typer.Option(metavar="ROW,COLUMN", help="Work out one cell: words, or numbers from 0 (2, or #2).")
+        str | None,
+        typer.Option(metavar="ROW,COLUMN", help="Show how one cell is computed: words, or numbers from 0 (2, or #2)."),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw all steps on one sheet, .svg or .png, and print no tables.")
+        Path | None, typer.Option(help="Draw all steps as .svg or .png instead of printing tables.")
     ] = None,
-    trace: Annotated[Path | None, typer.Option(help="Write the trace document here (JSON).")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write the trace to this file (JSON).")] = None,
     force: Force = False,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Follow attention step by step: queries, keys, scores, mask, softmax, weighted sum, each a table of real numbers.
+    """Follow attention step by step: queries, keys, scores, mask, softmax and weighted sum, each as a table of numbers.
 
-    Without arguments it lists the lectures' examples.
+    Without arguments, lists the examples of the lectures.
 
     anaphora walk
 

@@ -19,35 +19,38 @@ if TYPE_CHECKING:
 def why(
     model: Annotated[Path, typer.Argument(help="Folder of a language model or of a GloVe run, or an ARPA file.")],
     prefix: Annotated[
-        str, typer.Argument(help="What stands before; nothing: the beginning of a line. Of GloVe: a word.")
+        str, typer.Argument(help="Text before the word. By default the beginning of a line. For GloVe: a word.")
     ] = "",
     others: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[OTHER [WORD…]]", help="Of GloVe: another word, and words to ask about."),
+        typer.Argument(metavar="OTHER", help="For GloVe: another word, and words to compare the two by."),
     ] = None,
-    top: Annotated[int, typer.Option(min=0, help="How many words: the likeliest next; of GloVe, on either side.")] = 5,
+    top: Annotated[
+        int, typer.Option(min=0, help="Number of words: the likeliest next ones; for GloVe, on either side.")
+    ] = 5,
     word: Annotated[
         list[str] | None,
-        typer.Option(help="A word to explain (of GloVe, to ask about); </s> is the end of a line. Repeatable."),
+        typer.Option(help="A word to explain (for GloVe, to compare by); </s> is the end of a line. Repeatable."),
     ] = None,
     patch: Patches = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Of a Backpack: draw the shares by word and sense, .svg or .png.")
+        Path | None, typer.Option(help="For a Backpack: draw the shares by word and sense as .svg or .png.")
     ] = None,
     alpha: Annotated[
-        Path | None, typer.Option(help="Of a Backpack: draw α, what each sense looks at, .svg or .png.")
+        Path | None, typer.Option(help="For a Backpack: draw the weights α of each sense as .svg or .png.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite pictures.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Explain the next word: which context knew it, what each gave, what the longer ones cost, how it adds up.
+    """Explain where the probability of the next word comes from, with checks that it adds up to the model's own.
 
-    Of a Backpack, what each sense of each word before it adds to its logit.
+    For an n-gram: which contexts knew the word, what each contributes, and what backing off costs. For a mixture, also
+    what each part contributes.
 
-    Of a mixture, also what each part says. Ends with checks: whether the explanation leads to the model's own numbers.
+    For a Backpack: what each sense of each preceding word adds to the logit.
 
-    Of a GloVe run, what tells two words apart: how much of the text around each is a word k, and the ratio of the two.
+    For a GloVe run: what distinguishes two words, by the ratio of their co-occurrence probabilities with other words.
 
     anaphora why runs/plays "I am the"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from anaphora.config import build
+from anaphora.config import build, unknown_setting
 from anaphora.decoding.options import TextOptions
 from anaphora.errors import UserError, nearest
 
@@ -154,7 +154,7 @@ def changed(own: DecodingConfig, changes: Mapping[str, Any], *, beside: Iterable
     known = [one.name for one in fields(DecodingConfig)]
     for name in given:
         if name not in known:
-            raise UserError(f"unknown setting decoding.{name}", cure=nearest(name, {*known, *beside}))
+            raise unknown_setting(name, {*known, *beside}, section="decoding")
     return build(DecodingConfig, {**asdict(own), **given}, section="decoding")
 
 
