@@ -167,6 +167,10 @@ def test_fill(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
     expected = loaded(folders["masked"]).fill("the ___ sat", top=3)
     assert [row[1] for row in rows] == [one.text for one in expected.blanks[0]]
     assert [float(row[0]) for row in rows] == pytest.approx([one.probability for one in expected.blanks[0]], abs=1e-4)
+    for blank in ("[MASK]", "<mask>", "_____"):
+        assert say("fill", folders["masked"], f"the {blank} sat", "--top", "3", *CPU).out == answer.out
+    both = say("fill", folders["masked"], "the [MASK] ___ <mask>", "--best", *CPU)
+    assert both.out == say("fill", folders["masked"], "the ___ ___ ___", "--best", *CPU).out
     (tmp_path / "lines").write_text("the ___ sat\nno blank\n___ and ___\n")
     rows = [
         line.split("\t")
@@ -180,6 +184,13 @@ def test_fill(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
     found = json.loads(say("fill", folders["masked"], "the ___ sat", "--json", *CPU).last)
     assert found["lines"][0]["best"] == expected.best
     assert len(found["lines"][0]["blanks"][0]) == 5
+
+
+def test_a_mask_that_is_a_word_of_the_vocabulary_is_one(tmp_path: Path, say: Any) -> None:
+    folder = neural_folder(tmp_path / "masked", "transformer-encoder", [*VERSE, "a [MASK] is a word"])
+    answer = say("fill", folder, "the ___ saw a [MASK] and a <mask>", "--best")
+    assert (answer.code, answer.out.count("[MASK]"), answer.out.count("<mask>")) == (0, 1, 0)
+    assert "note: [MASK] is a word of this model's vocabulary; mark blanks by ___" in answer.err
 
 
 def test_fill_refuses(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
@@ -323,9 +334,51 @@ def test_info_of_a_masked_model_that_was_trained(folders: dict[str, Path], tmp_p
     assert "damaged" not in answer.out
 
 
-def test_why_is_for_what_was_counted(folders: dict[str, Path], say: Any) -> None:
-    answer = say("why", folders["lstm"], "the")
-    assert (answer.code, "was not counted" in answer.err) == (2, True)
+@pytest.mark.parametrize("name", ["lstm", "decoder", "stream"])
+def test_why_shows_the_next_words_of_what_was_learned(name: str, folders: dict[str, Path], say: Any) -> None:
+    answer = say("why", folders[name], "the cat", "--top", 3, "--word", "log")
+    assert answer.code == 0, answer.err
+    assert max(map(len, answer.out.splitlines())) <= 80
+    assert "cannot be taken apart" in " ".join(answer.out.split())
+    found = json.loads(say("why", folders[name], "the cat", "--top", 3, "--word", "log", "--json").last)
+    assert (found["kind"], found["checks"][0]["holds"]) == ("learned", True)
+    every = json.loads(say("why", folders[name], "the cat", "--top", 99, "--json").last)["candidates"]
+    assert 0.8 < sum(one["probability"] for one in every) <= 1.0001  # but for marks that nobody predicts
+    assert [one["rank"] for one in every] == [*range(1, len(every) + 1)]
+    log = next(one for one in every if one["token"] == "log")
+    assert found["candidates"] == [*every[:3], *[log] * (log not in every[:3])]
+    for one in found["candidates"]:
+        ids = [int(id) for id in loaded(folders[name]).tokenizer.encode("the cat")]
+        with_it, without = loaded(folders[name]).score_ids([[*ids, one["id"]], ids])
+        assert one["log_probability"] == pytest.approx(with_it - without, abs=1e-3)
+        row = next(line for line in answer.out.splitlines() if line.split()[:1] == [one["token"]])
+        assert row.split()[3] == str(one["rank"])
+
+
+def test_why_shows_what_a_masked_model_expects_in_a_blank(folders: dict[str, Path], say: Any) -> None:
+    answer = say("why", folders["masked"], "the [MASK] sat", "--top", 3)
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("What fills the blank in ⟨s⟩ the ___ sat ⟨/s⟩")
+    found = json.loads(say("why", folders["masked"], "the ___ sat", "--top", 30, "--word", "cat", "--json").last)
+    expected = loaded(folders["masked"]).fill("the ___ sat", top=3, unknown=True).blanks[0]
+    words = [one for one in found["candidates"] if not one["token"].startswith("⟨") or one["token"] == "⟨unk⟩"]
+    assert [one["probability"] for one in words[:3]] == pytest.approx([one.probability for one in expected], rel=1e-4)
+    assert found["checks"][0]["holds"]
+    for text, said in [
+        ("the cat", "the text has none"),
+        ("___ and ___", "the text has 2"),
+        ("a " * 40 + "___", "43 tokens"),
+    ]:
+        answer = say("why", folders["masked"], text)
+        assert (answer.code, said in answer.err) == (2, True), answer.err
+
+
+def test_why_refuses_what_has_no_next_word_or_no_senses(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
+    answer = say("why", folders["classifier"], "the")
+    assert (answer.code, "no next word" in answer.err) == (2, True)
+    answer = say("why", folders["lstm"], "the", "--picture", tmp_path / "a.svg")
+    assert (answer.code, "no senses to draw" in answer.err) == (2, True)
+    assert not (tmp_path / "a.svg").exists()
 
 
 def test_a_masked_model_is_no_draft(folders: dict[str, Path], say: Any) -> None:

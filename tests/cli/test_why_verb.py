@@ -88,7 +88,7 @@ def test_without_a_prefix_it_is_the_beginning(say: Any, model: Path) -> None:
         (["nowhere", "the"], "nowhere: there is no such folder"),
         (["MODEL", "the", "--word", "two words"], "'two words' is 2 tokens of this model ('two' 'words')"),
         (["MODEL", "the", "--word", ""], "an empty word was asked for"),
-        (["MODEL", "the", "--top", "-1"], "Invalid value for '--top'"),
+        (["MODEL", "the", "--top", "-1"], "invalid value for '--top'"),
     ],
 )
 def test_mistakes(words: list[str], message: str, say: Any, tmp_path: Path) -> None:

@@ -96,7 +96,12 @@ def test_what_cannot_explain_itself() -> None:
     assert explains(Mixture([model], [1.0]))
     silent: Any = Silent(model)
     assert not explains(silent)
-    with pytest.raises(UserError, match="was not counted, and cannot say where its probabilities come from"):
+    alone, explained = explain_next(silent, [THE], top=3, tokens=[7]), explain_next(model, [THE], top=3, tokens=[7])
+    assert [one.token for one in alone.candidates] == [one.token for one in explained.candidates]
+    for one, other in zip(alone.candidates, explained.candidates):
+        assert one.log_probability == pytest.approx(other.log_probability)
+    silent.capabilities -= {"steppable"}
+    with pytest.raises(UserError, match="no next word to explain"):
         explain_next(silent, [THE])
     found = explain_next(Mixture([silent, model], [0.5, 0.5]), [THE], top=1)
     first, second = found.candidates[0].parts

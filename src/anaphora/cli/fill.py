@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def fill(
     model: Annotated[Path, typer.Argument(help="Folder of a masked language model.")],
-    text: Annotated[list[str] | None, typer.Argument(help="Lines with ___ for each blank.")] = None,
+    text: Annotated[list[str] | None, typer.Argument(help="Lines with ___ or [MASK] for each blank.")] = None,
     file: Annotated[str | None, typer.Option(help="Lines with blanks; - is stdin.")] = None,
     top: Annotated[int, typer.Option(help="Number of candidates for each blank.")] = 5,
     best: Annotated[bool, typer.Option("--best", help="Print each line with the likeliest words filled in.")] = False,
@@ -29,7 +29,8 @@ def fill(
 ) -> None:
     """Fill in blanks: print the likeliest tokens for each, with their probabilities.
 
-    A blank, ___, stands for one token. Several blanks in a line are filled independently of each other.
+    A blank, ___ or [MASK] or <mask>, stands for one token. Several blanks in a line are filled independently of each
+    other.
 
     anaphora fill runs/bert "The ___ sat on the mat."
 
@@ -43,7 +44,7 @@ def fill(
     out = Output(as_json=json, quiet=quiet)
     if (file is None) == (not text):
         raise UserError(
-            "no text is given" if file is None else "text is given twice, on the command line and by --file",
+            "no text is given" if file is None else "text is given twice, as an argument and by --file",
             cure='give a line such as "The ___ sat", or --file',
         )
     loaded = api.load_text_model(model, device)
@@ -68,6 +69,8 @@ def fill(
             for one in candidates:
                 where = f"{number}\t{blank}\t" if len(found) > 1 or len(line.blanks) > 1 else ""
                 out.result(f"{where}{one.probability:.4f}\t{one.text}")
+    if untouched := sorted({mask for line in found for mask in line.untouched}):
+        out.say(f"note: {untouched[0]} is a word of this model's vocabulary; mark blanks by ___")
     if blankless := sum(not line.blanks for line in found):
         out.say(f"note: {count(blankless, 'line has', 'lines have')} no blank (___)")
     out.finish({"model": str(model), "lines": [_document(line, loaded.tokenizer) for line in found]})

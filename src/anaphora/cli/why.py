@@ -1,4 +1,4 @@
-"""`anaphora why`: where does the probability of the next word come from? What tells two words apart?"""
+"""`anaphora why`: where does the probability of the next word come from? What distinguishes two words?"""
 
 from __future__ import annotations
 
@@ -50,11 +50,18 @@ def why(
 
     For a Backpack: what each sense of each preceding word adds to the logit.
 
+    For any other language model: its likeliest next words with their ranks, and those of --word; for a masked model,
+    of the word in a blank.
+
     For a GloVe run: what distinguishes two words, by the ratio of their co-occurrence probabilities with other words.
 
     anaphora why runs/plays "I am the"
 
     anaphora why runs/plays "I am the" --top 3 --word people --word "</s>"
+
+    anaphora why runs/lstm "I am the" --top 10 --word king
+
+    anaphora why runs/bert "The ___ sat on the mat."
 
     anaphora why model.arpa.gz "of the" --json
 

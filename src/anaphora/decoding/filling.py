@@ -1,15 +1,15 @@
 """Fill in the blank: "The ___ sat on the mat." What may stand there, by a model that reads both sides of it.
 
-A blank is three underscores or more. It hides one token, so what is proposed are single tokens: whole words where the
-vocabulary has them, parts of words otherwise. Several blanks of a line are guessed at once, each without knowing what
-the others become.
+A blank is three underscores or more, or `[MASK]` or `<mask>` as other masked models have it, unless that is a word of
+the vocabulary. It hides one token, so what is proposed are single tokens: whole words where the vocabulary has them,
+parts of words otherwise. Several blanks of a line are guessed at once, each without knowing what the others become.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from anaphora.errors import UserError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from anaphora.models.language.masked import MaskedLanguageModel
 
 BLANK = re.compile("_{3,}")
+MASKS = ("[MASK]", "<mask>")
+"""Blanks of BERT and RoBERTa."""
 STAND_IN = "x"
 """Stands in the place of a blank while the line is cut into tokens: what belongs to it is then hidden."""
 LINES = 64
@@ -45,19 +47,37 @@ class Filled:
     text: str
     blanks: list[list[Candidate]]
     """For each blank, from left to right, the likeliest first."""
+    pattern: re.Pattern[str] = field(default=BLANK, repr=False)
+    """What a blank is."""
 
     @property
     def best(self) -> str:
         """The line with the likeliest candidate in each blank."""
         chosen = iter(self.blanks)
-        return BLANK.sub(lambda _: next(chosen)[0].text, self.text)
+        return self.pattern.sub(lambda _: next(chosen)[0].text, self.text)
+
+    @property
+    def untouched(self) -> list[str]:
+        """`[MASK]` and `<mask>`, where they stand in the line as words."""
+        return [mask for mask in MASKS if mask in self.text and not self.pattern.search(mask)]
+
+
+def blank_of(tokenizer: Tokenizer) -> re.Pattern[str]:
+    """What a blank is to a model: `[MASK]` and `<mask>` too, unless they are words of its vocabulary."""
+    marks = [mask for mask in MASKS if not _is_word(tokenizer, mask)]
+    return re.compile("|".join([BLANK.pattern, *map(re.escape, marks)]))
+
+
+def _is_word(tokenizer: Tokenizer, text: str) -> bool:
+    ids = [int(id) for id in tokenizer.encode(text)]
+    return len(ids) == 1 and ids[0] != UNK
 
 
 def hide(tokenizer: Tokenizer, text: str, mask: int) -> list[int]:
     """The ids of a line, with the mask in the place of each blank. The words beside a blank are cut as if some word
     stood there, so that they get the tokens that they have in any other line."""
     places, plain, end = [], "", 0
-    for found in BLANK.finditer(text):
+    for found in blank_of(tokenizer).finditer(text):
         plain += text[end : found.start()]
         places.append((len(plain), len(plain) + len(STAND_IN)))
         plain += STAND_IN
@@ -91,8 +111,9 @@ def fill_lines(
         raise UserError(
             f"{top} candidates are asked for", cure=f"ask for 1 to {tokenizer.vocabulary_size - len(SPECIALS):,}"
         )
-    found = [Filled(line, []) for line in lines]
-    asked = [number for number, line in enumerate(lines) if BLANK.search(line)]
+    pattern = blank_of(tokenizer)
+    found = [Filled(line, [], pattern) for line in lines]
+    asked = [number for number, line in enumerate(lines) if pattern.search(line)]
     for begin in range(0, len(asked), LINES):
         some = asked[begin : begin + LINES]
         rows = []

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from anaphora.decoding.filling import BLANK
+from anaphora.decoding.filling import blank_of
 from anaphora.errors import UserError
 from anaphora.inspect import segments
 from anaphora.inspect.selection import place
@@ -37,7 +37,7 @@ NEXT = 3
 def walk_language(model: Reader, tokenizer: Tokenizer, text: str, ids: Sequence[int], asked: Asked) -> Trace:
     """The trace of a language model, a masked one or a classifier that reads `ids`: the tokens of the text without ⟨s⟩
     and without the last ⟨/s⟩."""
-    if isinstance(model, MaskedLanguageModel) and BLANK.search(text):
+    if isinstance(model, MaskedLanguageModel) and blank_of(tokenizer).search(text):
         raise UserError("a walk shows a text as it stands, without blanks", cure="fill them in first: `anaphora fill`")
     if not text.strip():
         raise UserError("there is nothing to read", cure="give a text with at least one word")

@@ -18,14 +18,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from anaphora.decoding.filling import blank_of, hide
 from anaphora.errors import UserError
 from anaphora.inspect.columns import NARROWEST, NUMBER, bar, number, padded, wrapped
 from anaphora.inspect.terminal import cells, cut, isolated, visible
 from anaphora.inspect.trace import Check, Walk
 from anaphora.inspect.why_senses import ABOUT, alpha_walk, origin, share_lines, shares_walk, sums_of_shares
 from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy
+from anaphora.models.next_words import NextWords, RankedWord, words_in_blank
 from anaphora.models.ngram.why import Candidate, Level
 from anaphora.models.why import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
 from anaphora.text.token_names import in_base64, token_name, told_apart
@@ -37,6 +39,12 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5
 """How far apart, as a share of the larger, the parts' sum and P may be: probabilities are kept in 32 bits."""
+ROUNDING = 1e-3
+"""How far apart log P may be, read word by word and all at once, by a network that computes in 32 bits."""
+LEARNED = (
+    "a learned model: a network has mixed all that it read, so its probabilities cannot be taken apart by words or "
+    "contexts; these are its likeliest words"
+)
 FORMULAS = {
     "kneser-ney": "P(w | c) = share(c, w) + weight(c) · P(w | c without its first word)",
     "stupid-backoff": "the longest context that knows w gives its share; each shorter one costs the same weight",
@@ -77,6 +85,8 @@ class WhyText:
                 *_sums(inner),
                 *sums_of_shares(inner),
             ]
+        if isinstance(found, NextWords):
+            return [Check("log P is the one that `score` gives", max(off, default=0.0), ROUNDING)]
         if isinstance(found, SensesWhy):
             ends = Check("they lead to the log P that the model gives", max(off, default=0.0), TOLERANCE)
             return [*sums_of_shares(found.candidates), ends]
@@ -120,15 +130,18 @@ class WhyText:
     def lines(self, width: int = 80) -> Iterator[str]:
         """The tables, no line wider than `width`, or 72 columns where it is less."""
         width = max(width, NARROWEST)
-        before = " ".join(isolated(visible(self.name(token))) for token in (BOS, *self.explanation.prefix))
+        read = [BOS, *self.explanation.prefix]
+        blank = isinstance(self.explanation, NextWords) and self.explanation.blank is not None
+        before = " ".join(isolated(visible(self.name(token))) for token in (*read, *[EOS] * blank))
         patched = f" ({visible(self._patched)})" if self.patches else ""
-        yield from wrapped(f"What comes after {before}{patched}", width)
+        asked = "What fills the blank in" if blank else "What comes after"
+        yield from wrapped(f"{asked} {before}{patched}", width)
         for note in self.notes:
             yield from wrapped(f"note: {note}", width)
         yield from self._about(self.explanation, width)
         yield ""
         yield from self._summary(width)
-        for candidate in self.explanation.candidates:
+        for candidate in () if isinstance(self.explanation, NextWords) else self.explanation.candidates:
             yield ""
             yield from self._explained(candidate, width)
         yield ""
@@ -141,7 +154,7 @@ class WhyText:
         elif isinstance(one, SenseCandidate):
             words = [self.name(token) for token in (BOS, *self.explanation.prefix)]
             yield from share_lines(one, self.name(one.token), words, width, indent, begin)
-        else:
+        elif isinstance(one, Candidate):
             yield from self._levels(one, width, indent, begin)
 
     def _about(self, found: Explanation | None, width: int, name: str = "", weight: float = 1.0) -> Iterator[str]:
@@ -155,6 +168,8 @@ class WhyText:
                 yield from self._about(part[0], width, *part[1:])
         elif isinstance(found, SensesWhy):
             yield from wrapped(f"{begin}a Backpack of {found.senses} senses a word: {ABOUT}", width)
+        elif isinstance(found, NextWords):
+            yield from wrapped(begin + LEARNED, width)
         else:
             what = "single words" if found.model_order == 1 else f"n-grams up to {found.model_order}"
             yield from wrapped(f"{begin}{what}, {found.smoothing}: {FORMULAS[found.smoothing]}", width)
@@ -166,8 +181,9 @@ class WhyText:
         label = min(max((cells(self.name(one.token)) for one in candidates), default=4), 24)
         label = max(label, 4)
         last = "from" if isinstance(self.explanation, MixtureWhy | SensesWhy) else "order"
+        last = "rank" if isinstance(self.explanation, NextWords) else last
         side = [self._from(one) for one in candidates]
-        room = min(max((cells(text) for text in side), default=5), 16) if last == "from" else 5
+        room = min(max((cells(text) for text in side), default=5), 16) if last != "order" else 5
         room = max(room, len(last))
         wide = width - label - 2 * NUMBER - room - 10
         yield f"  {'word':<{label}}  {'P':>{NUMBER}}  {'log P':>{NUMBER}}  {last:>{room}}"
@@ -223,7 +239,7 @@ class WhyText:
             return max(one.parts, key=lambda part: part.part).name
         if isinstance(one, SenseCandidate):
             return origin(one, [self.name(token) for token in (BOS, *self.explanation.prefix)])
-        return str(one.order)
+        return f"{one.rank:,}" if isinstance(one, RankedWord) else str(one.order)
 
 
 def explain_text(
@@ -246,23 +262,46 @@ def explain_text(
         raise UserError(f"top is {top}", cure="ask for 0 words or more")
     if not top and not words:
         raise UserError("no word is asked for", cure="give --word WORD, or --top 5")
+    masked = "masked" in model.capabilities
+    if masked:
+        ids = _with_blank(model, tokenizer, text)
     prefix = [int(token) for token in (tokenizer.encode(text) if ids is None else ids)]
     notes = []
     unknown = sum(token == UNK for token in prefix)
     if unknown:
         notes.append(f"{unknown} of the {len(prefix)} words of the text are not in the vocabulary: {SPECIALS[UNK]}")
-    begins = not text or text[-1].isspace()
+    before = blank_of(tokenizer).split(text)[0] if masked else text
+    begins = not before or (before[-1].isspace() and not masked)  # the space in front of a blank is the word's
     tokens = [one_token(tokenizer, word, begins=begins) for word in words]
     if UNK in tokens:
         lacks = next(word for word, token in zip(words, tokens) if token == UNK)
         notes.append(f"{lacks!r} is not in the vocabulary: it is {SPECIALS[UNK]} like every other such word")
     if "normalised" not in model.capabilities:
         notes.append("P need not sum to one over all words (stupid back-off, or a file taken as it is)")
-    found = explain_next(model, prefix, top=top, tokens=tokens, discounts=discounts, part_discounts=part_discounts)
-    standing = {BOS, *prefix, *(one.token for one in found.candidates)}
-    names = told_apart(tokenizer, {token: token_name(tokenizer, token) for token in standing})
-    spelled = {token: tokenizer.token_bytes(token) for token in standing}
-    return WhyText(text, found, names, tuple(notes), tuple(patches), spelled)
+    found: Explanation
+    if masked:
+        found = words_in_blank(model, prefix, top=top, tokens=tokens)
+    else:
+        how: dict[str, Any] = {"discounts": discounts, "part_discounts": part_discounts}
+        found = explain_next(model, prefix, top=top, tokens=tokens, **how)
+    standing = {BOS, EOS, *prefix, *(one.token for one in found.candidates)}
+    hidden = {cast(Any, model).mask_id: "___"} if masked else {}
+    names = told_apart(tokenizer, {token: token_name(tokenizer, token) for token in standing - hidden.keys()})
+    spelled = {token: tokenizer.token_bytes(token) for token in standing - hidden.keys()}
+    return WhyText(text, found, names | hidden, tuple(notes), tuple(patches), spelled | dict.fromkeys(hidden, b""))
+
+
+def _with_blank(model: Any, tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text for a masked model, which must have one blank."""
+    if (blanks := len(blank_of(tokenizer).findall(text))) != 1:
+        cure = "for several there is `anaphora fill`" if blanks else 'mark the place by ___, as in "The ___ sat"'
+        raise UserError(f"a masked model explains one blank, and the text has {blanks or 'none'}", cure=cure)
+    ids = hide(tokenizer, text, model.mask_id)
+    if model.max_length is not None and len(ids) + 2 > model.max_length:
+        raise UserError(
+            f"the text has {len(ids) + 2:,} tokens, and the model can read {model.max_length:,}", cure="shorten it"
+        )
+    return ids
 
 
 def one_token(tokenizer: Tokenizer, word: str, *, begins: bool = False) -> int:

@@ -3,7 +3,7 @@
 `explain_next` takes the model and what was read so far. A counting model answers with the path of each word through its
 contexts (ngram/why.py); a Backpack with what each sense of each word gives it (language/sense_shares.py); a mixture
 with what each part says of the word, times the part's weight, and each part's own explanation. A model that has no such
-account is refused by name.
+account answers with its likeliest words alone (next_words.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.errors import UserError
 from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy, has_senses, why_by_sense
 from anaphora.models.mixture import Mixture
+from anaphora.models.next_words import NextWords, RankedWord, next_words
 from anaphora.models.ngram.model import NgramModel
 from anaphora.models.ngram.why import Candidate, Name, NextWord, Why, likeliest, why
 from anaphora.text.tokenizer import BOS
@@ -104,14 +105,14 @@ class MixtureWhy:
         }
 
 
-Explanation = Why | SensesWhy | MixtureWhy
-AnyCandidate = Candidate | SenseCandidate | MixedCandidate
+Explanation = Why | SensesWhy | MixtureWhy | NextWords
+AnyCandidate = Candidate | SenseCandidate | MixedCandidate | RankedWord
 
 Discounts = Sequence[Sequence[float]]
 
 
 def explains(model: LanguageModel) -> bool:
-    """Whether `explain_next` has an answer."""
+    """Whether `explain_next` has more to tell than probabilities."""
     return "explains" in model.capabilities or has_senses(model)
 
 
@@ -135,10 +136,9 @@ def explain_next(
         return why_by_sense(model, prefix, top=top, tokens=tokens)  # type: ignore[arg-type]
     if isinstance(model, Mixture):
         return _mixed(model, prefix, top=top, tokens=tokens, part_discounts=part_discounts)
-    raise UserError(
-        "this model was not counted, and cannot say where its probabilities come from",
-        cure="ask a model that was counted (kind ngram), a Backpack, or a mixture of such",
-    )
+    if "steppable" not in model.capabilities:
+        raise UserError("this model has no next word to explain", cure="give one that reads from left to right")
+    return next_words(model, prefix, after(model, prefix), top=top, tokens=tokens)
 
 
 def _mixed(
