@@ -88,6 +88,76 @@ def test_a_mistake_is_json_too(say: Any, tmp_path: Path) -> None:
     assert "there is no such folder" in document["error"]
 
 
+# What a run ends with -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "validation", "said"),
+    [
+        (
+            "lstm",
+            "stopped after 0.7 minutes (training.max_minutes)",
+            {},
+            "stopped after 0.7 minutes (training.max_minut",
+        ),
+        ("lstm", "1 epoch done", {}, "finished: 1 epoch done. Now: anaphora evaluate run --text test.txt"),
+        ("transformer-encoder", "2 updates done", {"masked": 0.15}, 'Now: anaphora fill run "some words and a ____ ."'),
+        ("transformer-encoder", "2 updates done", {"accuracy": 0.5}, "Now: anaphora classify run input.txt"),
+        ("word2vec", "5 epochs done", {}, "Now: anaphora neighbours run WORD"),
+    ],
+)
+def test_training_ends_with_why_and_what_to_do_now(
+    say: Any, monkeypatch: pytest.MonkeyPatch, kind: str, reason: str, validation: dict[str, Any], said: str
+) -> None:
+    from anaphora import api
+    from anaphora.cli import train
+    from anaphora.training.request import Outcome
+
+    ended = Outcome(Path("run"), reason, 1, 1, 1.0, 1.0, 1, "", validation, kind)
+    monkeypatch.setattr(api, "train", lambda *_, **__: ended)
+    monkeypatch.setattr(train, "program", lambda: "anaphora")
+    answer = say("train", "run", "--text", "x.txt")
+    assert answer.code == 0 and said in answer.err
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (7, "interrupted: step 7 is saved in run; repeat the command to go on\n"),
+        (0, "interrupted before the first update; repeat the command to begin (run)\n"),
+        (None, "interrupted: what was learned is saved in run; repeat the command to go on\n"),
+    ],
+)
+def test_an_interrupted_training_says_what_is_saved(
+    say: Any, monkeypatch: pytest.MonkeyPatch, step: int | None, said: str
+) -> None:
+    from anaphora import api
+    from anaphora.training.request import Interrupted
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise Interrupted(step)
+
+    monkeypatch.setattr(api, "train", interrupted)
+    answer = say("train", "run", "--text", "x.txt", "--json")
+    assert (answer.code, answer.err) == (130, said)
+    assert json.loads(answer.last) == {"folder": "run", "interrupted": True, "steps": step}
+
+
+def test_average_prints_what_it_averaged_kept_and_undid(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anaphora import api
+
+    found = {"folder": "run", "averaged": [4, 8], "before": {"loss": 3.31}, "after": {"loss": 3.386}}
+    monkeypatch.setattr(api, "average", lambda *_, **__: {**found, "kept": False, "metric": "loss"})
+    lines = say("average", "run").out.splitlines()
+    assert lines[0] == "averaged 2 checkpoints: steps 4, 8"
+    assert lines[3] == (
+        "not kept: loss 3.3860 is worse than 3.3100; run stays as it is (--force keeps the mean all the same)"
+    )
+    monkeypatch.setattr(api, "average", lambda *_, **__: {"undone": True, "weights": "those of step 8"})
+    assert say("average", "run", "--undo").out == "run is again what training published: those of step 8\n"
+    assert "leave out --last and --force" in say("average", "run", "--undo", "--force").err
+
+
 # In processes of their own ------------------------------------------------------------------------------------------
 
 

@@ -139,3 +139,23 @@ def test_every_setting_is_exercised() -> None:
         for field in fields(cls):
             if meaningful("lstm", section, {field.name: "x"}) and field.name not in of_the_loop:
                 assert f"{section}.{field.name}" in said, f"{section}.{field.name} is tried by no test"
+
+
+@pytest.mark.parametrize("kind", ["lstm", "transformer-decoder"])
+def test_samples_show_where_the_model_goes_on(
+    kind: str, plain_text: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anaphora.training.language_validation import TextValidator
+
+    seen, measure = [], TextValidator.__call__
+
+    def watched(self: TextValidator, *given: Any, **more: Any) -> Any:
+        seen.append(measure(self, *given, **more))
+        return seen[-1]
+
+    monkeypatch.setattr(TextValidator, "__call__", watched)
+    train(tmp_path / "run", plain_text, kind, {"training.samples": 2, "training.max_steps": 1})
+    lines = plain_text["valid_text"].read_text().splitlines()
+    begun = [sample.text.partition(" ▸ ")[0] for sample in seen[0].samples]
+    assert len(set(begun)) == 2
+    assert all(any(line.startswith(one) and 1 <= len(one.split()) <= 4 for line in lines) for one in begun)

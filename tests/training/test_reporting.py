@@ -97,9 +97,9 @@ def test_what_a_model_makes_of_its_bytes_stays_on_its_lines(tmp_path: Path) -> N
         reporter.finish()
         said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
         assert f"step 1000  epoch 12  12:01  loss 5.800  perplexity 330.35  bits/byte 3.252  {mark}\n" in said
-        assert "a b c�[2Jd\n" in said
+        assert "a b c\\x1b[2Jd\n" in said
         longest = max(len(line) for line in said.splitlines() if "word word" in line)
-        assert longest == (160 if terminal else 15 + 500)
+        assert longest == (160 if terminal else 15 + 499)
 
 
 def test_numbers_as_people_read_them() -> None:
@@ -118,3 +118,42 @@ def test_stages_may_come_again_after_a_bar_has_ended(tmp_path: Path) -> None:
         reporter.finish()
         reporter.message("done")
     assert "learning" in said.getvalue() and said.getvalue().count("done") == 3
+
+
+@pytest.mark.parametrize(
+    ("total", "limit", "left"),
+    [(None, 60.0, "0:30 left"), (100, None, "1:00 left"), (100, 40.0, "0:10 left"), (None, None, None)],
+)
+def test_the_time_that_is_left_is_that_of_the_nearest_limit(
+    tmp_path: Path, total: int | None, limit: float | None, left: str | None
+) -> None:
+    screen = io.StringIO()
+    reporter = RunReporter(tmp_path, Console(file=screen, force_terminal=True, width=120, color_system=None))
+    progress = Progress(step=30 if total is None else 33, seconds=30.0)
+    if total:
+        progress.step, progress.seconds = 100 // 3, 30.0 * (100 // 3) / (100 / 3)
+    reporter.start(progress, total, limit)
+    reporter.update(update(progress.step), progress)
+    task = reporter.bar.tasks[0]
+    assert task.total == (total or limit)
+    if left is None:
+        assert "left" not in task.fields["say"]
+    else:
+        assert left in task.fields["say"]
+        assert task.completed == pytest.approx({60.0: 30, None: 33, 40.0: 74}[limit], abs=1)
+    reporter.finish()
+
+
+def test_samples_are_shown_from_time_to_time_and_scores_always(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anaphora.training import reporting
+
+    screen, clock = io.StringIO(), [100.0]
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: clock[0])
+    reporter = RunReporter(tmp_path, Console(file=screen, width=120))
+    reporter.start(Progress(), None)
+    for step in range(1, 22):
+        clock[0] += 1.5
+        reporter.validation(Validation({"loss": 1.0}, [Sample("a", "b", "c")]), Progress(step=step), best=False)
+    reporter.finish()
+    assert screen.getvalue().count("loss 1.000") == 21
+    assert screen.getvalue().count("translation  b") == 3

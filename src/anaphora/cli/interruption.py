@@ -3,7 +3,7 @@
 The first one is a KeyboardInterrupt, so that what is half done is cleaned up, but not while modules are imported, where
 one ends in other people's hands (C++ that aborts, `except:` that swallows it) and there is nothing to clean up: then,
 and at a second one, the process ends at once. Training has handlers of its own while it learns
-(training/loop.py): there the first one lets the update end and saves.
+(training/interruption.py): there the first one lets the update end and saves.
 """
 
 from __future__ import annotations

@@ -110,13 +110,22 @@ def train(
             progress=output.console or False,
         )
     except Interrupted as error:
-        output.say(f"interrupted: step {error.step} is saved in {run}; repeat the command to go on")
+        if error.step == 0:
+            output.say(f"interrupted before the first update; repeat the command to begin ({run})")
+        else:
+            saved = "what was learned is" if error.step is None else f"step {error.step} is"
+            output.say(f"interrupted: {saved} saved in {run}; repeat the command to go on")
         output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
         sys.exit(130)
     then = f"translate {run} input.txt"
     if outcome.kind in LANGUAGE_MODELS:
-        then = f"classify {run} input.txt" if "accuracy" in outcome.validation else f"evaluate {run} --text test.txt"
+        then = f"evaluate {run} --text test.txt"
+    if "accuracy" in outcome.validation:
+        then = f"classify {run} input.txt"
+    elif "masked" in outcome.validation:
+        then = f'fill {run} "some words and a ____ ."'
     if outcome.kind in VECTOR_MODELS:
         then = f"neighbours {run} WORD"
-    output.say(f"finished: {outcome.reason}. Now: {program()} {then}")
+    ended = outcome.reason if outcome.reason.startswith("stopped") else f"finished: {outcome.reason}"
+    output.say(f"{ended}. Now: {program()} {then}")
     output.finish(dataclasses.asdict(outcome))

@@ -17,6 +17,7 @@ checkpoint ends with the same bits as one that never stopped.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -82,9 +83,10 @@ class Glove:
         checkpoint: Path | None = None,
         learned: Learned | None = None,
         progress: Progress = lambda learned: None,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Learned:
         """Learn from a table of the same words. `checkpoint`: a file to save to, every so often; `learned`: how far it
-        had come."""
+        had come. `stop`: asked between pieces."""
         if not len(counted):
             raise UserError(
                 "no two words stand near one another in this text",
@@ -121,6 +123,7 @@ class Glove:
             progress=progress,
             save=None if checkpoint is None else save,
             seconds=training.checkpoint_seconds,
+            stop=stop,
         )
 
     # -- what was learned ----------------------------------------------------------------------------------------------
@@ -165,6 +168,7 @@ def learn_glove(
     *,
     checkpoint: Path | None = None,
     progress: Progress = lambda learned: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Glove, Learned]:
     """Learn vectors from a table of co-occurrences, or go on where a checkpoint of the same settings stopped."""
     if counted.window != config.window:
@@ -186,7 +190,7 @@ def learn_glove(
             return model, learned
     else:
         model, learned = Glove(config, counted.words, seed=training.seed), Learned()
-    return model, model.train(counted, training, checkpoint=checkpoint, learned=learned, progress=progress)
+    return model, model.train(counted, training, checkpoint=checkpoint, learned=learned, progress=progress, stop=stop)
 
 
 def _dealt(counted: Cooccurrences, pieces: int, training: GloveTraining) -> tuple[U64, F32, I64]:

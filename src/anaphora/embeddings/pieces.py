@@ -98,12 +98,13 @@ def learn_pieces(
     progress: Progress,
     save: Callable[[], None] | None,
     seconds: float,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Learned:
     """Do the pieces that are left, begun in their order, at most `threads` at a time (nothing: as many as there are
     cores): as many as are quickest. `learned` is kept up to date and told to `progress` as each ends.
 
-    `save` is called every so many seconds, when no piece is half done, and in the end. `rate` is named where vectors
-    grow without bound.
+    `save` is called every so many seconds, when no piece is half done, and in the end. `stop`: whether no further piece
+    is to be begun. `rate` is named where vectors grow without bound.
     """
     threads = threads or cores()
     todo = iter(range(learned.pieces, learned.of))
@@ -126,14 +127,14 @@ def learn_pieces(
         running: set[Future[Piece]] = set()
         while True:
             due = save is not None and since > 0 and time.monotonic() - saved > seconds
-            while not due and len(running) < pace.active and (number := next(todo, None)) is not None:
+            while not due and not stop() and len(running) < pace.active and (number := next(todo, None)) is not None:
                 running.add(pool.submit(work, number))
             if running:
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
                     done(future.result(), pace.ended(len(running)))
                     since += 1
-            elif due and save is not None:
+            elif due and save is not None and not stop():
                 save()
                 saved, since = time.monotonic(), 0
             else:

@@ -121,11 +121,12 @@ class Word2Vec:
         checkpoint: Path | None = None,
         learned: Learned | None = None,
         progress: Progress = lambda learned: None,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Learned:
         """Learn from ids as text/language_corpus.py writes them (mapped or not): words count from len(SPECIALS) on.
 
         `rows`: the row of each word, where the ids are of another vocabulary than this one. `checkpoint`: a file to
-        save to, every so often; `learned`: how far it had come (`resume` gives both).
+        save to, every so often; `learned`: how far it had come (`resume` gives both). `stop`: asked between pieces.
         """
         end, pieces = self._pieces(ids)
         learned = Learned() if learned is None else learned
@@ -158,6 +159,7 @@ class Word2Vec:
             progress=progress,
             save=None if checkpoint is None else save,
             seconds=training.checkpoint_seconds,
+            stop=stop,
         )
 
     def _work(self) -> Callable[..., tuple[float, int, int]]:

@@ -28,8 +28,10 @@ SIDE_BY_SIDE = 32
 """Parts of a stream that are read at once while the model is learning; the final measure reads it as one."""
 READ_AT_ONCE = 1 << 20
 """Tokens of the validation text."""
-SAID = 30
-"""Tokens of a line made up for the eye."""
+BEGUN, SAID = 4, 30
+"""Tokens of the text that a line made up for the eye begins with, and those that the model adds."""
+GOES_ON = "▸"
+"""Stands between both."""
 SEED = 7
 """Of what is hidden, and of what is made up: the same at every checkpoint."""
 
@@ -104,11 +106,30 @@ class TextValidator:
         return Validation(found, self._made_up(model))
 
     def _made_up(self, model: Any) -> list[MadeUp]:
-        if not self.config.training.samples:
+        """How the model goes on where some lines of the text begin."""
+        prompts = self._beginnings(self.config.training.samples)
+        if not prompts:
             return []
         decoding = DecodingConfig(sample=True, beam=1, seed=SEED, top_p=0.9)
-        said = generate(model, [[]], decoding, tokens=SAID, samples=self.config.training.samples)[0]
-        return [MadeUp(self.tokenizer.decode(one.tokens)) for one in said]
+        said = generate(model, prompts, decoding, tokens=SAID)
+        lines = []
+        for prompt, (one, *_) in zip(prompts, said):
+            begun, whole = (self.tokenizer.decode(ids) for ids in (prompt, [*prompt, *one.tokens]))
+            lines.append(MadeUp(f"{begun} {GOES_ON} {whole.removeprefix(begun).strip()}".strip()))
+        return lines
+
+    def _beginnings(self, number: int) -> list[list[int]]:
+        """Of lines that are long enough, far from each other."""
+        starts = np.concatenate(([0], self.ends[:-1])) if len(self.ends) else np.zeros(1, np.int64)
+        ends = self.ends if len(self.ends) else np.array([len(self.ids)])
+        size = ends - starts  # the end mark included
+        long = np.flatnonzero(size > 2 * BEGUN)
+        if len(long) < number:
+            long = np.flatnonzero(size > 2)
+        chosen = long[np.linspace(0, len(long) - 1, min(number, len(long))).astype(int)]
+        begun = np.minimum(BEGUN, size // 2)
+        found = [[int(id) for id in self.ids[starts[line] : starts[line] + begun[line]]] for line in chosen]
+        return found + [[]] * (number - len(found))
 
     # -- hidden words --------------------------------------------------------------------------------------------------
 

@@ -11,11 +11,10 @@ generator, whose state is saved. So a run that was killed and started again does
 from __future__ import annotations
 
 import math
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +30,7 @@ from anaphora.text.batches import EpochBatches
 from anaphora.training.averaging import DescentAverage, MovingAverage, WeightAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
 from anaphora.training.graphs import GraphedLearning, graphs_pay
+from anaphora.training.interruption import interruptible
 from anaphora.training.memory import try_largest
 from anaphora.training.objective import Forward, Objective
 from anaphora.training.optimiser import build_optimiser, learning_rate
@@ -56,32 +56,11 @@ class Update:
 class Reporter(Protocol):
     """Who is told how it goes (training/reporting.py has them)."""
 
-    def start(self, progress: Progress, total: int | None) -> None: ...
+    def start(self, progress: Progress, total: int | None, limit: float | None) -> None: ...
     def update(self, update: Update, progress: Progress) -> None: ...
     def validation(self, validation: Validation, progress: Progress, *, best: bool) -> None: ...
     def message(self, text: str) -> None: ...
     def finish(self) -> None: ...
-
-
-@contextmanager
-def interruptible() -> Iterator[threading.Event]:
-    """Within the block, SIGINT and SIGTERM set the event and let the current update end; a second one stops at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def ask(number: int, frame: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class Trainer:
@@ -126,33 +105,41 @@ class Trainer:
 
     def fit(self) -> Progress:
         """Learn until a limit, early stopping or an interruption; then `progress` and the folder say how it went."""
-        self.resume()
-        if self.over() is None:
-            self.probe()
-            if graphs_pay(self.config, self.device):
-                self.graphs = GraphedLearning(
-                    self.learn_by_kernels, self.model.parameters(), self.device, self.reporter.message
-                )
-        self.reporter.start(self.progress, self.total)
-        began, before = time.monotonic(), self.progress.seconds
-        try:
-            if self.config.objective != "likelihood" and self.checkpoints.newest() is None:
-                self.checkpoint()  # what it starts from: the first that may be the best
-            with interruptible() as asked, keeping_freed_memory(self.device.type):
-                self.model.train()
-                while self.over() is None and not asked.is_set():
-                    update = self.update(self.take())
-                    self.progress.seconds = before + time.monotonic() - began
-                    self.watch(update)
-                    if self.progress.step % self.config.checkpoint_every == 0:
-                        self.checkpoint()
-                if self.progress.step and not self.checkpoints.path(self.progress.step).exists():
-                    self.save() if asked.is_set() else self.checkpoint()  # the end fell between two checkpoints
-                if asked.is_set():
-                    raise Interrupted(self.progress.step)
-        finally:
-            self.reporter.finish()
+        with interruptible(self.reporter.message) as asked:
+            self.resume()
+            if self.over() is None:
+                self.probe()
+                if graphs_pay(self.config, self.device):
+                    self.graphs = GraphedLearning(
+                        self.learn_by_kernels, self.model.parameters(), self.device, self.reporter.message
+                    )
+            if asked.is_set():
+                raise Interrupted(self.progress.step)
+            limit = 60 * self.config.max_minutes if self.config.max_minutes else None
+            self.reporter.start(self.progress, self.total, limit)
+            try:
+                self.learn_until(asked)
+            finally:
+                self.reporter.finish()
         return self.progress
+
+    def learn_until(self, asked: threading.Event) -> None:
+        """Update after update, until it is over or somebody asks to stop; then save."""
+        began, before = time.monotonic(), self.progress.seconds
+        if self.config.objective != "likelihood" and self.checkpoints.newest() is None:
+            self.checkpoint()  # what it starts from: the first that may be the best
+        with keeping_freed_memory(self.device.type):
+            self.model.train()
+            while self.over() is None and not asked.is_set():
+                update = self.update(self.take())
+                self.progress.seconds = before + time.monotonic() - began
+                self.watch(update)
+                if self.progress.step % self.config.checkpoint_every == 0:
+                    self.checkpoint()
+            if self.progress.step and not self.checkpoints.path(self.progress.step).exists():
+                self.save() if asked.is_set() else self.checkpoint()  # the end fell between two checkpoints
+        if asked.is_set():
+            raise Interrupted(self.progress.step)
 
     def take(self) -> list[Any]:
         """The next batches of one update; an update may begin in one epoch and end in the next."""
@@ -249,18 +236,21 @@ class Trainer:
         """Why there is nothing more to do, or None."""
         progress, config = self.progress, self.config
         if config.patience and progress.stale >= config.patience:
-            return f"no better {config.metric} in {progress.stale} checkpoints; best at step {progress.best_step}"
+            checkpoints = "checkpoint" if progress.stale == 1 else "checkpoints"
+            why = f"no better {config.metric} in {progress.stale} {checkpoints} (training.patience)"
+            return f"stopped: {why}; best at step {progress.best_step}"
         if config.max_steps is not None and progress.step >= config.max_steps:
-            return f"{progress.step} updates done"
+            return f"{progress.step:,} update{'s' * (progress.step != 1)} done"
         if config.max_tokens is not None and progress.tokens >= config.max_tokens:
-            return f"{progress.tokens} tokens seen"
+            return f"{progress.tokens:,} tokens seen (training.max_tokens)"
         if config.max_minutes is not None and progress.seconds >= 60 * config.max_minutes:
-            return f"{config.max_minutes:g} minutes over"
+            minutes = f"{config.max_minutes:g} minute{'s' * (config.max_minutes != 1)}"
+            return f"stopped after {minutes} (training.max_minutes)"
         if config.epochs is not None:
             whole = int(config.epochs)
             part = math.ceil((config.epochs - whole) * self.batches.count(whole)) if config.epochs > whole else 0
             if (progress.epoch, progress.index) >= (whole, part):
-                return f"{config.epochs:g} epochs done"
+                return f"{config.epochs:g} epoch{'s' * (config.epochs != 1)} done"
         return None
 
     def planned_steps(self) -> int | None:

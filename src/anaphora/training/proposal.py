@@ -210,8 +210,8 @@ def stopwatch(folder: Path, limit: float) -> Any:
     from anaphora.training.reporting import RunReporter
 
     class Stopwatch(RunReporter):
-        def start(self, progress: Any, total: int | None) -> None:
-            super().start(progress, total)
+        def start(self, progress: Any, total: int | None, limit: float | None = None) -> None:
+            super().start(progress, total, limit)
             self.marks = [(time.perf_counter(), 0, 0)]  # clock, tokens, updates
 
         def update(self, update: Any, progress: Any) -> None:

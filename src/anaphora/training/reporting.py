@@ -8,6 +8,7 @@ so the log never tells a step twice.
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from anaphora.training.checkpoint import Progress
     from anaphora.training.loop import Update
     from anaphora.training.validation import Validation
+
+
+SHOWN_EVERY = 15.0
+"""Seconds: a small model is validated so often that its samples would be all that one sees."""
 
 
 def duration(seconds: float) -> str:
@@ -70,6 +75,8 @@ class RunReporter:
         self.board: Any = None
         self.log: Any = None
         self.total: int | None = None
+        self.limit: float | None = None
+        self.shown = -math.inf  # when samples were
         self.mark = (0.0, 0, 0.0)  # clock, tokens and operations at the last report
         self.said = time.monotonic()
         self.stages: dict[str, Any] = {}
@@ -91,11 +98,12 @@ class RunReporter:
             self.stages[name] = self.bar.add_task(name, total=total)
         self.bar.update(self.stages[name], completed=done, total=total)
 
-    def start(self, progress: Progress, total: int | None) -> None:
+    def start(self, progress: Progress, total: int | None, limit: float | None = None) -> None:
+        """total: updates that are planned; limit: seconds that all of them together may take."""
         from torch.utils.tensorboard import SummaryWriter
 
         self.finish()  # the bar of the preparation
-        self.total = total
+        self.total, self.limit = total, limit
         self.folder.mkdir(parents=True, exist_ok=True)
         self._forget_after(progress.step)
         self.log = (self.folder / "log.jsonl").open("a", encoding="utf-8")
@@ -103,7 +111,7 @@ class RunReporter:
         self.mark = (time.monotonic(), progress.tokens, progress.flops)
         self.bar = live_bar(self.console)
         if self.bar is not None:
-            self.task = self.bar.add_task("training", total=total, completed=progress.step, say="")
+            self.task = self.bar.add_task("training", total=total or limit, completed=self._done(progress), say="")
 
     def update(self, update: Update, progress: Progress) -> None:
         now = time.monotonic()
@@ -138,7 +146,9 @@ class RunReporter:
                 room = not self.console.is_terminal or line.cell_len + len("  best so far") <= self.console.width
                 line.append("  best so far" if room else "  best", "green")
             self.console.print(line, soft_wrap=True)
-            for sample in validation.samples:
+            now = time.monotonic()
+            for sample in validation.samples if now - self.shown >= SHOWN_EVERY else ():
+                self.shown = now
                 for name, text in vars(sample).items():
                     line = Text.assemble((f"  {name:>11}  ", "dim"), printable(" ".join(text.split()), lines=True))
                     if self.console.is_terminal:
@@ -162,18 +172,28 @@ class RunReporter:
         self.bar = self.log = self.board = None
         self.stages = {}  # they were lines of that bar
 
-    def _say(self, record: dict[str, Any], progress: Progress, now: float) -> None:
-        left = ""
+    def _done(self, progress: Progress) -> int:
+        """How far the bar is, by the limit that is nearest: in updates, or seconds where they are all that is known."""
+        share = max(progress.seconds / self.limit if self.limit else 0.0, progress.step / (self.total or math.inf))
+        return round(min(1.0, share) * (self.total or self.limit or 0))
+
+    def _left(self, progress: Progress) -> float | None:
+        """Seconds until the nearest limit, where there is one and it is known how fast it is approached."""
+        left = [self.limit - progress.seconds] if self.limit else []
         if self.total and progress.step:
-            left = f"  {duration(progress.seconds / progress.step * (self.total - progress.step))} left"
+            left.append(progress.seconds / progress.step * (self.total - progress.step))
+        return max(0.0, min(left)) if left else None
+
+    def _say(self, record: dict[str, Any], progress: Progress, now: float) -> None:
+        left = self._left(progress)
         mfu = f"  MFU {record['mfu']:.0%}" if "mfu" in record else ""
-        speed = f"{short(record['tokens_per_second'])} tok/s{mfu}"
+        speed = f"{short(record['tokens_per_second'])} tok/s{mfu}{'' if left is None else f'  {duration(left)} left'}"
         of = f"/{self.total}" if self.total else ""
         reward = f"  reward {record['reward']:.3f}" if "reward" in record else ""
         idle = f"  idle experts {record['expert_idle']}/{record['experts']}" if "expert_idle" in record else ""
-        say = f"{record['step']}{of}  loss {record['loss']:.3f}{reward}{idle}  {speed}{left}"
+        say = f"{record['step']}{of}  loss {record['loss']:.3f}{reward}{idle}  {speed}"
         if self.bar is not None:
-            self.bar.update(self.task, completed=record["step"], say=say)
+            self.bar.update(self.task, completed=self._done(progress), say=say)
         elif now - self.said >= 10 and self.console is not None:  # a log file wants no line every second
             self.said = now
             self.console.print(f"step {say}", highlight=False, soft_wrap=True)

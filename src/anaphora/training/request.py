@@ -52,7 +52,9 @@ class Outcome:
 
 
 class Interrupted(Exception):
-    """Ctrl-C or SIGTERM; everything up to this moment is saved."""
+    """Ctrl-C, SIGTERM, SIGHUP or SIGQUIT; everything up to this moment is saved.
+
+    step: of what learns in updates; 0 where none was made."""
 
     def __init__(self, step: int | None = None) -> None:
         self.step = step

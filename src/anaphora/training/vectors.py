@@ -47,9 +47,10 @@ from anaphora.text.phrases import PHRASES
 from anaphora.text.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.text.tokenizer import SPECIALS
 from anaphora.text.word_tokenizer import open_tokenizer
+from anaphora.training.interruption import interruptible
 from anaphora.training.recipes import Document, RunConfig, load_recipe
 from anaphora.training.reporting import RunReporter, duration, short
-from anaphora.training.request import Outcome, Request
+from anaphora.training.request import Interrupted, Outcome, Request
 from anaphora.training.session import check_folder, working_in
 from anaphora.training.vectors_card import LEARNED, write_vectors_card
 
@@ -351,9 +352,18 @@ class VectorsRun:
             model.save(self.checkpoint, learned, training)  # from here on, it has a vocabulary of its own
         if rows is not None and np.array_equal(rows, np.arange(len(rows))):
             rows = None
-        learned = model.train(
-            ids, training, rows=rows, checkpoint=self.checkpoint, learned=learned, progress=self._tell(learned)
-        )
+        with interruptible(self.reporter.message) as asked:
+            learned = model.train(
+                ids,
+                training,
+                rows=rows,
+                checkpoint=self.checkpoint,
+                learned=learned,
+                progress=self._tell(learned),
+                stop=asked.is_set,
+            )
+        if not learned.finished:
+            raise Interrupted
         read = int(counts.sum()) * training.epochs
         if learned.words < LITTLE * read:
             what = "items" if self.config.data.items else "words"
@@ -387,9 +397,17 @@ class VectorsRun:
         self.reporter.finish()
         taken = time.monotonic() - began
         self.reporter.message(f"{len(counted):,} pairs of words stand near each other, counted in {duration(taken)}")
-        model, learned = learn_glove(
-            counted, config, training, checkpoint=self.checkpoint, progress=self._tell(Learned())
-        )
+        with interruptible(self.reporter.message) as asked:
+            model, learned = learn_glove(
+                counted,
+                config,
+                training,
+                checkpoint=self.checkpoint,
+                progress=self._tell(Learned()),
+                stop=asked.is_set,
+            )
+        if not learned.finished:
+            raise Interrupted
         speed = learned.tokens / learned.seconds if learned.seconds else 0.0
         facts: dict[str, Any] = {"new_words": len(words), "pairs": len(counted), "counting_seconds": round(taken, 2)}
         facts |= {"pairs_per_second": round(speed, 1), "speed": f"{short(speed)} pairs a second"}
