@@ -6,6 +6,10 @@ stands between the two is replaced. A test compares the pages with what this wou
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import importlib
+import inspect
 import re
 import typing
 from collections.abc import Callable
@@ -38,6 +42,9 @@ def _write(what: str, *arguments: str) -> str:
         "constructions": _constructions,
         "senses": _senses,
         "count": _count,
+        "functions": _functions,
+        "methods": _methods,
+        "fields": _fields,
     }
     return writers[what](*arguments)
 
@@ -188,6 +195,113 @@ def _senses() -> str:
             german, sentence = said[sense]
             rows.append([word, sense, german, sentence])
     return _table(["word", "sense", "German in this sentence", "English sentence"], rows)
+
+
+# -- the Python interface ----------------------------------------------------------------------------------------------
+
+CLASSES = {
+    "TranslationModel": "anaphora.translation_model",
+    "TextModel": "anaphora.text_model",
+    "VectorsModel": "anaphora.vectors_model",
+    "Vectors": "anaphora.embeddings.vectors",
+    "Translation": "anaphora.decoding.translate",
+    "Candidate": "anaphora.decoding.translate",
+    "ScoredPair": "anaphora.decoding.translate",
+    "Evaluation": "anaphora.translation_model",
+    "LengthBin": "anaphora.evaluation.by_length",
+    "Alignment": "anaphora.decoding.alignment",
+    "ScoredLine": "anaphora.decoding.language",
+    "TextEvaluation": "anaphora.decoding.language",
+    "Generation": "anaphora.decoding.generation",
+    "Filled": "anaphora.decoding.filling",
+    "Classified": "anaphora.decoding.classifying",
+    "WordVectors": "anaphora.decoding.vectors",
+    "SensesText": "anaphora.inspect.senses",
+    "WordSenses": "anaphora.inspect.senses",
+    "TokenSenses": "anaphora.inspect.senses",
+    "Sense": "anaphora.inspect.senses",
+    "WhyText": "anaphora.inspect.why",
+    "Trace": "anaphora.inspect.trace",
+    "SimilarityScore": "anaphora.evaluation.embeddings",
+    "AnalogyScore": "anaphora.evaluation.embeddings",
+    "Outcome": "anaphora.training.request",
+    "Report": "anaphora.text.checking.findings",
+    "Finding": "anaphora.text.checking.findings",
+    "Comparison": "anaphora.comparing.comparison",
+}
+"""Where the classes of the page on Python are."""
+
+
+def _functions() -> str:
+    """What `anaphora` offers: each function with its parameters, the type that it returns, and what it does."""
+    import anaphora
+
+    rows = []
+    for name in anaphora.__all__:
+        found = getattr(anaphora, name)
+        if inspect.isfunction(found):
+            rows.append([f"`anaphora.{name}({_parameters(found)})`", _returns(found), _summary(found)])
+    return _table(["call", "gives", "what it does"], rows)
+
+
+def _methods(name: str) -> str:
+    """The public methods and properties of a class, in alphabetical order."""
+    cls, rows = _class(name), []
+    for key in dir(cls):
+        found = inspect.getattr_static(cls, key)
+        if key.startswith("_"):
+            continue
+        if isinstance(found, property | functools.cached_property):
+            inner = found.fget if isinstance(found, property) else found.func
+            rows.append([f"`.{key}`", _returns(inner), _summary(inner)])
+        elif inspect.isfunction(member := getattr(cls, key)) or inspect.ismethod(member):
+            rows.append([f"`.{key}({_parameters(member)})`", _returns(member), _summary(member)])
+    return _table(["call", "gives", "what it does"], rows)
+
+
+def _fields(name: str) -> str:
+    """The fields and properties of a result."""
+    from anaphora.config import documentation
+
+    cls = _class(name)
+    assert dataclasses.is_dataclass(cls), name
+    rows = [[f"`.{key}`", f"`{kind}`", _plain(text)] for key, (kind, _, text) in documentation(cls).items()]
+    for key, found in vars(cls).items():
+        if isinstance(found, property) and not key.startswith("_"):
+            rows.append([f"`.{key}`", _returns(found.fget), _summary(found.fget)])
+    return _table(["field", "type", "what it is"], rows)
+
+
+def _class(name: str) -> type:
+    found: type = getattr(importlib.import_module(CLASSES[name]), name)
+    return found
+
+
+def _parameters(function: Any) -> str:
+    """The names of a function's parameters; for all settings of section `decoding` stands "…"."""
+    code = inspect.unwrap(function).__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    shown = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+    words: list[str] = []
+    for one in shown:
+        if one.kind is one.KEYWORD_ONLY and "*" not in words:
+            words.append("*")
+        words.append(one.name if one.name in own else "…")
+    return ", ".join(dict.fromkeys(words))
+
+
+def _returns(function: Any) -> str:
+    kind = inspect.signature(function).return_annotation
+    return "" if kind in (inspect.Signature.empty, "None", None) else f"`{kind}`"
+
+
+def _summary(found: Any) -> str:
+    """The first paragraph of what is written in the code."""
+    return _plain(" ".join((inspect.getdoc(found) or "").split("\n\n")[0].split()))
+
+
+def _plain(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", "\\*")
 
 
 if __name__ == "__main__":

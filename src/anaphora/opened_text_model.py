@@ -100,6 +100,7 @@ class OpenedTextModel:
 
     @property
     def kind(self) -> str:
+        """The kind of model: "ngram", "lstm", "transformer-decoder" …"""
         return "ngram" if self.config is None else self.config.model.kind
 
     def _needs(self, ability: Ability) -> Any:
