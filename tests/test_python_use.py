@@ -242,3 +242,17 @@ def test_no_public_signature_says_anything_goes(owner: Any) -> None:
             assert one.kind is not one.VAR_KEYWORD, f"{name}(**{one.name})"
             assert one.annotation not in ("Any", Any), f"{name}({one.name}: Any)"
         assert inspect.getdoc(member), name
+
+
+def test_every_public_name_is_on_the_page() -> None:
+    """docs/python.md is written from the code (docs/tables.py), and nothing there is without a line of its own."""
+    page = (Path(__file__).parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    for name in anaphora.__all__:
+        if inspect.isfunction(getattr(anaphora, name)):
+            assert any(row.startswith(f"| `anaphora.{name}(") for row in rows), name
+    for owner in (TranslationModel, TextModel, VectorsModel, Vectors):
+        for name in dir(owner):
+            if not name.startswith("_"):
+                assert any(row.startswith((f"| `.{name}(", f"| `.{name}`")) for row in rows), f"{owner.__name__}.{name}"
+    assert [row for row in rows if row.endswith("|  |")] == []

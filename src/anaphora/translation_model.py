@@ -53,18 +53,27 @@ class Evaluation:
     """How a model does on text with references."""
 
     lines: int
+    """That were translated."""
     bleu: float
+    """BLEU of sacreBLEU, 0 to 100."""
     bleu_signature: str
+    """sacreBLEU's, without which two numbers cannot be compared."""
     chrf: float
+    """chrF of sacreBLEU, 0 to 100."""
     chrf_signature: str
+    """sacreBLEU's."""
     loss: float
     """Nats a target token, end marks included; NaN if no line could be scored."""
     perplexity: float
+    """e^loss."""
     lines_per_second: float
+    """Translated."""
     beam: int
+    """Hypotheses that the search kept."""
     search: str
     """How translations were searched for, in a few words."""
     device: str
+    """On which it ran."""
     split_lines: int
     """Lines translated in pieces because they were too long."""
     unscored_lines: int
@@ -74,6 +83,7 @@ class Evaluation:
     by_length: list[LengthBin] | None = None
     """BLEU and chrF by the length of the source, where asked for."""
     translations: list[Translation] = dataclasses.field(repr=False, default_factory=list)
+    """What the model made of each line."""
 
 
 class TranslationModel:

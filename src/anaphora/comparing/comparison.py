@@ -51,12 +51,15 @@ class Comparison:
     """How a comparison ended."""
 
     folder: Path
+    """Where the runs and the report are."""
     rows: list[dict[str, Any]]
     """Those of the table."""
     parts: list[dict[str, Any]]
     """Rows that the others are made of and nobody asked to see."""
     columns: list[Any]
+    """Of the table."""
     notes: list[str]
+    """What must be known to read it."""
     extracts: list[Extract]
     """Tables beside that of the rows."""
     exit_code: int

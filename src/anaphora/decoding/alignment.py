@@ -173,9 +173,13 @@ class Alignment:
     """The words of a pair, how much each target word looked at each source word, and the links drawn from that."""
 
     source_text: str
+    """The source."""
     target_text: str
+    """Its translation."""
     source: list[Word]
+    """Its words."""
     target: list[Word]
+    """The words of the translation."""
     weights: np.ndarray
     """(T, S): each row sums to one over the real words of the source, or is zero if all it had was on the end mark."""
     end_mark: np.ndarray
@@ -183,6 +187,7 @@ class Alignment:
     links: list[Link]
     """(source word, target word), from 0, sorted."""
     method: Method
+    """How it was read from the model."""
     split: Split = "punctuation"
     """What counts as a word."""
     problem: str | None = None

@@ -23,9 +23,11 @@ class Classified:
     """A line and how probable each label is."""
 
     text: str
+    """The line."""
     label: str
     """The likeliest."""
     probability: float
+    """Of the likeliest label."""
     probabilities: dict[str, float]
     """Of every label, the likeliest first."""
     cut: bool = False

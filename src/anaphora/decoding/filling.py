@@ -45,6 +45,7 @@ class Filled:
     """A line with blanks, and what may stand in each."""
 
     text: str
+    """The line, with its blanks."""
     blanks: list[list[Candidate]]
     """For each blank, from left to right, the likeliest first."""
     pattern: re.Pattern[str] = field(default=BLANK, repr=False)

@@ -53,6 +53,7 @@ class Generation:
     """What a language model said after a prompt."""
 
     prompt: str
+    """What was gone on with."""
     text: str
     """The prompt and what follows it."""
     continuation: str
@@ -60,6 +61,7 @@ class Generation:
     tokens: list[str]
     """The new tokens as people see them (text/token_names.py); the end mark is among them if it was said."""
     token_ids: list[int]
+    """Of the new tokens."""
     token_scores: list[float]
     """log P of each new token as the model gave it, whatever the temperature or the masks."""
     log_probability: float

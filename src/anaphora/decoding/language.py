@@ -56,14 +56,17 @@ class ScoredLine:
     """How probable a language model finds one line."""
 
     text: str
+    """The line, without its end."""
     tokens: list[str]
     """As people see them (text/token_names.py), ⟨/s⟩ included; none for a blank line that the model leaves out."""
     token_ids: list[int]
+    """⟨/s⟩ included."""
     token_scores: list[float]
     """log P of each, natural."""
     orders: list[int] | None
     """Of the n-gram that answered for each token, where the model can say so; 0: none did."""
     log_probability: float
+    """log P of the line, natural."""
     unknown: int = 0
     """How many of the tokens are ⟨unk⟩."""
     unknown_words: list[str] = field(default_factory=list)
@@ -71,6 +74,7 @@ class ScoredLine:
 
     @property
     def perplexity(self) -> float:
+        """e^(-log_probability / tokens)."""
         return perplexity(self.log_probability, len(self.tokens))
 
 
@@ -79,27 +83,35 @@ class TextEvaluation:
     """How well a model predicts a text."""
 
     lines: int
+    """That were scored."""
     dropped_lines: int
     """Blank lines that were left out (blank_lines: drop)."""
     tokens: int
     """Predicted: words, or whatever the tokeniser makes, and the end mark of each line."""
     unknown_tokens: int
+    """How many tokens are ⟨unk⟩."""
     bytes: int
     """Of the text in UTF-8, the newline of each line included."""
     log_probability: float
     """Natural, of the whole text."""
     perplexity: float
+    """e^(-log_probability / tokens)."""
     perplexity_known: float
     """Without the unknown tokens: what is left when they are neither predicted nor counted (they stay as context)."""
     bits_per_byte: float
+    """Bits that the model needs for a byte of the text: comparable between vocabularies."""
     impossible_tokens: int
     """Tokens that have probability 0, so that the text has: only where a model does not smooth."""
     cut_rows: int
     """Rows that were too long for the model and read through a moving window."""
     boundaries: Boundaries
+    """Whether each line is a text of its own, or all lines are one."""
     blank_lines: BlankLines
+    """Whether blank lines count."""
     seconds: float
+    """That scoring took."""
     tokens_per_second: float
+    """Scored."""
     note: str | None
     """What must be known to read the numbers."""
     context: int | None = None

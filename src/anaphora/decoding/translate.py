@@ -71,10 +71,12 @@ class Candidate:
     """One translation of a line; for a line in pieces, its pieces' candidates of the same rank joined by spaces."""
 
     text: str
+    """The translation."""
     score: float
     """log_probability / length penalty (and coverage, for a line in one piece): candidates are ranked by it. By minimum
     Bayes risk, the expected utility, 0 to 1, instead; for a line in pieces, their mean."""
     log_probability: float
+    """log P(translation | source), natural, end marks included."""
     token_scores: list[tuple[str, float]]
     """Each token as people see it (␣Ufer), with its log-probability; end marks included."""
     finished: bool
@@ -96,10 +98,15 @@ class Translation:
     source: str
     """The line as given, without its line end."""
     text: str
+    """The translation."""
     score: float
+    """What candidates are ranked by; see `Candidate`."""
     log_probability: float
+    """log P(translation | source), natural, end marks included."""
     token_scores: list[tuple[str, float]]
+    """Each token with its log-probability, end marks included."""
     finished: bool
+    """Whether it ended by itself, instead of being cut off at the length limit."""
     n_best: list[Candidate]
     """Best first; the first is the translation itself."""
     pieces: int = 1
@@ -121,7 +128,9 @@ class ScoredPair:
     """How probable the model finds a given translation."""
 
     source: str
+    """As given, without its line end."""
     target: str
+    """The translation, as given."""
     log_probability: float
     """log P(target, end mark | source); NaN if the pair could not be scored."""
     token_scores: list[tuple[str, float]]

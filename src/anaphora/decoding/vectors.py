@@ -43,7 +43,9 @@ class WordVectors:
     """The words of a line, each with its vector in this line."""
 
     text: str
+    """The line."""
     words: list[Word]
+    """Its words, with their places in it."""
     vectors: F32
     """(words, dim)"""
 

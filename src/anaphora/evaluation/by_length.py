@@ -23,15 +23,21 @@ class LengthBin:
     """Lines whose source has so many words."""
 
     shortest: int
+    """Words of the shortest source."""
     longest: int
+    """Words of the longest source."""
     lines: int
+    """How many there are."""
     bleu: float
+    """BLEU of these lines."""
     chrf: float
+    """chrF of these lines."""
     length_ratio: float
     """Characters of the translations over those of the references: below 1, something was left out."""
 
     @property
     def name(self) -> str:
+        """How many words: "6–10"."""
         return f"{self.shortest}–{self.longest}"
 
 

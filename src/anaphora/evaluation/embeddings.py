@@ -32,6 +32,7 @@ class SimilarityScore:
     """How the cosines of pairs compare with people's numbers."""
 
     spearman: float
+    """The rank correlation, -1 to 1."""
     pairs: int
     """That were compared."""
     unknown: int
@@ -43,13 +44,17 @@ class AnalogyScore:
     """How many analogies were completed."""
 
     correct: int
+    """Questions answered with the right word."""
     questions: int
+    """That were asked."""
     unknown: int
+    """Left out: a word has no vector."""
     sections: dict[str, tuple[int, int]]
     """Correct ones and questions of each."""
 
     @property
     def accuracy(self) -> float:
+        """Of the questions that were asked, 0 to 1."""
         return self.correct / self.questions if self.questions else 0.0
 
 

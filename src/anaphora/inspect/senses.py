@@ -57,6 +57,7 @@ class Sense:
     """One sense of one token."""
 
     number: int
+    """From 0."""
     size: float
     """The length of its vector: a sense that says little is short."""
     raises: tuple[MovedToken, ...]
@@ -68,6 +69,7 @@ class Sense:
     share: float | None = None
     """Of the α that a text gives the senses of this word; None where no text was read, or it does not hold it."""
     examples: tuple[Use, ...] = ()
+    """Lines of the text that use it most."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,11 @@ class TokenSenses:
     """All senses of one token."""
 
     token: int
+    """Its id."""
     name: str
     """Of the token, as people see it."""
     senses: tuple[Sense, ...]
+    """In the order of their numbers."""
     uses: int | None = None
     """Places of the text that hold it, or another token that is the same word; None: no text was read."""
 
@@ -87,7 +91,9 @@ class WordSenses:
     """What was asked for: a word, with the senses of its token, or of its pieces."""
 
     word: str
+    """As it was asked for."""
     pieces: tuple[TokenSenses, ...]
+    """Its token, or the tokens that it is spelled with."""
     whole: bool
     """Whether the word is one token."""
     other_forms: tuple[int, ...] = ()
@@ -101,8 +107,11 @@ class SensesText:
     """The senses of some words, in words and tables."""
 
     words: tuple[WordSenses, ...]
+    """One for each word that was asked for."""
     names: dict[int, str]
+    """The names of tokens."""
     notes: tuple[str, ...] = ()
+    """What must be known to read it."""
     lines_read: int | None = None
     """Of the text; None: none was read."""
     patches: tuple[str, ...] = ()

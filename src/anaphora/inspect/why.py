@@ -59,10 +59,13 @@ class WhyText:
     """The explanation of what may follow a text."""
 
     text: str
+    """What was given; the next word after it is explained."""
     explanation: Explanation
+    """The numbers: candidates, and what each probability is made of."""
     names: dict[int, str]
     """Of every token that stands in it."""
     notes: tuple[str, ...] = ()
+    """What must be known to read them."""
     patches: tuple[str, ...] = ()
     """Names of those that the model has on."""
     spelled: Mapping[int, bytes] = field(default_factory=dict)
@@ -95,6 +98,7 @@ class WhyText:
 
     @property
     def holds(self) -> bool:
+        """Whether the parts add up to the probability that the model gives."""
         return all(check.holds for check in self.checks)
 
     def pictures(self, folder: Path) -> dict[str, Walk]:

@@ -39,14 +39,23 @@ class Outcome:
     """How a run ended."""
 
     folder: Path
+    """The run, which is a model folder too."""
     reason: str
+    """Why training ended."""
     steps: int
+    """Updates made, those of earlier calls included."""
     tokens: int
+    """Tokens learned from, repeated ones counted again."""
     seconds: float
+    """That this and earlier calls trained."""
     flops: float
+    """Floating-point operations of the whole training."""
     parameters: int
+    """Of the model."""
     weights: str
+    """Which weights the model folder has: those of the best checkpoint, a mean, the last ones."""
     validation: dict[str, Any] = field(default_factory=dict)
+    """The scores on the validation text."""
     kind: str = "transformer"
     """What was trained: model.kind."""
 

@@ -20,20 +20,27 @@ class Finding:
     """One problem of one file."""
 
     kind: str
+    """Its sort: empty, encoding, duplicate, shift …"""
     problem: str
     """Finer than the kind: `mojibake` and `bom` are both of kind `encoding`."""
     file: str
+    """Where it was found."""
     line: int | None
     """The first line that has it, from 1; None where it is the whole file."""
     message: str
+    """What is wrong, in a sentence."""
     cure: str
+    """What to do about it."""
     count: int = 1
+    """How many lines have it."""
     stops: bool = False
     """Whether training would refuse the corpus because of it."""
     lines: list[int] = field(default_factory=list)
+    """The numbers of the first of them."""
     details: dict[int, str] = field(default_factory=dict)
     """By line: what is told of that line, where it is more than the message."""
     extra: dict[str, Any] = field(default_factory=dict)
+    """More about it, by kind."""
 
     def entries(self) -> list[dict[str, Any]]:
         """One entry a line."""
@@ -72,6 +79,7 @@ class Report:
     """The outcome of a check."""
 
     findings: list[Finding]
+    """In the order of the files."""
     corpus: dict[str, Any]
     """Counts that are no problem: lines, words, repeated sides, unknown words."""
     proposal: dict[str, Any] | None = None
@@ -79,6 +87,7 @@ class Report:
     cleaned: dict[str, Any] | None = None
     """What `write_clean` wrote and dropped."""
     seconds: float = 0.0
+    """That the check took."""
 
     @property
     def stops(self) -> bool:
@@ -87,6 +96,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
+        """Of the command line: 2 where training would refuse the corpus, else 0."""
         return 2 if self.stops else 0
 
     def of_kind(self, kind: str) -> list[Finding]:
