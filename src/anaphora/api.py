@@ -202,6 +202,7 @@ def compare(
     device: str = "auto",
     estimate: bool = True,
     force: bool = False,
+    published: bool = False,
     progress: bool | Console = True,
     console: Console | None = None,
     command: str = "",
@@ -211,15 +212,16 @@ def compare(
     text: for language models; source and target: for translators, line for line, or a table that holds both.
     recipes: "bigram, lstm, wide=lstm:model.dim=256"; nothing is all rungs of the ladder. Of translators also rows that
     are made of others, "gnmt+rl, deep-att+posunk, transformer+ensemble", and "lectures" for the table that the lectures
-    have. budget: for each row, "tokens=2e6", "flops=1e13" or "minutes=5". jobs: rows at the same time. settings: of all
-    rows. estimate: try some updates of each row first, to tell the time. force: begin rows anew whose text or settings
-    are other ones than before. progress: as `train` has it. A row that fails is reported (`state`, `error`) and leaves
-    the others alone. See docs/compare.md.
+    have; published: that table, with its published figures, for other rows too. budget: for each row, "tokens=2e6",
+    "flops=1e13" or "minutes=5". jobs: rows at the same time. settings: of all rows. estimate: try some updates of each
+    row first, to tell the time. force: begin rows anew whose text or settings are other ones than before. progress: as
+    `train` has it. A row that fails is reported (`state`, `error`) and leaves the others alone; `best` is the row that
+    came out best. See docs/compare.md.
     """
     from anaphora.comparing.budget import Budget
     from anaphora.comparing.comparison import compare as run
     from anaphora.comparing.language import LanguageTask
-    from anaphora.comparing.rows import read_entries
+    from anaphora.comparing.rows import parted, read_entries
     from anaphora.comparing.translation import TranslationTask
 
     spending = None if budget is None else Budget.read(budget)
@@ -234,15 +236,16 @@ def compare(
             cure="give --text for language models, or --source and --target for translators",
         )
     kind = TranslationTask if pairs else LanguageTask
-    words = kind.usual if recipes is None else recipes
-    asked = read_entries(
-        [words] if isinstance(words, str) else words, kind.short_forms, sets=kind.sets, ending=kind.ending
-    )
+    recipes = [kind.usual] if recipes is None else [recipes] if isinstance(recipes, str) else recipes
+    asked = read_entries(recipes, kind.short_forms, sets=kind.sets, ending=kind.ending)
     task: LanguageTask | TranslationTask
     own = _settings(settings)
     if kind is TranslationTask:
         files = train.get("source", []), train.get("target", [])
-        task = TranslationTask(*files, valid=valid, test=test, settings=own, device=device)
+        published = published or "lectures" in parted(recipes)
+        task = TranslationTask(*files, valid=valid, test=test, settings=own, device=device, published=published)
+    elif published:
+        raise UserError("the published table is of translators", cure="leave published out")
     else:
         task = LanguageTask(texts.pop("text"), **texts, settings=own, device=device)
     entries = task.expand(asked)

@@ -29,10 +29,10 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_counted_rows_in_a_table_of_80_columns(say: Any, text: Path, tmp_path: Path) -> None:
-    words = ["--text", text, "--recipes", "unigram,bigram", "--set", "tokenizer.vocabulary=300"]
+    words = ["--text", text, "--recipes", "bigram,unigram", "--set", "tokenizer.vocabulary=300"]
     answer = say("compare", tmp_path / "out", *words)
     assert answer.code == 0, answer.err
-    head, unigram, bigram, *notes = answer.out.splitlines()
+    head, bigram, unigram, *notes = answer.out.splitlines()
     assert head.split()[:2] == ["bits/byte", "perplexity"]
     assert float(unigram.split()[1]) > float(bigram.split()[1]) > 0
     assert all(len(line) <= 80 for line in answer.out.splitlines())
@@ -42,7 +42,9 @@ def test_counted_rows_in_a_table_of_80_columns(say: Any, text: Path, tmp_path: P
     document = json.loads(again.last)
     assert (again.code, again.err) == (0, "") and len(again.out.splitlines()) == 1
     assert [row["state"] for row in document["rows"]] == ["finished"] * 2 and document["exit_code"] == 0
-    assert f"{document['rows'][1]['bits_per_byte']:.3f}" == bigram.split()[1]
+    assert f"{document['rows'][0]['bits_per_byte']:.3f}" == bigram.split()[1]
+    assert document["best"] == "bigram" and answer.err.rstrip().endswith("generate " + document["rows"][0]["folder"])
+    assert f"- best by bits/byte: bigram ({bigram.split()[1]})" in notes
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,7 @@ def test_counted_rows_in_a_table_of_80_columns(say: Any, text: Path, tmp_path: P
         (["--set", "data.hold_out=0"], "no text is held out to measure on"),
         (["--set", "data.boundaries=packed"], "not all rows can have that"),
         (["--jobs", "0"], "--jobs 0 runs nothing"),
+        (["--published"], "the published table is of translators"),
         (["--recipes", "lstm", "--budget", "minutes=1", "--set", "training.epochs=2"], "both say how far to go"),
         (["--test-text", "nowhere.txt"], "there is no such file"),
     ],

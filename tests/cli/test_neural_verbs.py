@@ -241,7 +241,12 @@ def test_encode(name: str, folders: dict[str, Path], text: Path, tmp_path: Path,
     assert [one["word"] for one in first["words"]] == VERSE[0].split()
     assert "8 numbers" in shown.err
     found = json.loads(say("encode", folders[name], text, *CPU, "--output", tmp_path / "b.npy", "--json").last)
-    assert (found["vectors"], found["dim"], found["pool"]) == (len(VERSE), 8, "mean")
+    assert (found["vectors"], found["dim"], found["pool"]) == (len(VERSE), 8, "mean") and "encodings" not in found
+    inside = json.loads(say("encode", folders[name], text, *CPU, "--json").out)["encodings"]
+    assert [row["text"] for row in inside] == VERSE
+    assert np.array([row["vector"] for row in inside]) == pytest.approx(expected, abs=1e-5)
+    inside = json.loads(say("encode", folders[name], text, *CPU, "--words", "--json").out)["encodings"]
+    assert inside[0] == first
 
 
 def test_encode_refuses(folders: dict[str, Path], text: Path, tmp_path: Path, say: Any) -> None:

@@ -58,7 +58,7 @@ def made(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tu
     out = tmp_path_factory.mktemp("comparison") / "out"
     recipes = ", ".join([*NAMES[:4], f"bahdanau+rl={RL}", NAMES[5]])
     with rows_in_this_process(whole=True) as ran:
-        found = compare(out, files, recipes)
+        found = compare(out, files, recipes, published=True)
     assert ran.index("bahdanau") < ran.index("bahdanau+rl") and ran.index("bahdanau-seed2") < ran.index(NAMES[5])
     return out, found
 
@@ -147,6 +147,10 @@ def test_the_same_again_does_nothing_and_other_rows_join(out: Path, files: dict[
     with rows_in_this_process() as ran:
         again = compare(out, files, f"bahdanau, bahdanau+rl={RL}")
         assert ran == [] and [row["state"] for row in again.rows] == ["finished"] * 2
+        assert again.extracts == [] and "Vaswani" not in (out / "report.md").read_text(encoding="utf-8"), (
+            "not asked for"
+        )
+        assert again.best in again.rows and again.best["bleu"] == max(row["bleu"] for row in again.rows)
         compare(
             out, files, f"bahdanau+rl={RL}, bahdanau+rl+ensemble2"
         )  # one reinforced member is there, and what the other starts from

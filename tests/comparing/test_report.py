@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from anaphora.comparing.language import LanguageTask
 from anaphora.comparing.picture import draw, label_dots
-from anaphora.comparing.report import as_csv, as_markdown, notes, run_list, table
+from anaphora.comparing.report import as_csv, as_markdown, best_row, notes, run_list, table
 from anaphora.comparing.task import Plan
 
 COLUMNS = [*LanguageTask.columns, *LanguageTask.costs]
@@ -33,6 +33,20 @@ def test_the_table_has_a_line_for_each_row() -> None:
     assert lstm.split() == ["lstm", "2.250", "48.10", "403k", "4.6e12", "1:02", "900", "560M"]
     assert bigram.split()[4:6] == ["-", "~1:02"]
     assert gru.startswith("gru") and "failed: the loss became infinite" in gru and gru.endswith("…")
+
+
+def test_the_best_row_is_that_of_the_ruler_and_ties_are_told() -> None:
+    quality, slow = COLUMNS[0], row("slow", bits_per_byte=2.2501, seconds=99.0)
+    worse, odd = row("last", bits_per_byte=3.0), row("odd", bits_per_byte=0.1, normalised=False)
+    unmeasured, failed = row("unmeasured", bits_per_byte=None), row("failed", state="failed", bits_per_byte=0.0)
+    rows = [slow, row("quick"), worse, odd, unmeasured, failed, row("endless", bits_per_byte=float("inf"))]
+    best, because = best_row(rows, quality, lower_is_better=True)
+    assert best == rows[1]
+    assert because == "best by bits/byte: quick (2.250); slow reached the same in no less time"
+    assert best_row(rows[:3], quality, lower_is_better=False) == (worse, "best by bits/byte: last (3.000)")
+    assert best_row([worse], quality, lower_is_better=True) == (worse, "") and best_row(
+        [failed], quality, lower_is_better=True
+    ) == (None, "")
 
 
 big = st.floats(0.001, 1e15)

@@ -51,6 +51,9 @@ def compare(
         bool, typer.Option("--estimate/--no-estimate", help="Try a few updates of each row to estimate the time.")
     ] = True,
     force: Annotated[bool, typer.Option("--force", help="Restart rows whose text or settings have changed.")] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Add the lectures' table with its published figures.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -100,6 +103,7 @@ def compare(
         device=device,
         estimate=estimate,
         force=force,
+        published=published,
         progress=output.console or False,
         command=shlex.join(["anaphora", *sys.argv[1:]]),
     )
@@ -119,10 +123,9 @@ def compare(
     failed = [row["name"] for row in [*found.rows, *found.parts] if row["state"] == "failed"]
     if failed:
         output.say(f"failed: {', '.join(failed)}; their logs are in {out}/logs, and the same command tries them again")
-    done = [row["folder"] for row in found.rows if row["state"] == "finished"]
-    if done:
+    if found.best is not None:
         verb = "generate" if text else "translate"
-        output.say(f"{out} has report.md, .csv, .json and .png. Now: {program()} {verb} {done[-1]}")
+        output.say(f"{out} has report.md, .csv, .json and .png. Now: {program()} {verb} {found.best['folder']}")
     output.finish({**found.document, "folder": str(out), "exit_code": found.exit_code})
     if found.exit_code:
         raise typer.Exit(found.exit_code)

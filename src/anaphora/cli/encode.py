@@ -47,6 +47,7 @@ def encode(
 
     A .npy file holds an array (lines, dim), a .jsonl file one object per line, a .safetensors file `vectors`
     (lines, dim) or with --words (words, dim) and `starts`, where each line's words begin.
+    --json without --output holds them all.
 
     anaphora encode runs/bert lines.txt --output lines.npy
 
@@ -79,18 +80,22 @@ def encode(
     if not lines:
         out.say(f"warning: {file} is empty: there is nothing to encode")
     how: dict[str, Any] = {"layer": layer}
+    encodings: list[dict[str, Any]] = []
     how |= {"split": split or "punctuation"} if words else {"pool": pool or "mean"}
     try:
         if kind == ".jsonl":
             written = _as_lines(loaded, lines, words=words, how=how)
             if output is not None:
                 rows = list(written)
-                write_text(output, "".join(line + "\n" for line, _ in rows))
+                write_text(output, "".join(json_format.dumps(row, ensure_ascii=False) + "\n" for row, _ in rows))
                 size, dim = sum(n for _, (n, _) in rows), max((d for _, (_, d) in rows), default=0)
             else:
                 size = dim = 0
-                for line, (n, d) in written:
-                    out.text(line)
+                for row, (n, d) in written:
+                    if json:
+                        encodings.append(row)
+                    else:
+                        out.text(json_format.dumps(row, ensure_ascii=False))
                     size, dim = size + n, d
         else:
             assert output is not None
@@ -102,13 +107,14 @@ def encode(
     what = count(size, "vector", "vectors")
     out.say(f"{what} of {dim:,} numbers, of {count(len(lines), 'line', 'lines')}" + (f": {output}" if output else ""))
     document = {"model": str(model), "lines": len(lines), "vectors": size, "dim": dim, **how}
-    out.finish({**document, "output": None if output is None else str(output)})
+    inside = {"encodings": encodings} if output is None else {}
+    out.finish({**document, "output": None if output is None else str(output), **inside})
 
 
 def _as_lines(
     loaded: TextModel, lines: list[str], *, words: bool, how: dict[str, Any]
-) -> Iterator[tuple[str, tuple[int, int]]]:
-    """A JSON object for each line, and how many vectors it has, how wide."""
+) -> Iterator[tuple[dict[str, Any], tuple[int, int]]]:
+    """An object for each line, and how many vectors it has, how wide."""
     if words:
         for line in loaded.stream_word_vectors(lines, **how):
             own = [
@@ -116,11 +122,11 @@ def _as_lines(
                 for word, vector in zip(line.words, line.vectors.tolist())
             ]
             shape = line.vectors.shape
-            yield json_format.dumps({"text": line.text, "words": own}, ensure_ascii=False), (len(own), shape[1])
+            yield {"text": line.text, "words": own}, (len(own), shape[1])
         return
     for text, vector in zip(lines, loaded.encode(lines, **how)):
         numbers = [round(value, DIGITS) for value in vector.tolist()]
-        yield json_format.dumps({"text": text, "vector": numbers}, ensure_ascii=False), (1, len(numbers))
+        yield {"text": text, "vector": numbers}, (1, len(numbers))
 
 
 def _as_arrays(

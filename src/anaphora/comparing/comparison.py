@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.comparing.board import Board
 from anaphora.comparing.budget import Budget
 from anaphora.comparing.picture import draw
-from anaphora.comparing.report import as_csv, as_markdown, notes, run_list
+from anaphora.comparing.report import as_csv, as_markdown, best_row, notes, run_list
 from anaphora.comparing.rows import Entry
 from anaphora.comparing.running import HINDERED, Job, run_jobs
 from anaphora.comparing.settings import FILES
@@ -62,6 +62,8 @@ class Comparison:
     """What must be known to read it."""
     extracts: list[Extract]
     """Tables beside that of the rows."""
+    best: dict[str, Any] | None
+    """The row of the table that is best by its first column."""
     exit_code: int
     """0: all rows are there; 2: a row failed by a mistake that can be mended; 1: by one of ours."""
     document: dict[str, Any]
@@ -149,6 +151,7 @@ class _Comparison:
         self.plans: list[Plan] = []
         self.said: list[str] = []
         self.extracts: list[Extract] = []
+        self.best: str | None = None
 
     def complete(self, estimate: bool) -> Comparison:
         begun = any(self.run(name).exists() for name in self.saved)
@@ -357,6 +360,7 @@ class _Comparison:
             "written": time.strftime("%Y-%m-%d %H:%M:%S"),
             "shared": self.task.shared() if self.plans else {},
             "columns": {column.key: column.meaning for column in (*self.task.columns, *self.task.costs)},
+            "best": self.best,
             "notes": self.said,
             "rows": self.shown,
             "parts": [row for entry, row in zip(self.entries, self.rows) if not entry.shown],
@@ -372,11 +376,14 @@ class _Comparison:
 
     def report(self) -> Comparison:
         columns = [*self.task.columns, *self.task.costs]
-        self.said = [*self.task.notes(self.rows), *notes(self.rows)]
+        quality, lower = self.task.columns[0], self.task.lower_is_better
+        best, because = best_row(self.shown, quality, lower_is_better=lower)
+        self.best = None if best is None else best["name"]
+        self.said = [*([because] if because else []), *self.task.notes(self.rows), *notes(self.rows)]
         unseen = [row for row in self.rows if row not in self.shown and row.get("error")]
         self.said += [f"{row['name']} failed: {row['error']}" for row in unseen]
         self.extracts = self.task.extracts(self.shown)
-        picture = draw(self.shown, self.task.columns[0], lower_is_better=self.task.lower_is_better)
+        picture = draw(self.shown, quality, lower_is_better=lower)
         if picture is not None:
             write_bytes(self.out / PICTURE, picture)
         write_text(self.out / CSV, as_csv(self.shown, columns))
@@ -395,7 +402,17 @@ class _Comparison:
         failed = [row["exit_code"] for row in self.rows if row["state"] == "failed"]
         code = 0 if not failed else 2 if set(failed) == {2} else 1
         document = self.document()
-        return Comparison(self.out, self.shown, document["parts"], columns, self.said, self.extracts, code, document)
+        return Comparison(
+            folder=self.out,
+            rows=self.shown,
+            parts=document["parts"],
+            columns=columns,
+            notes=self.said,
+            extracts=self.extracts,
+            best=next((row for row in self.shown if row["name"] == self.best), None),
+            exit_code=code,
+            document=document,
+        )
 
 
 def _stamp(folder: Path) -> int | None:

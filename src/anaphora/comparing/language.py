@@ -276,7 +276,7 @@ class LanguageTask(RecipeTask):
         if odd_ones := [row["name"] for row in done if not row.get("normalised", True)]:
             notes.append(f"{', '.join(odd_ones)} cannot be compared: {UNNORMALISED}")
         if any(row.get("counted") for row in done):
-            notes.append("n-grams are counted: they read the text once, and no floating-point operations are told")
+            notes.append("n-grams are counted: they read the text once, and their FLOPs are not reported")
         return notes
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -74,6 +75,29 @@ def extract_table(extract: Extract) -> list[str]:
     wide = [max(len(line[i]) for line in lines) for i in range(len(extract.heads))]
     laid = ["  ".join([line[0].ljust(wide[0]), *map(str.rjust, line[1:], wide[1:])]) for line in lines]
     return [extract.title, *(line.rstrip() for line in laid)]
+
+
+def best_row(rows: Sequence[Row], quality: Column, *, lower_is_better: bool) -> tuple[Row | None, str]:
+    """The finished row that is best by the first column, and a sentence that says so; of rows that print alike there,
+    the one that took less time. Rows whose figures mean something else (`normalised`) do not count."""
+    able = [
+        row
+        for row in rows
+        if row["state"] == "finished"
+        and row.get(quality.key) is not None
+        and math.isfinite(row[quality.key])
+        and row.get("normalised", True)
+    ]
+    if not able:
+        return None, ""
+    sign = 1 if lower_is_better else -1
+    first = min(able, key=lambda row: sign * row[quality.key])
+    figure = quality.form(first[quality.key])
+    alike = [row for row in able if quality.form(row[quality.key]) == figure]
+    found = min(alike, key=lambda row: row.get("seconds") or 0.0)
+    others = ", ".join(row["name"] for row in alike if row is not found)
+    tie = f"; {others} reached the same in no less time" if others else ""
+    return found, f"best by {quality.head}: {found['name']} ({figure}){tie}" if len(able) > 1 else ""
 
 
 def notes(rows: Sequence[Row]) -> list[str]:

@@ -66,7 +66,7 @@ def read_entries(
     """The rows of `--recipes`, in the order in which they are named. ending: what may follow a recipe after a +."""
     entries: list[Entry] = []
     known = sets or {}
-    for written in [one for word in _parted(words) for one in (known[word].split() if word in known else [word])]:
+    for written in [one for word in parted(words) for one in (known[word].split() if word in known else [word])]:
         entry = _entry(written, short_forms, ending)
         twin = next((one for one in entries if one.name == entry.name), None)
         if twin is not None and twin == entry:
@@ -85,7 +85,7 @@ def read_entries(
     return entries
 
 
-def _parted(words: Iterable[str]) -> list[str]:
+def parted(words: Iterable[str]) -> list[str]:
     """One string a row: cut at commas and blanks outside brackets, settings put back behind the row they belong to."""
     rows: list[str] = []
     for word in words:

@@ -86,10 +86,11 @@ class TranslationTask(RecipeTask):
         test: Sides | None = None,
         settings: Document | None = None,
         device: str = "auto",
+        published: bool = False,
     ) -> None:
         """valid, test: files by side. settings: of all rows; section data is shared, tokenizer by all rows that say no
-        tokeniser of their own, others hold where they mean something."""
-        own = settings or {}
+        tokeniser of their own, others hold where they mean something. published: also the lectures' table."""
+        own, self.published = settings or {}, published
         for side, given in (("source", source), ("target", target)):
             if not given:
                 raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
@@ -438,7 +439,7 @@ class TranslationTask(RecipeTask):
         return ["tokens of " + "; ".join([*told[1:], told[0]])] if told else []
 
     def extracts(self, rows: Sequence[Mapping[str, Any]]) -> list[Extract]:
-        return beside_published(rows)
+        return beside_published(rows) if self.published else []
 
 
 UNITS = {"bpe": "subwords (bpe)", "unigram": "subwords (unigram)", "word": "words", "character": "characters"}
