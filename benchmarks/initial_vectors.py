@@ -46,6 +46,8 @@ PTB = {
     "training.context": 35,
     "training.schedule": "constant",
 }
+BLANKS: dict[str, Any] = {"data.punctuation": "attached", "data.lowercase": False}
+"""The texts are words between blanks already, and the models that begin with the vectors read them as they are."""
 MULTI30K = {"training.batch_tokens": 1024, "training.warmup_steps": 50, "training.schedule": "constant"}
 
 
@@ -121,7 +123,7 @@ def learned(task: str, start: str, dim: int, arguments: argparse.Namespace) -> P
     run = arguments.work / f"vectors-{task if start != 'wiki' else 'wiki'}-{start}-{dim}"
     recipe = "skipgram" if start == "wiki" else start
     text = words(arguments, "wiki" if start == "wiki" else "ptb.train" if task == "ptb" else "multi30k")
-    anaphora.train(run, text=text, recipe=recipe, settings={**TEXT, "model.dim": dim})
+    anaphora.train(run, text=text, recipe=recipe, settings={**TEXT, "model.dim": dim, **BLANKS})
     return run
 
 

@@ -19,7 +19,7 @@ from anaphora.text.tokenizer import EOS, SPECIALS
 from vector_runs import SMALL, grouped, learn
 
 LINES = ["ice solid", "ice water"] * 6 + ["steam gas"] * 9 + ["steam water"] * 3 + ["fashion show"] * 6
-SETTINGS = {"model.dim": 4, "training.epochs": 1, "training.threads": 1}
+SETTINGS = {"model.dim": 4, "training.epochs": 1, "training.threads": 1, "data.punctuation": "attached"}
 
 
 @pytest.fixture(scope="module")

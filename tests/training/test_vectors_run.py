@@ -282,6 +282,81 @@ def test_damaged_ids_are_named(run: Path, text: Path, tmp_path: Path) -> None:
         learn(folder, text=text)
 
 
+RAW = "The King, the king!\nA KING (or queen) sees <unk> .\n"
+ATTACHED = {"data.punctuation": "attached", "data.lowercase": False}
+
+
+@pytest.mark.parametrize(
+    ("rule", "words", "said"),
+    [
+        ({}, "the king , ! a ( or queen ) sees <unk> .", "Punctuation apart from words, lower case."),
+        (
+            {"data.lowercase": False},
+            "king The King , the ! A KING ( or queen ) sees <unk> .",
+            "Punctuation apart from words, upper and lower case differ.",
+        ),
+        (
+            {"data.punctuation": "attached"},
+            "the king, king! a king (or queen) sees <unk> .",
+            "Words between blanks, lower case.",
+        ),
+        (
+            ATTACHED,
+            "The King, the king! A KING (or queen) sees <unk> .",
+            "Words between blanks, upper and lower case differ.",
+        ),
+    ],
+)
+def test_what_a_word_is(rule: dict[str, Any], words: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text(RAW)
+    more = {"tokenizer.minimum_count": 1, "training.epochs": 1}
+    learn(tmp_path / "run", text=tmp_path / "raw.txt", settings={**rule, **more})
+    model = anaphora.load(tmp_path / "run")
+    assert isinstance(model, anaphora.VectorsModel)
+    assert set(model.vectors) == set(words.split())
+    assert said in (tmp_path / "run" / "card.md").read_text()
+    assert model.info()["settings"]["data"]["lowercase"] is rule.get("data.lowercase", True)
+    if not rule:
+        with pytest.raises(UserError, match=r"'King' has no vector; did you mean 'king'\? Upper and lower case differ"):
+            model.vectors.get_vector("King")
+
+
+def test_runs_keep_what_they_took_for_a_word(tmp_path: Path) -> None:
+    text, run, more = tmp_path / "raw.txt", tmp_path / "run", {"tokenizer.minimum_count": 1}
+    text.write_text(RAW * 30)
+    learn(run, text=text, settings={**more, **ATTACHED})
+    config = (run / "config.yaml").read_text()
+    for line in ("  punctuation: attached\n", "  lowercase: false\n"):  # as an earlier version wrote it
+        assert line in config
+        config = config.replace(line, "")
+    (run / "config.yaml").write_text(config)
+    before = (run / "model.safetensors").read_bytes()
+    assert learn(run, text=text, settings=more).reason == "it was finished already"
+    assert (run / "model.safetensors").read_bytes() == before
+    assert learn(tmp_path / "on", text=text, settings=more, start_from=run).new_words == 0
+    with pytest.raises(UserError, match=r"holds a run with other settings: data\.punctuation is 'attached' there"):
+        learn(run, text=text, settings={**more, "data.punctuation": "apart"})
+    anaphora.load(run).save(tmp_path / "theirs.txt")  # type: ignore[union-attr]
+    learn(tmp_path / "theirs", text=text, settings=more, start_from=tmp_path / "theirs.txt")
+    words = anaphora.load(tmp_path / "theirs").vectors.index_to_key  # type: ignore[union-attr]
+    assert {"KING", "The", ","} <= set(words) and "a" not in words  # of a file with capitals, the text's stay
+
+
+def test_items_and_given_words_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text(RAW * 3)
+    (tmp_path / "words.txt").write_text("<s>\n</s>\nKing,\nking!\n")
+    more = {"tokenizer.minimum_count": 1, "training.epochs": 1}
+    learn(tmp_path / "items", items=tmp_path / "raw.txt", settings=more)
+    assert "King," in anaphora.load(tmp_path / "items").vectors  # type: ignore[union-attr]
+    given = {**more, "tokenizer.words": str(tmp_path / "words.txt")}
+    learn(tmp_path / "given", text=tmp_path / "raw.txt", settings=given)
+    assert json.loads((tmp_path / "given" / "metrics.json").read_text())["unknown_tokens"] == 27
+    with pytest.raises(UserError, match=r"data\.lowercase is about words, and items stay as they are; leave it out"):
+        learn(tmp_path / "no", items=tmp_path / "raw.txt", settings={"data.lowercase": True})
+    with pytest.raises(UserError, match=r"data\.punctuation means nothing for a model of kind ngram"):
+        anaphora.train(tmp_path / "no", text=tmp_path / "raw.txt", settings={"data.punctuation": "apart"})
+
+
 def test_a_run_does_not_start_from_itself(run: Path, text: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run, folder)

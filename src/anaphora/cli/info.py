@@ -102,6 +102,10 @@ def _vectors(found: dict[str, Any]) -> list[tuple[str, str]]:
         how = [f"{model['negatives']} drawn words"] if model.get("objective") == "negative-sampling" else []
         how = [str(model[name]) for name in ("algorithm", "objective") if name in model] + how
         rows.append(("learned by", ", ".join([*how, f"window {model['window']}"])))
+        data = found["settings"]["data"]
+        if not data.get("items"):
+            apart = "punctuation apart" if data.get("punctuation") == "apart" else "what stands between blanks"
+            rows.append(("words", f"{apart}, {'lower case' if data.get('lowercase') else 'case as in the text'}"))
     return rows + [("note", note) for note in found["notes"]]
 
 

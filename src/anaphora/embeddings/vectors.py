@@ -158,6 +158,7 @@ class Vectors:
         meant = (
             f"did you mean {' or '.join(map(repr, close))}?" if close else "choose a word of the text it learned from"
         )
+        meant += " Upper and lower case differ here" if same else ""
         return UserError(f"the word {word!r} has no vector", cure=meant)
 
     # -- two words -----------------------------------------------------------------------------------------------------

@@ -140,6 +140,8 @@ def text_settings(data: DataConfig, tokenizer: TokenizerConfig) -> dict[str, Any
         "boundaries": data.boundaries,
         "blank_lines": data.blank_lines,
         "items": data.items or None,  # as in what was prepared before there were any
+        "punctuation": data.punctuation if data.punctuation != "attached" else None,
+        "lowercase": data.lowercase or None,
         "phrases": phrase_settings(data),
     }
 
@@ -239,7 +241,19 @@ class _Preparation:
             part.bytes += len(block)
             self.progress(stage, seen, None)
             if block:
-                yield block
+                yield self._as_words(block)
+
+    def _as_words(self, block: bytes) -> bytes:
+        """Raw lines as words between blanks, where that is wished."""
+        if self.data.punctuation == "apart":
+            from anaphora.text.apart import set_apart  # numba, only here
+
+            return set_apart(block, lowercase=self.data.lowercase)
+        if self.data.lowercase:
+            from anaphora.text.apart import lower
+
+            return lower(block)
+        return block
 
     def _keeps(self, line: bytes) -> bool:
         return self.data.blank_lines == "keep" or not BLANK_LINE.match(line + b"\n")

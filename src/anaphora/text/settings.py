@@ -36,6 +36,11 @@ class DataConfig:
     items: bool = False
     """Of text that vectors are learned from: each line is a sequence of items of any sort (a reader's books, the tags
     of a picture), parted by tabs or, in a file without any, by blanks."""
+    punctuation: Literal["attached", "apart"] = "attached"
+    """Of text that vectors are learned from. apart: "king," is a word and a comma, as in raw text they are; attached:
+    words are what stands between blanks, as in text that was tokenised before."""
+    lowercase: bool = False
+    """Of text that vectors are learned from: upper and lower case are one."""
     phrases: int = 0
     """Of text that vectors are learned from: how many times to look for words that belong together, and join them
     (new york → new_york); the second time finds phrases of phrases (new_york_times). 0: words stay apart."""

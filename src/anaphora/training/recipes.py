@@ -168,8 +168,10 @@ COUNTED: dict[str, tuple[str, ...]] = {
 """Settings that mean something for models that are counted: nothing is learned, so there are no steps and no rates; how
 many texts are drawn, how long, or by which beam, is said when they are asked for."""
 PHRASES = ("phrases", "phrase_score", "phrase_threshold", "phrase_minimum_count", "phrase_connectors", "phrases_from")
+OF_VECTORS = ("items", "punctuation", "lowercase", *PHRASES)
+"""Settings of section `data` that only word vectors have."""
 VECTORS: dict[str, tuple[str, ...]] = {
-    "data": ("text", "items", *PHRASES),
+    "data": ("text", *OF_VECTORS),
     "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
     "decoding": (),
 }
@@ -192,12 +194,12 @@ OF_CONTEXTUALISERS = (
 """Settings of a Backpack's contextualiser: each kind has some of them."""
 PENALTIES = ("activation_penalty", "temporal_penalty")
 TEXT = {
-    "data": ("text", "valid_text", "labels", "valid_labels", "items", *PHRASES, "boundaries", "blank_lines"),
+    "data": ("text", "valid_text", "labels", "valid_labels", *OF_VECTORS, "boundaries", "blank_lines"),
     "training": ("max_memory", "context", "stride", "masked", *PENALTIES),
 }
 """Settings that mean nothing for a translator."""
 PAIRED = {
-    "data": ("source", "target", "valid_source", "valid_target", "max_length", "items", *PHRASES),
+    "data": ("source", "target", "valid_source", "valid_target", "max_length", *OF_VECTORS),
     "tokenizer": ("shared", "dropout"),
     "training": (
         *("consistency", "bidirectional_epochs", "guided_alignment", "guided_layer", "guided_head"),

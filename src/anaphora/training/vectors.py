@@ -52,7 +52,7 @@ from anaphora.training.recipes import Document, RunConfig, load_recipe
 from anaphora.training.reporting import RunReporter, duration, short
 from anaphora.training.request import Interrupted, Outcome, Request
 from anaphora.training.session import check_folder, working_in
-from anaphora.training.vectors_card import LEARNED, write_vectors_card
+from anaphora.training.vectors_card import LEARNED, words_are, write_vectors_card
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,6 +61,8 @@ CHECKPOINT = "{}.safetensors"
 """In the folder of checkpoints, by the kind: all tables, and how far they have come."""
 COOCCURRENCES = "cooccurrences"
 """Folder of GloVe's counts, inside the run's; it stays, and can be asked (embeddings/cooccurrence.py)."""
+RULE = ("punctuation", "lowercase")
+"""Settings of section `data` that say what the words of a text are."""
 HARMLESS = (
     *("data.text", "data.phrases_from", "tokenizer.words"),
     *("training.threads", "training.checkpoint_seconds", "training.max_memory"),
@@ -100,7 +102,7 @@ def train_vectors(request: Request, console: Console | None = None) -> LearnedVe
 
 def settled(request: Request) -> RunConfig:
     """The settings of the run: those of the recipe and the user's, and of the vectors it starts from what must stay."""
-    asked = merge(load_recipe(request.recipe), request.own)
+    asked = merge(_as_the_text_is(load_recipe(request.recipe), request), request.own)
     run = {"recipe": request.recipe, "start_from": None if request.start_from is None else str(request.start_from)}
     if request.start_from is not None:
         whole = request.start_from.resolve()
@@ -113,8 +115,8 @@ def settled(request: Request) -> RunConfig:
     if (tokenizer.kind, tokenizer.split) != ("word", "blanks"):
         raise UserError(
             "word vectors are learned of words between blanks",
-            cure="leave tokenizer.kind and tokenizer.split as the recipe has them; put blanks around punctuation, "
-            "where it should stand apart, before training",
+            cure="leave tokenizer.kind and tokenizer.split as the recipe has them; data.punctuation=apart sets "
+            "punctuation apart",
         )
     if tokenizer.words and (config.data.phrases or config.data.phrases_from):
         raise UserError(
@@ -122,6 +124,26 @@ def settled(request: Request) -> RunConfig:
             cure="leave out tokenizer.words, or data.phrases and data.phrases_from",
         )
     return config
+
+
+def _as_the_text_is(recipe: Document, request: Request) -> Document:
+    """The recipe, with what it says of words where that is not settled by what is there: the run that goes on, which
+    keeps its rule (before there were any, words were what stands between blanks), or the one that it starts from. Items
+    stay as they are, and a given vocabulary names words as the text has them."""
+    asked = merge(recipe, request.own)
+    items = bool(asked.get("data", {}).get("items"))
+    said = [f"data.{key}" for key in RULE if items and key in request.own.get("data", {})]
+    if said:
+        raise UserError(f"{said[0]} is about words, and items stay as they are", cure="leave it out, or --items")
+    rule = {key: value for key, value in recipe.get("data", {}).items() if key in RULE}
+    known = next((at for at in (request.run, request.start_from) if at is not None and (at / CONFIG).is_file()), None)
+    if known is not None:
+        there = read_config(known).get("data") or {}
+        rule = {key: there[key] for key in RULE if key in there}
+    elif items or asked.get("tokenizer", {}).get("words"):
+        rule = {}
+    data = {key: value for key, value in recipe.get("data", {}).items() if key not in RULE}
+    return {**recipe, "data": {**data, **rule}}
 
 
 def _with_phrases(asked: Document, table: Path) -> Document:
@@ -141,7 +163,10 @@ def _inherited(asked: Document, request: Request) -> Document:
             cure="leave out --from, give all text to --text; or choose --recipe skipgram or cbow",
         )
     if start.is_file():
-        there = {"dim": load_vectors(start).vector_size}  # what else they were learned with, the file does not say
+        vectors = load_vectors(start)
+        there = {"dim": vectors.vector_size}  # what else they were learned with, the file does not say
+        if any(word != word.lower() for word in vectors) and "lowercase" not in request.own.get("data", {}):
+            asked = {**asked, "data": {**asked.get("data", {}), "lowercase": False}}  # its words are the text's
     else:
         config = RunConfig.read(read_config(start), file=str(start / CONFIG))
         if config.model.kind not in VECTOR_MODELS:
@@ -309,7 +334,8 @@ class VectorsRun:
         train, what = manifest["train"], "items" if self.config.data.items else "words"
         words = train["tokens"] - train["lines"]
         rare = f", {train['unknown_tokens']:,} of them too rare" if train["unknown_tokens"] else ""
-        say(f"text: {train['lines']:,} lines, {words:,} {what}{rare}")
+        rule = f"; {words_are(self.config.data)}" if what == "words" else ""
+        say(f"text: {train['lines']:,} lines, {words:,} {what}{rare}{rule}")
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
         if phrases := manifest.get("phrases"):

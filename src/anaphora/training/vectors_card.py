@@ -11,6 +11,7 @@ from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import Word2VecConfig
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.text.phrases import PHRASES
+from anaphora.text.settings import DataConfig
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
 from anaphora.version import __version__
@@ -64,6 +65,12 @@ def write_vectors_card(
     return metrics
 
 
+def words_are(data: DataConfig) -> str:
+    """What is taken for a word, in words."""
+    apart = "punctuation apart from words" if data.punctuation == "apart" else "words between blanks"
+    return f"{apart}, {'lower case' if data.lowercase else 'upper and lower case differ'}"
+
+
 def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
     model, _ = config.vectors
     train, cost, what = metrics["trained_on"], metrics["cost"], "items" if config.data.items else "words"
@@ -82,6 +89,7 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
             f" {phrases['found']:,} phrases were found (`{PHRASES}`) and joined in {phrases['joined']:,} places; "
             f"{phrases['vocabulary']:,} of them have a vector.{began}"
         )
+    rule = "" if config.data.items else f" {words_are(config.data).capitalize()}."
     losses = [f"| {epoch} | {loss:.4f} |" for epoch, loss in enumerate(metrics["losses"], start=1)]
     return "\n".join(
         [
@@ -92,7 +100,7 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
             "",
             "## Learned from",
             f"{train['lines']:,} lines of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens with end marks; "
-            f"{metrics['unknown_tokens']:,} were {what} too rare to have a vector.{began}",
+            f"{metrics['unknown_tokens']:,} were {what} too rare to have a vector.{rule}{began}",
             "",
             "| epoch | loss of a pair |",
             "|---|---|",
