@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
 import pytest
 
 import anaphora
@@ -189,6 +190,41 @@ def test_train_knows_from_by_the_name_of_the_command_line(tmp_path: Path, files:
             anaphora.train(tmp_path / "run", source="test.en", target="test.de", **{other: "nowhere"})  # type: ignore[arg-type]
     with pytest.raises(UserError, match="from is another name for start_from, and both are given"):
         anaphora.train(tmp_path / "run", start_from="a", **{"from": "b"})  # type: ignore[arg-type]
+
+
+def test_settings_as_people_write_them(tmp_path: Path, files: None) -> None:
+    ways: list[Any] = [
+        {"training.max_stepz": 3},
+        {"training": {"max_stepz": 3}},
+        ["training.max_stepz=3"],
+        "training.max_stepz=3",
+    ]
+    for settings in ways:
+        with pytest.raises(UserError, match=r"unknown setting training\.max_stepz; did you mean 'max_steps'"):
+            anaphora.train(tmp_path / "run", source="test.en", target="test.de", settings=settings)
+    with pytest.raises(UserError, match="settings are int"):
+        anaphora.train(tmp_path / "run", source="test.en", target="test.de", settings=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"run"], ids=str)
+def test_what_is_no_path(wrong: Any, files: None) -> None:
+    asks: list[Callable[[], Any]] = [
+        lambda: anaphora.load(wrong),
+        lambda: anaphora.load([wrong, wrong]),
+        lambda: anaphora.train(wrong, source="test.en", target="test.de"),
+        lambda: anaphora.average(wrong),
+    ]
+    for ask in asks:
+        with pytest.raises(UserError, match="and the path of a file or folder is wanted"):
+            ask()
+
+
+def test_numbers_of_numpy_are_numbers(model: TranslationModel) -> None:
+    assert model.decoding(beam=np.int64(3), length_penalty=np.float32(0.5)) == model.decoding(
+        beam=3, length_penalty=0.5
+    )
+    with pytest.raises(UserError, match="beam must be a whole number"):
+        model.decoding(beam=np.array([3]))  # type: ignore[arg-type]
 
 
 # What editors and type checkers are shown -----------------------------------------------------------------------------

@@ -228,6 +228,47 @@ def test_what_are_no_rows_of_ids(rows: Any, folders: dict[str, Path]) -> None:
         anaphora.load(folders["words"]).score_ids(rows)
 
 
+def test_ids_and_back(model: TextModel) -> None:
+    ids, rows = model.tokenize("the cat sat"), model.tokenize(["the cat sat", ""])
+    assert ids[-1] == EOS and rows == [ids, [EOS]]
+    assert model.detokenize(ids) == "the cat sat" and model.detokenize(rows) == ["the cat sat", ""]
+    assert model.detokenize(np.array(ids)) == "the cat sat"
+    assert model.score_ids(rows)[0] == pytest.approx(model.log_probabilities("the cat sat"))
+    assert model.tokenize([]) == [] and model.detokenize([]) == ""
+    for wrong in (None, 3, b"x", ["a"], [1.5], [[None]]):
+        with pytest.raises(UserError, match="ids are whole numbers"):
+            model.detokenize(wrong)  # type: ignore[call-overload]
+
+
+def test_one_text_one_result(model: TextModel) -> None:
+    one, many = model.score("the cat"), model.score(["the cat", "a dog"])
+    assert isinstance(many, list) and one == many[0]
+    assert isinstance(model.log_probabilities("the cat"), float)
+    said, several = model.generate("the", seed=3), model.generate(["the"], seed=3)
+    assert [said] == several == model.generate("the", seed=3, samples=1)
+    assert model.generate(["the"], seed=3, samples=1) == [several]
+    assert model.generate("the", seed=3, tokens=2) == model.generate("the", seed=3, max_new_tokens=np.int64(2))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"samples": "many"}, "samples must be a whole number, not 'many'"),
+        ({"samples": 2.5}, "samples must be a whole number"),
+        ({"tokens": True}, "tokens must be a whole number"),
+        ({"max_new_tokens": -3}, "-3 new tokens are asked for"),
+        ({"max_length": 5}, "max_length means nothing.*; tokens limits a text"),
+        ({"max_tokens": 5}, "max_tokens means nothing.*did you mean 'max_new_tokens'"),
+        ({"zzz": 5}, "known: beam, .*, max_new_tokens, .*, tokens, top_k, top_p, unknown$"),
+    ],
+    ids=str,
+)
+def test_what_generate_cannot_be_asked_for(wrong: dict[str, Any], message: str, folders: dict[str, Path]) -> None:
+    model = anaphora.load(folders["words"])
+    with pytest.raises(UserError, match=message):
+        model.generate("the", **wrong)
+
+
 def test_what_is_drawn_from_nothing_is_no_blank_line(tmp_path: Path) -> None:
     model = anaphora.load(ngram_folder(tmp_path / "model", ["", "", "", "", "a", "b"]))
     drawn = model.generate(samples=50)

@@ -16,7 +16,7 @@ from anaphora.errors import UserError
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.signatures import also_named
 from anaphora.text.formats import same_table
-from anaphora.text.given import files_of
+from anaphora.text.given import files_of, path_of, words_of
 from anaphora.training.bars import console_for
 from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
 from anaphora.training.request import Outcome, Request, check_files, choose_recipe
@@ -79,10 +79,10 @@ def train(
     files of lines for a language model; with labels, one for each line, for a classifier. items: files of sequences of
     anything, one a line, for vectors. recipe: nothing is a transformer sized to the corpus, or, for text, ngram, with
     labels transformer-encoder, and for items skipgram.
-    settings: {"training.max_steps": 1000} or ["training.max_steps=1000"]. start_from: a model folder whose weights and
-    tokeniser the run begins with. progress: a bar in a terminal or a notebook, plain lines on stderr elsewhere; False
-    is silent, and a rich Console shows it there (`console` is an older name for that). The same call again continues;
-    see docs/quickstart.md.
+    settings: {"training.max_steps": 1000}, {"training": {"max_steps": 1000}} or ["training.max_steps=1000"].
+    start_from: a model folder whose weights and tokeniser the run begins with. progress: a bar in a terminal or a
+    notebook, plain lines on stderr elsewhere; False is silent, and a rich Console shows it there (`console` is an older
+    name for that). The same call again continues; see docs/quickstart.md.
     """
     console = console_for(progress, console)
     own = _settings(settings)
@@ -97,9 +97,9 @@ def train(
             raise UserError("text and items are both given", cure="one run learns from one of them")
         named |= {"text": sequences, "items": True}  # type: ignore[dict-item]
     own = {**own, "data": {**own.get("data", {}), **named}}
-    start = None if start_from is None else Path(start_from)
+    start = None if start_from is None else path_of(start_from, "start_from")
     request = Request(
-        run=Path(run),
+        run=path_of(run, "run"),
         own=own,
         recipe=recipe or choose_recipe(own["data"], start),
         start_from=start,
@@ -257,7 +257,7 @@ def compare(
         "console": console_for(progress, console),
         "command": command,
     }
-    return run(task, Path(out), entries, budget=spending, **how)  # type: ignore[arg-type]
+    return run(task, path_of(out, "out"), entries, budget=spending, **how)  # type: ignore[arg-type]
 
 
 def _pair(part: str, source: Files, target: Files) -> dict[str, list[str]]:
@@ -287,7 +287,7 @@ def average(
         return undo_average(Path(run))
     from anaphora.training.opening import open_run
 
-    return open_run(Path(run), device).average(last, force=force)
+    return open_run(path_of(run, "run"), device).average(last, force=force)
 
 
 def load(
@@ -298,12 +298,19 @@ def load(
     that. Several folders of translators are an ensemble. `verify=False` leaves out the checksum of the weights (a
     second for every GB)."""
     if not isinstance(folder, str | PathLike):
-        return load_translator(folder, device, verify=verify)
+        folders = [path_of(one, f"folder[{place}]") for place, one in enumerate(_several(folder))]
+        return load_translator(folders, device, verify=verify)
     if is_vectors(folder):
         return load_vectors_model(folder)
     if is_language_model(folder):
         return load_text_model(folder, device, verify=verify)
     return load_translator(folder, device, verify=verify)
+
+
+def _several(folders: Sequence[Path_]) -> Sequence[Path_]:
+    if not isinstance(folders, Iterable) or isinstance(folders, bytes):
+        path_of(folders, "folder")
+    return list(folders)
 
 
 def is_language_model(folder: Path_) -> bool:
@@ -396,10 +403,21 @@ def _proposal(train: Part, recipe: str, own: Document, *, held_out: bool, device
 
 
 def _settings(settings: Mapping[str, Any] | Iterable[str]) -> dict[str, dict[str, Any]]:
+    if isinstance(settings, str):
+        return overrides([settings], SECTIONS)
+    if not isinstance(settings, Iterable):
+        what = f"settings are {type(settings).__name__}"
+        raise UserError(what, cure='write settings={"training.seed": 2}, or ["training.seed=2"]')
     if not isinstance(settings, Mapping):
-        return overrides(settings, SECTIONS)
-    own = overrides([f"{name}=" for name in settings], SECTIONS)  # checks the names
+        return overrides(words_of(settings, "settings"), SECTIONS)
+    flat: dict[str, Any] = {}
     for name, value in settings.items():
+        if isinstance(value, Mapping):  # as config.yaml has them: {"training": {"seed": 2}}
+            flat |= {f"{name}.{key}": inner for key, inner in value.items()}
+        else:
+            flat[name] = value
+    own = overrides([f"{name}=" for name in flat], SECTIONS)  # checks the names
+    for name, value in flat.items():
         section, _, key = name.partition(".")
         own[section][key] = value
     return own

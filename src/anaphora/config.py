@@ -68,8 +68,10 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any:
-    """Check one value against its type; "1e-4" is a number although YAML reads it as text."""
+    """Check one value against its type; "1e-4" is a number although YAML reads it as text, and NumPy's are."""
     origin = typing.get_origin(hint)
+    if hint in (int, float) and not isinstance(value, bool | int | float | str) and np_number(value):
+        value = value.item()
     if origin in (Union, types.UnionType):
         choices = typing.get_args(hint)
         if value is None and type(None) in choices:
@@ -127,6 +129,15 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
         words = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}.get(hint, str(hint))
         raise UserError(f"{name} must be {words}, not {shown.repr(value)}", file=file, cure=f"write {name}=…")
     return value
+
+
+def np_number(value: Any) -> bool:
+    """Whether a value is one number of NumPy's (its truth values are none), told without loading NumPy."""
+    return (
+        type(value).__module__ == "numpy"
+        and getattr(value, "dtype", None) is not None
+        and (value.dtype.kind in "iuf" and value.ndim == 0)
+    )
 
 
 def to_mapping(settings: Any) -> dict[str, Any]:

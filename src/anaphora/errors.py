@@ -20,6 +20,10 @@ shown.maxstring = shown.maxother = shown.maxlong = 60
 shown.maxlevel = 2  # six of six of six … would be pages
 
 
+MOST_LISTED = 2000
+"""Characters of a list of known names that is shown whole: the settings of any section are, a vocabulary is not."""
+
+
 class UserError(Exception):
     """What the user can mend: `UserError("the file is empty", file="train.de", cure="give it at least two lines")`."""
 
@@ -59,7 +63,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
     """A cure for a misspelt name: "did you mean 'heads'?", or the list of what there is."""
     known = sorted(known)
     listed = ", ".join(known)
-    return meant(name, known) or f"known: {listed if len(listed) <= 500 else listed[:500] + ' …'}"
+    return meant(name, known) or f"known: {listed if len(listed) <= MOST_LISTED else listed[:500] + ' …'}"
 
 
 def meant(name: object, known: Iterable[str]) -> str | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from anaphora.decoding.language import BlankLines, Boundaries, Encoder, line_encoder, plain
 from anaphora.decoding.spelling import Prompt
-from anaphora.errors import UserError
+from anaphora.errors import UserError, shown
 from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, read_language_model
 from anaphora.models.abilities import Ability, require
@@ -130,10 +130,10 @@ class OpenedTextModel:
     def detokenize(self, ids: Sequence[Sequence[int]]) -> list[str]: ...
     def detokenize(self, ids: Sequence[int] | Sequence[Sequence[int]] | NDArray[Any]) -> str | list[str]:
         """The text of some ids, marks left out, or the texts of many rows: what `tokenize` is undone by."""
-        rows: list[Any] = list(ids)
+        rows: list[Any] = list(ids) if np.iterable(ids) and not isinstance(ids, str | bytes) else [ids, []]
         if any(np.ndim(row) for row in rows):
-            return [self.tokenizer.decode([int(id) for id in row]) for row in rows]
-        return self.tokenizer.decode([int(id) for id in rows])
+            return [self.tokenizer.decode(_whole(row)) for row in rows]
+        return self.tokenizer.decode(_whole(rows))
 
     # -- how it reads ------------------------------------------------------------------------------------------------
 
@@ -211,3 +211,11 @@ class OpenedTextModel:
             return [self.folder]
         found = (file for file in self.folder.rglob(WEIGHTS) if file.is_file())  # of a run, not what it goes on from
         return sorted(file for file in found if CHECKPOINTS not in file.relative_to(self.folder).parts)
+
+
+def _whole(row: Any) -> list[int]:
+    """Ids as the tokenizer takes them."""
+    found = np.asarray(row)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise UserError(f"ids are whole numbers, not {shown.repr(row)}", cure="give those that `tokenize` makes")
+    return [int(id) for id in found]

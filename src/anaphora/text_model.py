@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.config import convert
 from anaphora.decoding.language import (
     WINDOW,
     ScoredLine,
@@ -42,7 +43,7 @@ from anaphora.errors import UserError
 from anaphora.folder import check_new_file, read_metrics, revision
 from anaphora.opened_text_model import OpenedTextModel
 from anaphora.signatures import known_names, spelled_out
-from anaphora.text.given import Lines, lines_of, one_text, words_of
+from anaphora.text.given import Lines, lines_of, one_text, path_of, words_of
 
 if TYPE_CHECKING:
     from anaphora.decoding.classifying import Classified
@@ -139,7 +140,7 @@ class TextModel(OpenedTextModel):
         goes on where another ended, whatever the model's boundaries.
         """
         if starts is None:
-            if any(np.ndim(row) != 1 for row in rows):
+            if not np.iterable(rows) or any(np.ndim(row) != 1 for row in rows):
                 raise UserError("rows of ids are wanted", cure="give a list of rows, or one array with its starts")
             lists = [np.asarray(row) if len(row) else np.zeros(0, np.uint32) for row in rows]
             starts = np.zeros(len(lists) + 1, np.int64)
@@ -230,14 +231,14 @@ class TextModel(OpenedTextModel):
         from anaphora.decoding.extent import Extent
 
         model, config = self._needs("generate"), self._saying(greedy, beam, decoding)
-        tokens = tokens if max_new_tokens is None else max_new_tokens
+        tokens = convert(tokens if max_new_tokens is None else max_new_tokens, int | None, name="tokens")
         found = continue_texts(
             model,
             self.tokenizer,
             [self._prompt(prompt) for prompt in lines_of(prompts, "prompts")],
             config,
             tokens=NEW_TOKENS if tokens is None else tokens,
-            samples=1 if samples is None else samples,
+            samples=1 if samples is None else convert(samples, int, name="samples"),
             extent=Extent.asked(lines, tokens, stream=self.boundaries == "stream"),
             blank=decoding.get("min_length") is not None,
             ahead=guessing(self._drafting(draft, config), draft_tokens),
@@ -268,7 +269,7 @@ class TextModel(OpenedTextModel):
         from anaphora.decoding.extent import Extent
 
         model, config = self._needs("generate"), self._saying(greedy, None, decoding)
-        tokens = tokens if max_new_tokens is None else max_new_tokens
+        tokens = convert(tokens if max_new_tokens is None else max_new_tokens, int | None, name="tokens")
         return continue_aloud(
             model,
             self.tokenizer,
@@ -492,7 +493,8 @@ class TextModel(OpenedTextModel):
             raise UserError(
                 "only an n-gram model can be written as an ARPA file", file=self.folder, cure="give the folder of one"
             )
-        check_new_file(Path(path), force=force)
+        path = path_of(path, "path")
+        check_new_file(path, force=force)
         names, renamed = arpa_words([self.tokenizer.token(id) for id in range(self.tokenizer.vocabulary_size)])
         write_arpa(path, self.model, names)
         return renamed

@@ -45,7 +45,7 @@ from anaphora.folder import (
     write_text,
 )
 from anaphora.models import VECTOR_MODELS
-from anaphora.text.given import words_of
+from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.recipes import RunConfig
@@ -235,7 +235,7 @@ class VectorsModel:
         force: over what exists, but never over a run with its text. header=False: text as GloVe has it. space: what
         stands for a blank inside a word.
         """
-        path = Path(path)
+        path = path_of(path, "path")
         if is_vectors_file(path):
             check_new_file(path, force=force, inputs=[self.folder])
             save_vectors(self.vectors, path, header=header, space=space)

@@ -164,9 +164,8 @@ def saying(greedy: bool, beam: int | None, decoding: Mapping[str, Any], beside: 
     given = {name: value for name, value in decoding.items() if value is not None}
     for name in given:
         if name not in SAYING:
-            raise UserError(
-                f"decoding.{name} means nothing for going on with a text", cure=nearest(name, {*SAYING, *beside})
-            )
+            cure = "tokens limits a text" if name == "max_length" else nearest(name, {*SAYING, *beside})
+            raise UserError(f"decoding.{name} means nothing for going on with a text", cure=cure)
     if given.get("temperature") == 0:
         raise UserError("temperature must be above 0", cure="--greedy (greedy=True) takes the likeliest token")
     if greedy and beam is not None and str(beam) != "1":

@@ -140,6 +140,15 @@ def _lengths_differ(names: tuple[str, str], first: str, second: str) -> UserErro
     return UserError(what, cure=f"line n of {names[1]} must belong to line n of {names[0]}")
 
 
+def path_of(path: Any, name: str) -> Path:
+    """One path."""
+    if not isinstance(path, str | PathLike):
+        raise UserError(
+            f"{name} is {_kind(path)}, and the path of a file or folder is wanted", cure="give a str or a Path"
+        )
+    return Path(fspath(path))
+
+
 def files_of(files: Any, name: str) -> list[str]:
     """The names of files that a text is read from, one or several: text itself is refused, and so is an open file."""
     if files is None:
