@@ -222,6 +222,7 @@ class TranslationModel:
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return align_translations(self.model, *tokenizers, said, method, split=split, window=min(window, 1024))
 
+    @spelled_out(DecodingOptions)
     def keep_unfinished(
         self, output: Path, say: Callable[[str], None] = print, **decoding: Unpack[DecodingOptions]
     ) -> Unfinished:

@@ -108,7 +108,7 @@ def test_prefix_and_long_lines() -> None:
 def test_an_unknown_word_is_one_character() -> None:
     """Five of them would make any two texts with unknown words alike."""
     tokens = CharacterTokenizer("abcde")
-    tokens.decode = lambda ids: "".join("<unk>" if id == UNK else tokens.token(id) for id in ids)  # type: ignore[method-assign]
+    tokens.decode = lambda ids: "".join("<unk>" if id == UNK else tokens.alphabet[id - 4] for id in ids)  # type: ignore[method-assign]
     piece = _Piece(0, 0, [4], [])
     spell = _speller([piece], tokens, DecodingConfig())  # type: ignore[arg-type]
     assert spell(0, Hypothesis([UNK, 5, UNK], 0.0, 0.0, [], True)) == "\ue000b\ue000"
