@@ -8,6 +8,7 @@ A kind of run derives from `LearningRun` and says what its model, its objective,
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -26,6 +27,7 @@ from anaphora.training.averaging import average_weights
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
 from anaphora.training.loop import Trainer, autocast
 from anaphora.training.objective import Objective
+from anaphora.training.outlook import check_repetitions, matrix_speed, warnings
 from anaphora.training.published import forget_published, keep_published
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import RunReporter
@@ -84,6 +86,9 @@ class LearningRun:
     # What all of them do ---------------------------------------------------------------------------------------------
 
     def new_model(self) -> nn.Module:
+        if self.newest() is None:
+            training, message = self.config.training, self.reporter.message
+            check_repetitions(self.config.model, self.parameters_with, training, self.device, message)
         self.model = self.build()
         if self.newest() is None:
             vectors = getattr(self.config.model, "embedding_from", None)
@@ -92,6 +97,32 @@ class LearningRun:
             elif vectors is not None:
                 self.begin_with_vectors(vectors)
         return self.model
+
+    def parameters_with(self, model: Any) -> int:
+        """How many a model of these settings would have, which is not really made."""
+        own = self.config
+        try:
+            self.config = dataclasses.replace(own, model=model)
+            with torch.random.fork_rng([]), torch.device("meta"):
+                return sum(parameter.numel() for parameter in self.build().parameters())
+        finally:
+            self.config = own
+
+    def forewarn(self, trainer: Trainer) -> None:
+        """Before the first update: what it will cost, where that is much."""
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            batch = trainer.objective.send(trainer.batches.largest(), self.device)
+        said = warnings(
+            recipe=self.config.recipe,
+            parameters=self.model.parameter_count(),
+            tokens=trainer.batches.tokens_an_epoch(trainer.objective.side),
+            updates=trainer.total,
+            operations=3 * self.config.training.accumulate * trainer.objective.flops(self.model, batch),
+            config=self.config.training,
+            speed=lambda: matrix_speed(self.device, trainer.autocast()),
+        )
+        for line in said:
+            self.reporter.message(line)
 
     def begin_with_vectors(self, name: str) -> None:
         """Give the words of the model's tables vectors that were learned before."""
@@ -118,6 +149,8 @@ class LearningRun:
         """Learn until it is over, then choose the weights that stay."""
         self.explain()
         trainer = self.trainer()
+        if self.newest() is None and self.config.training.objective == "likelihood":
+            self.forewarn(trainer)
         self.catch_up(trainer.checkpoints)
         progress = trainer.fit()
         reason = trainer.over() or "done"

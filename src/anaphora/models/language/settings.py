@@ -436,7 +436,7 @@ GPT2: dict[str, Any] = {
     "dropout": 0.1,
     "attention_dropout": 0.1,
 }
-"""GPT-2 small (Radford et al. 2019): with its 50,257 tokens, 124,439,808 parameters."""
+"""The shape of GPT-2 small (Radford et al. 2019), not its weights: with its 50,257 tokens, 124,439,808 parameters."""
 
 BERT: dict[str, Any] = {
     "kind": "transformer-encoder",
