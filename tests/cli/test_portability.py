@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from anaphora.cli.main import app
+from anaphora.cli.app import app
 
 HIDING = """
 import builtins, ctypes, mmap, os, signal, sys
