@@ -289,10 +289,10 @@ class TextModel(OpenedTextModel):
         return dataclasses.replace(config, max_length=None)
 
     def _drafting(self, draft: TextModel | Literal["prompt"] | None, config: DecodingConfig) -> Draft | None:
-        from anaphora.decoding.drafts import PromptDraft, draft_of
-
         if draft is None:
             return None
+        from anaphora.decoding.drafts import PromptDraft, draft_of
+
         if draft == "prompt":
             return PromptDraft()
         if not isinstance(draft, TextModel):

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anaphora.decoding.generation import PromptedModel, generate
+from anaphora.decoding.generation import generate
+from anaphora.decoding.prompted import PromptedModel
 from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.translate import pad
 from anaphora.layers.capture import capture

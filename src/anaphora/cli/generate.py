@@ -91,8 +91,8 @@ def generate(
     """
     from anaphora import api
     from anaphora.decoding.extent import Extent
+    from anaphora.decoding.line_breaks import one_line
     from anaphora.decoding.settings import SAYING
-    from anaphora.decoding.translate import one_line
     from anaphora.errors import UserError, nearest
     from anaphora.text.tokenizer import UNK
     from anaphora.text_model import NEW_TOKENS
@@ -158,7 +158,7 @@ def _ruled(texts: Sequence[str]) -> Iterator[str]:
 
 def _heard(loaded: TextModel, prompt: str, place: int, settings: dict[str, Any], *, one: bool) -> Generation:
     """Print a text while it is generated, as it would be without --stream: on `one` line, or on those that it has."""
-    from anaphora.decoding.translate import one_line
+    from anaphora.decoding.line_breaks import one_line
 
     out = Output(as_json=False, quiet=True)  # with --json, too
     stream = loaded.stream(prompt, place=place, **settings)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anaphora.decoding.drafts import Draft
 from anaphora.decoding.extent import Extent, joined, one_after_another
 from anaphora.decoding.generation import (
     MOST_SAMPLES,
@@ -24,13 +23,16 @@ from anaphora.decoding.generation import (
     said_tokens,
     spoken,
 )
-from anaphora.decoding.search import Hypothesis
+from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.settings import DecodingConfig
-from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation, generate_speculatively, speculate
 from anaphora.decoding.spelling import Prompt
 from anaphora.errors import UserError
-from anaphora.models.contracts import LanguageModel
 from anaphora.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # an n-gram needs no torch to go on with a text
+    from anaphora.decoding.drafts import Draft
+    from anaphora.decoding.speculative import Speculation
+    from anaphora.models.contracts import LanguageModel
 
 ONE_LINE = Extent()
 NEXT_LINE = 1 << 32
@@ -41,7 +43,7 @@ class Guessing(NamedTuple):
     """Who guesses ahead, and how far."""
 
     draft: Draft
-    tokens: int = DRAFT_TOKENS
+    tokens: int
 
 
 def guessing(draft: Draft | None, tokens: int | None) -> Guessing | None:
@@ -50,7 +52,9 @@ def guessing(draft: Draft | None, tokens: int | None) -> Guessing | None:
         if tokens is not None:
             raise UserError("draft_tokens is about a draft, and there is none", cure="leave it out, or name a draft")
         return None
-    return Guessing(draft) if tokens is None else Guessing(draft, tokens)
+    from anaphora.decoding.speculative import DRAFT_TOKENS
+
+    return Guessing(draft, DRAFT_TOKENS if tokens is None else tokens)
 
 
 def continue_texts(
@@ -76,6 +80,8 @@ def continue_texts(
         settings = dataclasses.replace(config, seed=config.seed + number * NEXT_LINE)
         if ahead is None:
             return generate(model, ids, settings, **how), []
+        from anaphora.decoding.speculative import generate_speculatively
+
         return generate_speculatively(model, ahead.draft, ids, settings, draft_tokens=ahead.tokens, **how)
 
     limits = [room(model, len(prompt.ids), tokens, forgets=extent.stream) for prompt in prompts]
@@ -129,7 +135,11 @@ def continue_aloud(
 ) -> GenerationStream:
     """The first text that `continue_texts` finds for the prompt at this place, heard while it is said."""
     limit = room(model, len(prompt.ids), tokens, forgets=extent.stream)
-    told = None if ahead is None else Speculation()
+    told = None
+    if ahead is not None:
+        from anaphora.decoding.speculative import Speculation, speculate
+
+        told = Speculation()
 
     def say(number: int) -> Iterator[tuple[int, float]]:
         ids = prompt.ids if number == 0 else []

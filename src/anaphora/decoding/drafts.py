@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anaphora.decoding.constraints import FORBIDDEN, Constraints, forbidden_tokens
-from anaphora.decoding.generation import remembered
+from anaphora.decoding.prompted import remembered
 from anaphora.decoding.sampling import pick
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.kernels.ngram_draws import draw_ahead, shares_of

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from anaphora.decoding.search import Hypothesis
+from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.errors import UserError
 from anaphora.text.tokenizer import EOS
 

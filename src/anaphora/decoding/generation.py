@@ -1,10 +1,10 @@
 """Language models speak: the one search, with the prompt as its source.
 
 A translator reads a source and is then asked for one token after another. A language model that has read a prompt is in
-the same place, so `PromptedModel` makes of it a translator whose source *is* the prompt: `start` reads it, once for all
+the same place, so prompted.py makes of it a translator whose source *is* the prompt: `start` reads it, once for all
 that will be said after it, and `step` goes on from there. Beam, greedy search, sampling, temperature, top-k, top-p,
 stop strings and noise that belongs to a sample and not to its batch are those of the search (search.py, sampling.py,
-spelling.py); nothing is written twice.
+spelling.py). Only n-grams have a way of their own, which has no need of torch (counted.py).
 
 Every sample is searched as a sentence of its own, so that those which have ended leave the batch, and as many as one
 likes can be drawn. A generation ends with the model's end mark, ⟨/s⟩, which is the end of a line, or at the limit of
@@ -21,22 +21,19 @@ import dataclasses
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from anaphora.decoding.extent import Extent
-from anaphora.decoding.search import DecodingConfig, Hypothesis, search, search_aloud
+from anaphora.decoding.hypothesis import Hypothesis
+from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
-from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
-from anaphora.models.contracts import DecoderState, LanguageModel, Translator
 from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
 if TYPE_CHECKING:
     from anaphora.decoding.speculative import Speculation
+    from anaphora.models.contracts import LanguageModel
 
 NUMBERS = 1 << 23
 """Log-probabilities that a step may hold: rows times vocabulary, 32 MB. More at once is no quicker."""
@@ -45,7 +42,6 @@ STEPS = 1 << 22
 MOST_TOKENS = 1 << 20
 MOST_SAMPLES = 1 << 24
 """Samples of one prompt before two prompts could share their noise."""
-ANY_LENGTH = 1 << 40
 
 
 @dataclass
@@ -76,86 +72,6 @@ class Generation:
     """Whether it was to go on past line ends to that limit."""
     speculation: Speculation | None = None
     """How a draft did, where one was used."""
-
-
-class PromptedModel(Translator):
-    """A language model as a translator: its source is a prompt from ⟨s⟩ on, its target what follows."""
-
-    def __init__(self, model: LanguageModel, *, forgets: bool = False) -> None:
-        """forgets: what does not fit into the model any more is left out, rather than refused; the prompts of a batch
-        are then equally long."""
-        super().__init__()
-        self.model, self.forgets = model, forgets and model.max_length is not None
-        self.capabilities = model.capabilities & {"causal", "steppable", "normalised", "batch-invariant"}
-        self.max_source_length = self.max_target_length = (not self.forgets and model.max_length) or ANY_LENGTH
-        self.train(bool(getattr(model, "training", False)))  # as the model is: the search restores what it found
-
-    def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> DecoderState:
-        """Read source (B, S), ⟨s⟩ and the tokens of the prompt, padded. Equal prompts next to each other are read once.
-
-        All but the last token is read here; the last is fed at the first step, in the place of the ⟨s⟩ with which the
-        search begins, so that it answers with the first new token.
-        """
-        whole = torch.cat([source, source_lengths[:, None]], dim=1)
-        found = torch.unique_consecutive(whole, dim=0, return_inverse=True)
-        prompts, which = found[0], found[1]
-        prompts, lengths = prompts[:, :-1], prompts[:, -1]
-        last = prompts.gather(1, lengths[:, None] - 1)[:, 0]
-        if self.forgets:  # all are equally long
-            prompts = (
-                prompts[:, :-1] if prompts.shape[1] <= self._holds + 1 else remembered(prompts[:, :-1], self._holds)
-            )
-            lengths = torch.full_like(lengths, prompts.shape[1] + 1)
-        state = self.model.read(prompts, lengths - 1, int(lengths.max()) + max_length)
-        rows = which.repeat_interleave(beam)  # (B * beam,)
-        past = {name: tensor.index_select(0, rows) for name, tensor in state.past.items()}
-        past["prompt.last"] = last.index_select(0, rows)
-        past["prompt.said"] = torch.zeros_like(rows)
-        if self.forgets:
-            past["prompt.text"] = rows.new_zeros(len(rows), self._holds)
-            past["prompt.text"][:, : prompts.shape[1]] = prompts[rows]
-        memory = {name: tensor.index_select(0, which) for name, tensor in state.memory.items()}
-        return DecoderState(beam=beam, memory=memory, past=past, bound=state.bound, growing=state.growing)
-
-    def step(
-        self, tokens: Tensor, state: DecoderState, *, attention: bool = False
-    ) -> tuple[Tensor, DecoderState, Tensor | None]:
-        said = state.past["prompt.said"]
-        tokens = torch.where(said == 0, state.past["prompt.last"], tokens)
-        said += 1
-        if self.forgets:
-            if state.bound == self._holds:
-                self._forget(state)
-            state.past["prompt.text"][:, state.bound] = tokens
-        return *self.model.step(tokens, state), None
-
-    @property
-    def _holds(self) -> int:
-        assert self.model.max_length is not None
-        return self.model.max_length
-
-    def _forget(self, state: DecoderState) -> None:
-        """Each row has taken all that fits: read ⟨s⟩ and the last half of it once more, to make room."""
-        text = remembered(state.past["prompt.text"], self._holds)
-        fresh = self.model.read(text, torch.full((len(text),), text.shape[1], device=text.device), self._holds)
-        state.past.update(fresh.past)
-        state.past["prompt.text"][:, : text.shape[1]] = text
-        state.bound, state.growing = fresh.bound, fresh.growing
-
-    def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
-        return self.model.flops(source_tokens + target_tokens, source_length + target_length)
-
-    def cache_bytes_per_token(self) -> int:
-        return self.model.cache_bytes_per_token()
-
-    def parameter_count(self) -> int:
-        return self.model.parameter_count()
-
-
-def remembered(text: Tensor, holds: int) -> Tensor:
-    """What a model that can hold so many tokens keeps of a text that is longer: (R, T) -> ⟨s⟩ and the last half."""
-    half = text[:, text.shape[1] - (holds - 1) // 2 :]
-    return torch.cat([half.new_full((len(text), 1), BOS), half], dim=1)
 
 
 def generate(
@@ -197,23 +113,21 @@ def generate(
     # of one batch: as long as each other to read, and with the same limits, so that no limit depends on the batch
     asked.sort(key=lambda one: (limits[one[0]], -len(prompts[one[0]])))
     found: list[list[Hypothesis]] = [[] for _ in prompts]
-    speaker = PromptedModel(model, forgets=forgets)
+    way = _way(model, config)
     most = max(1, min(NUMBERS // model.vocabulary, STEPS // tokens) // (1 if config.sample else config.beam))
     config = dataclasses.replace(config, n_best=1 if config.sample else samples)
     begin = 0
     while begin < len(asked):
         alike = limit, least, _ = limits[asked[begin][0]]
         batch = [one for one in asked[begin : begin + most] if limits[one[0]] == alike]
-        source, lengths = pad([[BOS, *prompts[place]] for place, _ in batch], model.device)
-        said = search(
-            speaker,
-            source,
-            lengths,
+        said = way.search_prompts(
+            model,
+            [[BOS, *prompts[place]] for place, _ in batch],
             dataclasses.replace(config, max_length=limit, min_length=min(least, limit - 1)),
             sentence_ids=[place * MOST_SAMPLES + sample for place, sample in batch],
-            prompt=True,
             listeners=None if listeners is None else [listeners[place] for place, _ in batch],
             lines=lines,
+            forgets=forgets,
         )
         for (place, _), hypotheses in zip(batch, said):
             found[place] += hypotheses
@@ -242,10 +156,22 @@ def generate_aloud(
     log-probability, the end mark too. Stop strings are for who spells it, and need hear no more."""
     check_limits(config, tokens)
     limit = room(model, len(prompt), tokens, forgets=forgets)
-    source, lengths = pad([[BOS, *prompt]], model.device)
     config = dataclasses.replace(config, n_best=1, max_length=limit, min_length=min(config.min_length, limit - 1))
-    speaker, name = PromptedModel(model, forgets=forgets), place * MOST_SAMPLES
-    return search_aloud(speaker, source, lengths, config, sentence_ids=[name], prompt=True, lines=lines)
+    name, way = place * MOST_SAMPLES, _way(model, config)
+    return way.search_prompt_aloud(model, [BOS, *prompt], config, sentence_id=name, lines=lines, forgets=forgets)
+
+
+def _way(model: LanguageModel, config: DecodingConfig) -> Any:
+    """Who searches: where one row is followed in a model that is counted, nothing needs torch, whose import would take
+    longer than all the rest; everywhere else the one search."""
+    follows_one = config.sample or (config.beam == 1 and config.length_penalty == 0)
+    if getattr(getattr(model, "config", None), "kind", None) == "ngram" and follows_one:
+        from anaphora.decoding import counted
+
+        return counted
+    from anaphora.decoding import prompted
+
+    return prompted
 
 
 def check_limits(config: DecodingConfig, tokens: int) -> None:

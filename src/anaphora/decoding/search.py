@@ -38,6 +38,7 @@ from anaphora.decoding.constraints import (
     penalise_repeats,
     prefix_table,
 )
+from anaphora.decoding.hypothesis import Hypothesis, length_penalty
 from anaphora.decoding.sampling import draw, noise_keys, uniform
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
@@ -48,30 +49,6 @@ from anaphora.text.tokenizer import BOS, EOS
 DROP = 0.25  # share of the batch that must be done before the others are moved together: a move copies every cache
 CUT, FINISHED, STOPPED = 0, 1, 2  # how a hypothesis came to its end: at the limit, by its end mark, by a stop string
 BLOCK = 128  # tokens whose maximum is looked at first, in `_best_by_blocks`
-
-
-@dataclass
-class Hypothesis:
-    """One output of the search."""
-
-    tokens: list[int]
-    """Without begin and end marks, but for those of lines before the last; a forced prefix is part of it."""
-    score: float
-    """Normalised for length and coverage: what hypotheses are ranked by."""
-    log_probability: float
-    """log P(tokens, end mark | source) as the model gave it, whatever the temperature or the masks."""
-    token_log_probabilities: list[float]
-    """For each token and, if finished, the end mark: they sum to log_probability."""
-    finished: bool
-    """Whether it ended with its end mark; False: cut off at the length limit, ranked after all that ended."""
-    stopped: bool = False
-    """Whether it ended because its text holds a stop string: no end mark was said, and it ranks with those that
-    ended."""
-
-
-def length_penalty(length: float, alpha: float) -> float:
-    """GNMT's ((5 + length) / 6)^alpha; the length counts the end mark."""
-    return ((5.0 + length) / 6.0) ** alpha
 
 
 @contextmanager

@@ -12,7 +12,6 @@ not depend on the lines around it. Only one window is in memory, so an endless s
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from anaphora.decoding.line_breaks import clean, one_line
 from anaphora.decoding.scoring import score
 from anaphora.decoding.search import Hypothesis, evaluating, length_penalty, search
 from anaphora.decoding.settings import DecodingConfig
@@ -41,9 +41,7 @@ WINDOW = 4096
 """Lines read before any is translated: enough to fill batches with lines of like length."""
 MAX_PIECES = 1 << 20
 """Pieces a line may have before two of them could share the noise of sampling."""
-LINE_BREAKS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 UNKNOWN_WORD = "\ue000"  # for private use: no text has it
-SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters: no UTF-8 exists for them
 
 Progress = Callable[[int], None]
 
@@ -302,16 +300,6 @@ def pad(rows: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tens
     longest = max(len(row) for row in rows)
     padded = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], dtype=torch.long)
     return padded.to(device), torch.tensor([len(row) for row in rows], device=device)
-
-
-def clean(line: str) -> str:
-    """Without its line end, and with U+FFFD for what is no character (files read with surrogateescape hold such)."""
-    return SURROGATES.sub("\ufffd", line.rstrip("\r\n"))
-
-
-def one_line(text: str) -> str:
-    """Every character that begins a new line, to whichever tool, becomes a space."""
-    return LINE_BREAKS.sub(" ", text)
 
 
 def _pieces(

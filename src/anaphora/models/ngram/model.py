@@ -12,7 +12,7 @@ How counts become probabilities: smoothing.py. How n-grams are counted, in memor
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise, starmap
 from typing import TYPE_CHECKING, Any
 
@@ -124,19 +124,14 @@ class NgramModel:
         state, which stays on the CPU: the trie is there."""
         import torch
 
-        ids = self._checked(tokens.cpu().numpy())
         context, length = state.past["context"].numpy(), state.past["length"].numpy()
-        out = np.empty((len(ids), self.vocabulary), np.float32)
-        parts = max(1, min(CORES, len(ids), 2 * out.size // SHARED))
+        out = np.empty((len(tokens), self.vocabulary), np.float32)
+        ids = tokens.cpu().numpy()
 
         def work(rows: slice) -> None:
-            advance(ids[rows], context[rows], length[rows], self.trie, self.rule, out[rows])
+            self.advance(ids[rows], context[rows], length[rows], out[rows])
 
-        if parts == 1:
-            work(slice(None))
-        else:
-            edges = (len(ids) * part // parts for part in range(parts + 1))
-            list(pool().map(work, starmap(slice, pairwise(edges))))
+        self.side_by_side(work, len(ids))
         state.past["position"] += 1
         state.bound += 1
         return torch.from_numpy(out).to(tokens.device), state
@@ -144,13 +139,9 @@ class NgramModel:
     def read(self, ids: Tensor, lengths: Tensor, max_length: int = 0) -> DecoderState:
         """Rows that have taken ids (B, T), from ⟨s⟩ on, padded, lengths (B,)."""
         state = self.start(len(ids), max_length)
-        ids, lengths = ids.cpu(), lengths.cpu()
-        inside = np.arange(ids.shape[1]) < lengths.numpy()[:, None]  # (B, T)
-        starts = np.zeros(len(ids) + 1, np.int64)
-        np.cumsum(inside.sum(1), out=starts[1:])
-        tokens = self._checked(ids.numpy()[inside]).astype(np.uint32)
-        context, length = state.past["context"].numpy(), state.past["length"].numpy()
-        take_rows(tokens, starts, context, length, self.trie, self.rule)
+        lengths = lengths.cpu()
+        rows = [row[:length] for row, length in zip(ids.cpu().numpy(), lengths.tolist())]
+        self.take(rows, state.past["context"].numpy(), state.past["length"].numpy())
         state.past["position"] += lengths
         state.bound = int(lengths.max()) if len(ids) else 0
         return state
@@ -177,6 +168,32 @@ class NgramModel:
 
     def cache_bytes_per_token(self) -> int:
         return 0
+
+    # -- the same without torch ----------------------------------------------------------------------------------------
+
+    def begin(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows that have taken nothing, not even ⟨s⟩: numbers of contexts in the trie, and how many words they have."""
+        return np.full(rows, int(NOWHERE), np.int64), np.zeros(rows, np.int64)
+
+    def take(self, rows: Sequence[Any], context: NDArray[np.int64], length: NDArray[np.int64]) -> None:
+        """Each row takes its ids, in place."""
+        starts = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=starts[1:])
+        tokens = np.concatenate([np.zeros(0, np.int64), *(np.asarray(row, np.int64) for row in rows)])
+        take_rows(self._checked(tokens).astype(np.uint32), starts, context, length, self.trie, self.rule)
+
+    def advance(self, ids: NDArray[np.int64], context: NDArray[np.int64], length: NDArray[np.int64], out: F32) -> None:
+        """Each row takes one id (R,), in place -> log P of every next one, out (R, V)."""
+        advance(self._checked(ids), context, length, self.trie, self.rule, out)
+
+    def side_by_side(self, work: Callable[[slice], None], rows: int) -> None:
+        """Do work that asks for the distributions of so many rows, in threads where that is quicker."""
+        parts = max(1, min(CORES, rows, 2 * rows * self.vocabulary // SHARED))
+        if parts == 1:
+            work(slice(0, rows))
+        else:
+            edges = (rows * part // parts for part in range(parts + 1))
+            list(pool().map(work, starmap(slice, pairwise(edges))))
 
     # -- drawing ahead -------------------------------------------------------------------------------------------------
 
