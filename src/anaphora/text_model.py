@@ -40,6 +40,7 @@ from anaphora.decoding.language import (
 from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.settings import DecodingConfig, changed, saying
 from anaphora.errors import UserError
+from anaphora.evaluation.draws import SAMPLES, SEED, Draws
 from anaphora.folder import check_new_file, read_metrics, revision
 from anaphora.opened_text_model import OpenedTextModel
 from anaphora.signatures import known_names, spelled_out
@@ -51,7 +52,9 @@ if TYPE_CHECKING:
     from anaphora.decoding.filling import Filled
     from anaphora.decoding.generation import Generation, GenerationStream
     from anaphora.decoding.vectors import Pool, WordVectors
+    from anaphora.evaluation.classification import ClassificationReport
     from anaphora.evaluation.sense_similarity import SenseSimilarity
+    from anaphora.evaluation.significance import PairedBootstrap
     from anaphora.inspect.senses import SensesText
     from anaphora.inspect.trace import Trace
     from anaphora.inspect.why import WhyText
@@ -159,13 +162,27 @@ class TextModel(OpenedTextModel):
         return whole[starts[1:]] - whole[starts[:-1]]  # an empty row has none to sum
 
     def evaluate(
-        self, lines: str | Lines, *, stride: int | None = None, progress: Progress | None = None
+        self,
+        lines: str | Lines,
+        *,
+        stride: int | None = None,
+        beside: TextModel | None = None,
+        bootstrap_samples: int = SAMPLES,
+        bootstrap_seed: int = SEED,
+        progress: Progress | None = None,
     ) -> TextEvaluation:
         """Perplexity and bits per byte over a whole text, with its tokens, unknown ones and bytes.
 
         stride: of a model that can read only so many tokens, by how many the window moves over a longer text: each
         token is predicted from at least context - stride others; nothing: as it was learned, or half of the context.
+        beside: another model, evaluated in the same way and compared line by line, by a paired bootstrap test.
         """
+        draws = Draws(bootstrap_samples, bootstrap_seed).check()
+        if beside is not None:
+            texts = list(lines_of(lines))
+            own = self.evaluate(texts, stride=stride, progress=progress)
+            other = beside.evaluate(texts, stride=stride, progress=progress)
+            return dataclasses.replace(own, significance=self._against(beside, texts, stride, draws), beside=other)
         return evaluate_lines(
             self._needs("score"),
             self.line_ids,
@@ -175,6 +192,23 @@ class TextModel(OpenedTextModel):
             **self.windows(stride=stride),
             progress=progress,
         )
+
+    def _against(self, other: TextModel, lines: list[str], stride: int | None, draws: Draws) -> PairedBootstrap:
+        """Whether this model's bits per byte are better than the other's, or only on these lines."""
+        from anaphora.evaluation.language import text_bytes
+        from anaphora.evaluation.significance import compare_texts
+
+        masked = ["masked" in one._needs("score").capabilities for one in (self, other)]
+        if masked[0] != masked[1]:
+            what = "a masked model's pseudo-likelihood does not compare with a probability of a text"
+            raise UserError(what, file=other.folder, cure="compare two masked models, or two that read left to right")
+        found = []
+        for model in (self, other):
+            logs = [one.log_probability for one in model.stream_score(lines, stride=stride)]
+            kept = [model.blank_lines == "keep" or not is_blank(line) for line in lines]
+            size = [text_bytes([plain(line)]) if keep else 0 for line, keep in zip(lines, kept)]
+            found.append((np.array(logs), np.array(size, np.float64)))
+        return compare_texts(found[0], found[1], draws=draws)
 
     # -- saying --------------------------------------------------------------------------------------------------------
 
@@ -370,6 +404,22 @@ class TextModel(OpenedTextModel):
         from anaphora.decoding.classifying import classify_lines
 
         return classify_lines(self._needs("classify"), self.tokenizer, lines_of(lines))
+
+    def evaluate_labels(self, lines: Lines, labels: Lines, *, progress: Progress | None = None) -> ClassificationReport:
+        """How a classifier's answers compare with the correct labels: accuracy beside that of the commonest label,
+        macro F1, precision, recall and F1 of each class, the confusion matrix."""
+        from anaphora.evaluation.classification import report_of
+
+        correct, answers = list(lines_of(labels, "labels")), list[str]()
+        for found in self.stream_classify(lines):
+            answers.append(found.label)
+            if progress is not None:
+                progress(1)
+        if len(answers) != len(correct):
+            raise UserError(f"there are {len(correct):,} labels for {len(answers):,} lines", cure="give one per line")
+        if not correct:
+            raise UserError("there are no lines to evaluate", cure="give a text with at least one line")
+        return report_of(correct, answers, list(getattr(self.model, "labels", ())))
 
     # -- changing ------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,10 @@ from anaphora.errors import UserError
 from anaphora.evaluation.alignment import GoldAlignment
 from anaphora.evaluation.by_length import LengthBin
 from anaphora.evaluation.by_length import by_length as binned
+from anaphora.evaluation.draws import SAMPLES, SEED, Draws
+from anaphora.evaluation.significance import PairedBootstrap, compare_translations
 from anaphora.evaluation.translation import bleu, chrf
+from anaphora.evaluation.translation import ter as ter_of
 from anaphora.folder import CONFIG, DATA, read_config, read_metrics, revision, weights_file
 from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
@@ -82,6 +85,13 @@ class Evaluation:
     """Unknown words that were replaced, by what (dictionary, copy); none if they are not."""
     by_length: list[LengthBin] | None = None
     """BLEU and chrF by the length of the source, where asked for."""
+    ter: float | None = None
+    """TER, lower is better, where asked for."""
+    ter_signature: str | None = None
+    significance: PairedBootstrap | None = None
+    """How it compares with another model on the same lines, where asked for."""
+    beside: Evaluation | None = None
+    """How that one does."""
     translations: list[Translation] = dataclasses.field(repr=False, default_factory=list)
     """What the model made of each line."""
 
@@ -395,14 +405,20 @@ class TranslationModel:
         *,
         tokenize: str = "13a",
         by_length: int | None = None,
+        ter: bool = False,
+        beside: TranslationModel | None = None,
+        bootstrap_samples: int = SAMPLES,
+        bootstrap_seed: int = SEED,
         progress: Progress | None = None,
         **decoding: Unpack[DecodingOptions],
     ) -> Evaluation:
         """sacreBLEU, chrF, loss and speed on lines with references: lists, columns, open files, or Path("test.en").
 
         A table (Path("test.tsv")) holds the two sides. by_length: also in bins of so many source words (what a word is,
-        text/words.py says).
+        text/words.py says). ter: TER too, which takes longer. beside: another model, evaluated in the same way and
+        compared line by line, by a paired bootstrap test of so many samples.
         """
+        draws = Draws(bootstrap_samples, bootstrap_seed).check()
         if by_length is not None and by_length < 1:
             raise UserError(f"a bin of {by_length} words is none", cure="make it at least 1, 5 for example")
         sources, targets = self._references(source, target)
@@ -412,11 +428,12 @@ class TranslationModel:
         seconds = time.perf_counter() - began
         texts = [translation.text for translation in translations]
         by_bleu, by_chrf = bleu(texts, targets, tokenize=tokenize), chrf(texts, targets)
+        by_ter = ter_of(texts, targets) if ter else None
         scored = self.score(sources, targets)
         able = [pair for pair in scored if pair.problem is None]
         tokens = sum(len(pair.token_scores) for pair in able)
         loss = -math.fsum(pair.log_probability for pair in able) / tokens if tokens else math.nan
-        return Evaluation(
+        found = Evaluation(
             lines=len(sources),
             bleu=by_bleu.value,
             bleu_signature=by_bleu.signature,
@@ -439,7 +456,16 @@ class TranslationModel:
                 [len(split_words(line)) for line in sources], texts, targets, width=by_length, tokenize=tokenize
             ),
             translations=translations,
+            ter=None if by_ter is None else by_ter.value,
+            ter_signature=None if by_ter is None else by_ter.signature,
         )
+        if beside is None:
+            return found
+        how: dict[str, Any] = {"tokenize": tokenize, "ter": ter}
+        other = beside.evaluate(sources, targets, by_length=by_length, progress=progress, **how, **decoding)
+        others = [one.text for one in other.translations]
+        paired = compare_translations(texts, others, targets, **how, draws=draws)
+        return dataclasses.replace(found, beside=other, significance=paired)
 
     @staticmethod
     def _references(source: Lines, target: Lines | None) -> tuple[list[str], list[str]]:

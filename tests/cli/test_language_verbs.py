@@ -211,7 +211,7 @@ def test_evaluate_says_what_is_impossible(folders: dict[str, Path], text: Path, 
 def test_evaluate_ignores_no_option(more: list[Any], folders: dict[str, Path], text: Path, say: Any) -> None:
     answer = say("evaluate", folders["words"], "--text", text, *more)
     assert answer.code == 2
-    assert f"{more[0]} is about translating" in answer.err
+    assert f"{more[0]} is for translators" in answer.err
 
 
 # generate -----------------------------------------------------------------------------------------------------------

@@ -284,10 +284,21 @@ def test_classify(folders: dict[str, Path], text: Path, tmp_path: Path, say: Any
     gold[0] = "sad" if gold[0] == "glad" else "glad"
     (tmp_path / "gold").write_text("".join(label + "\n" for label in gold))
     told = say("classify", folders["classifier"], text, "--labels", tmp_path / "gold")
-    assert "accuracy 85.71 % (6 of 7)" in told.err
+    assert "accuracy 85.71% (6 of 7), macro F1 " in told.err
+    assert "majority baseline" in told.err
+    assert "lines by correct label (rows)" in told.err
     found = json.loads(say("classify", folders["classifier"], text, "--labels", tmp_path / "gold", "--json").last)
     assert found["accuracy"] == pytest.approx(6 / 7)
     assert found["labels"] == ["glad", "sad"]
+    report = loaded(folders["classifier"]).evaluate_labels(VERSE, gold)
+    assert found["classes"] == report.document()["classes"]
+    assert found["confusion"] == report.confusion
+    alone = say("evaluate", folders["classifier"], "--text", text, "--labels", tmp_path / "gold")
+    assert (alone.code, alone.out) == (0, f"{report}\n")
+    document = json.loads(
+        say("evaluate", folders["classifier"], "--text", text, "--labels", tmp_path / "gold", "--json").last
+    )
+    assert document == {"model": str(folders["classifier"]), **report.document()}
     assert found["lines"][1]["label"] == gold[1]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the cat\n")))
     assert len(say("classify", folders["classifier"]).out.splitlines()) == 1
@@ -310,6 +321,31 @@ def test_classify_refuses(folders: dict[str, Path], text: Path, tmp_path: Path, 
     answer = say("classify", folders["lstm"], text)
     assert answer.code == 2
     assert "--labels" in answer.err
+    (tmp_path / "right").write_text("glad\n" * 7)
+    for words, said in [
+        (("classifier", "--labels", tmp_path / "short"), "1 label for 7 lines"),
+        (("lstm", "--labels", tmp_path / "right"), "does not put texts into classes"),
+        (("classifier", "--labels", tmp_path / "right", "--stride", 3), "--stride and --labels are both given"),
+        (("classifier", "--labels", tmp_path / "right", "--ter"), "--ter is for translators"),
+        (("lstm", "--bootstrap", 5), "--bootstrap is about --beside"),
+        (("lstm", "--beside", folders["decoder"], "--bootstrap", 0), "0 bootstrap samples"),
+    ]:
+        answer = say("evaluate", folders[words[0]], "--text", text, *words[1:])
+        assert (answer.code, said in answer.err) == (2, True), answer.err
+
+
+def test_evaluate_beside_another_model(folders: dict[str, Path], text: Path, say: Any) -> None:
+    words = ["evaluate", folders["decoder"], "--beside", folders["ngram"], "--text", text, "--bootstrap", 50, *CPU]
+    answer = say(*words)
+    assert answer.code == 0, answer.err
+    assert max(map(len, answer.out.splitlines())) <= 80
+    assert "paired bootstrap over 7 lines, 50 draws, seed 12345" in answer.out
+    found = json.loads(say(*words, "--json").last)
+    (score,) = found["significance"]["scores"]
+    assert score["second"]["score"] == pytest.approx(found["beside"]["bits_per_byte"])
+    assert score["first"]["score"] == pytest.approx(found["bits_per_byte"], abs=1e-4)
+    assert f"{score['p']:.4f}" in answer.out
+    assert found["beside"]["model"] == str(folders["ngram"])
 
 
 # info ---------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import anaphora
 from anaphora.cli.main import main
 from anaphora.errors import UserError
-from anaphora.evaluation.by_length import FEW, LengthBin, by_length
+from anaphora.evaluation.by_length import FEW, LengthBin, by_length, fewest
 from anaphora.evaluation.translation import bleu
 from anaphora.inspect.lengths_picture import lengths_picture
 from micro_runs import pairs
@@ -37,10 +37,17 @@ def test_bins_by_hand() -> None:
 def test_few_lines_join_their_neighbours() -> None:
     lengths = [2] + [8] * FEW + [12] * FEW + [17, 18, 33]
     found = by_length(lengths, ["a"] * len(lengths), ["a"] * len(lengths))
-    assert [(one.name, one.lines) for one in found] == [("1–10", FEW + 1), ("11–33", FEW + 3)]
-    assert [one.name for one in by_length([0, 1, 40], ["a"] * 3, ["a"] * 3)] == ["1–40"]
+    assert [(one.name, one.lines) for one in found] == [("1–10", FEW + 1), ("11–15", FEW), ("16–33", 3)]
+    assert [one.name for one in by_length([0, 1, 40], ["a"] * 3, ["a"] * 3)] == ["1–5", "36–40"]
     assert by_length([0], [""], [""])[0].longest == 1
     assert by_length([], [], []) == []
+
+
+def test_fifty_lines_have_the_bins_that_were_asked_for() -> None:
+    lengths = [2 + number % 24 for number in range(50)]
+    found = by_length(lengths, ["a"] * 50, ["a"] * 50)
+    assert [one.name for one in found] == ["1–5", "6–10", "11–15", "16–20", "21–25"]
+    assert [fewest(lines) for lines in (0, 10, 50, 399, 400, 5000)] == [1, 1, 2, 19, 20, 20]
 
 
 @given(st.lists(st.integers(0, 60), max_size=120), st.integers(1, 20))
@@ -50,8 +57,8 @@ def test_every_line_is_in_one_bin(lengths: list[int], width: int) -> None:
     for one, later in pairwise(found):
         assert one.shortest <= one.longest < later.shortest
     if len(found) > 1:
-        assert found[0].lines >= FEW
-        assert found[-1].lines >= FEW
+        assert found[0].lines >= fewest(len(lengths))
+        assert found[-1].lines >= fewest(len(lengths))
     for one in found:
         assert one.lines == sum(one.shortest <= max(length, 1) <= one.longest for length in lengths)
 

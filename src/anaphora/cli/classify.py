@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from anaphora.cli.arguments import count, read_text, warn_of_notes
+from anaphora.cli.evaluate_text import check_labels
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 
@@ -27,6 +28,9 @@ def classify(
 ) -> None:
     """Classify each line of a text: print its label and probability.
 
+    With --labels, also accuracy beside that of the commonest label, macro F1, precision, recall and F1 of each class,
+    and the confusion matrix (on stderr).
+
     anaphora classify runs/senses lines.txt
 
     echo 'the bank of the river' | anaphora classify runs/senses --all
@@ -35,6 +39,7 @@ def classify(
     """
     from anaphora import api
     from anaphora.errors import UserError
+    from anaphora.evaluation.classification import report_of
 
     out = Output(as_json=json, quiet=quiet)
     loaded = api.load_text_model(model, device)
@@ -45,23 +50,19 @@ def classify(
     gold: list[str] | None = None
     if labels is not None:
         gold, lines = [label.strip() for label in read_text([labels], notes)], list(lines)
-        if len(gold) != len(lines):
-            raise UserError(
-                f"has {count(len(gold), 'label', 'labels')} for {count(len(lines), 'line', 'lines')} of text",
-                file=labels,
-                cure="give one label a line",
-            )
-    documents, right, number, cut = [], 0, 0, 0
+        check_labels(gold, lines, labels)
+    documents: list[dict[str, Any]] = []
+    answers: list[str] = []
+    cut = 0
     interactive = file == "-" and sys.stdin.isatty()
     with out.bar("classifying") as bar:
         try:
-            for number, found in enumerate(loaded.stream_classify(lines), start=1):
+            for found in loaded.stream_classify(lines):
                 ranked = list(found.probabilities.items())
                 shown = ranked if all_ else ranked[:1]
                 out.text("\t".join(f"{label}\t{p:.4f}" for label, p in shown), flush=interactive)
                 cut += found.cut
-                if gold is not None:
-                    right += found.label == gold[number - 1]
+                answers.append(found.label)
                 if json:
                     documents.append(
                         {
@@ -76,7 +77,7 @@ def classify(
         except UserError as error:
             raise UserError(error.what, file=error.file or file, line=error.line, cure=error.cure) from None
     warn_of_notes(out, notes)
-    if not number:
+    if not answers:
         out.say(f"warning: {file} is empty: there is nothing to classify")
     if cut:
         longest = loaded.model.max_length
@@ -86,6 +87,10 @@ def classify(
     if gold is not None:
         if odd := sorted(set(gold) - set(known)):
             out.say(f"note: the model does not know the label {odd[0]!r}" + (" and others" if len(odd) > 1 else ""))
-        document["accuracy"] = right / number if number else None
-        out.say(f"accuracy {100 * right / max(number, 1):.2f} % ({right:,} of {number:,})")
+        document["accuracy"] = None
+        if gold:
+            report = report_of(gold, answers, known)
+            document |= report.document() | {"lines": documents}
+            for line in report.table():
+                out.say(line)
     out.finish(document)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,12 +25,16 @@ from anaphora.cli.arguments import (
     describe_replaced,
     open_text_model,
     read_pairs,
-    read_text,
     takes_text,
     warn_of_notes,
 )
+from anaphora.cli.evaluate_text import evaluate_labels, evaluate_text
 from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.errors import UserError
+from anaphora.evaluation.draws import Draws
+
+if TYPE_CHECKING:
+    from anaphora.translation_model import Evaluation
 
 
 def evaluate(
@@ -60,6 +65,16 @@ def evaluate(
     by_length: Annotated[
         int | None, typer.Option(metavar="WORDS", help="Also report BLEU by source length, in bins of this many words.")
     ] = None,
+    ter: Annotated[bool, typer.Option("--ter", help="Also report TER, which is slow for long lines.")] = False,
+    beside: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Another model: compare both by a paired bootstrap test.")
+    ] = None,
+    bootstrap: Annotated[int | None, typer.Option(help="With --beside: samples; 1,000 by default.")] = None,
+    bootstrap_seed: Annotated[int | None, typer.Option(help="With --beside: seed; 12345 by default.")] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="For a classifier, with --text: the correct labels, line for line."),
+    ] = None,
     patch: Patches = None,
     picture: Annotated[Path | None, typer.Option(help="Draw BLEU by length as .svg or .png.")] = None,
     output: OutputFile = None,
@@ -70,10 +85,14 @@ def evaluate(
 ) -> None:
     """Measure a model on text that it has not seen.
 
-    Translators (--source, --target): sacreBLEU, chrF, loss and speed.
+    Translators (--source, --target): sacreBLEU, chrF, loss and speed; --ter adds TER.
 
     Language models (--text): perplexity, bits per byte and unknown tokens. A model with a limited context reads a
     longer text through a window; a smaller --stride gives longer contexts.
+
+    Two of either kind (--beside): both scores with 95 % intervals, and p of their difference.
+
+    Classifiers (--text, --labels): accuracy, macro F1, each class, the confusion matrix.
 
     Word vectors: agreement with human similarity ratings, analogies, and word association tests (WEAT). A Backpack's
     --similarity is measured by sense, the best chosen on the first file; another neural model's on its embeddings.
@@ -84,7 +103,13 @@ def evaluate(
 
     anaphora evaluate runs/a --with runs/b --with runs/c --source test.en --target test.de
 
+    anaphora evaluate runs/a --beside runs/b --source test.en --target test.de --ter
+
     anaphora evaluate runs/plays --text test.txt
+
+    anaphora evaluate runs/lstm --beside runs/gpt --text test.txt
+
+    anaphora evaluate runs/senses --text test.txt --labels test.labels
 
     anaphora evaluate runs/gpt --text test.txt --stride 32
 
@@ -92,17 +117,22 @@ def evaluate(
 
     anaphora evaluate runs/backpack --similarity wordsim353.tsv --similarity simlex999.tsv
     """
-    import dataclasses
-
     from anaphora import api
+    from anaphora.evaluation.by_length import fewest
     from anaphora.evaluation.translation import bleu
     from anaphora.folder import write_text
 
     out = Output(as_json=json, quiet=quiet)
     asked = {"--similarity": similarity, "--analogies": analogies, "--weat": weat}
+    test: dict[str, Any] = {"--beside": beside, "--bootstrap": bootstrap, "--bootstrap-seed": bootstrap_seed}
+    if beside is None and (idle_too := [flag for flag, value in test.items() if value is not None]):
+        raise UserError(f"{idle_too[0]} is about --beside, which is not given", cure="add --beside MODEL")
+    given = {"samples": bootstrap, "seed": bootstrap_seed}
+    draws = Draws(**{name: value for name, value in given.items() if value is not None}).check()
+    test |= {"--ter": ter or None, "--labels": labels}
     if api.is_vectors(model):
         others: dict[str, Any] = {"--source": source, "--target": target, "--text": text, "--beam": beam, "--set": set_}
-        others |= {"--with": with_, "--mbr": mbr, "--patch": patch or None}
+        others |= {"--with": with_, "--mbr": mbr, "--patch": patch or None, **test}
         others |= {"--stride": stride, "--output": output, "--log10": log10 or None, "--force": force or None}
         others["--tokenize"] = None if tokenize == "13a" else tokenize
         if idle_too := [flag for flag, value in others.items() if value is not None]:
@@ -121,6 +151,7 @@ def evaluate(
         }
         others |= {"--analogies": analogies, "--weat": weat, "--mbr": mbr, "--stride": stride, "--output": output}
         others |= {"--log10": log10 or None, "--force": force or None, "--by-length": by_length, "--picture": picture}
+        others |= test
         if idle_too := [flag for flag, value in others.items() if value is not None]:
             cure = "measure that in a command of its own"
             raise UserError(f"{idle_too[0]} and --similarity are both given", cure=cure)
@@ -132,13 +163,23 @@ def evaluate(
         raise UserError(f"{only[0]} is about word vectors", file=model, cure="leave it out, or give vectors")
     if takes_text(model, text, source, target):
         idle: dict[str, Any] = {"--beam": beam, "--set": set_, "--output": output, "--force": force or None}
-        idle |= {"--with": with_, "--mbr": mbr}
+        idle |= {"--with": with_, "--mbr": mbr, "--ter": ter or None}
         idle |= {"--by-length": by_length, "--picture": picture}
         idle["--tokenize"] = None if tokenize == "13a" else tokenize
-        _evaluate_text(out, model, text or [], device, idle, log10=log10, stride=stride, patch=patch)
+        if unfit := [flag for flag, value in idle.items() if value is not None]:
+            raise UserError(f"{unfit[0]} is for translators, and this is a language model", cure="leave it out")
+        loaded_text = open_text_model(out, model, device, patch)
+        if labels is not None:
+            unused = {"--stride": stride, "--log10": log10 or None, "--patch": patch, "--beside": beside}
+            if unfit := [flag for flag, value in unused.items() if value is not None]:
+                raise UserError(f"{unfit[0]} and --labels are both given", cure="leave one of them out")
+            evaluate_labels(out, loaded_text, text or [], labels)
+            return
+        second = None if beside is None else open_text_model(out, beside, device)
+        evaluate_text(out, loaded_text, text or [], log10=log10, stride=stride, patch=patch, beside=second, draws=draws)
         return
-    if log10 or stride is not None or patch:
-        said = "--log10" if log10 else "--patch" if patch else "--stride"
+    if log10 or stride is not None or patch or labels:
+        said = "--log10" if log10 else "--patch" if patch else "--labels" if labels else "--stride"
         raise UserError(f"{said} is about --text, and this is a translator", cure="leave it out")
     if picture is not None and by_length is None:
         raise UserError("--picture draws BLEU by length, and that is not measured", cure="add --by-length 5")
@@ -152,12 +193,19 @@ def evaluate(
     warn_of_notes(out, notes)
     decoding = decoding_settings(set_, beam=beam, mbr=mbr)
     loaded = api.load_translator([model, *with_] if with_ else model, device)
-    with out.bar("translating", len(sources)) as bar:
-        found = loaded.evaluate(sources, targets, tokenize=tokenize, by_length=by_length, progress=bar, **decoding)
+    other = None if beside is None else api.load_translator(beside, device)
+    with out.bar("translating", len(sources) * (1 if other is None else 2)) as bar:
+        how: dict[str, Any] = {"tokenize": tokenize, "by_length": by_length, "ter": ter, "progress": bar}
+        found = loaded.evaluate(sources, targets, beside=other, **how, **draws.options(), **decoding)
     out.result(f"BLEU {found.bleu:.2f}  {found.bleu_signature}")
     out.result(f"chrF {found.chrf:.2f}  {found.chrf_signature}")
+    if found.ter is not None:
+        out.result(f"TER  {found.ter:.2f}  {found.ter_signature}")
     out.result(f"loss {found.loss:.4f}  perplexity {found.perplexity:.3f}")
     out.result(f"{found.lines} lines, {found.lines_per_second:.1f} lines/s, {found.search}, {found.device}")
+    if found.significance is not None and beside is not None:
+        for line in found.significance.table([model.name, beside.name]):
+            out.result(line)
     if found.replaced_words:
         out.say(describe_replaced(found.replaced_words))
     if found.split_lines:
@@ -170,16 +218,29 @@ def evaluate(
         out.result("source words   lines    BLEU    chrF  length ratio")
         for one in found.by_length:
             out.result(f"{one.name:>12} {one.lines:>7,} {one.bleu:>7.2f} {one.chrf:>7.2f} {one.length_ratio:>13.2f}")
+        if (least := fewest(found.lines)) > 1:
+            out.result(f"(bins at either end with fewer than {least} lines are merged with their neighbor)")
+        if picture is not None and len(found.by_length) == 1:
+            out.say("note: all lines are in one bin, so the picture has one point; give a smaller --by-length")
     if picture is not None and found.by_length is not None:
         from anaphora.folder import write_bytes
         from anaphora.inspect.lengths_picture import lengths_picture
 
         name = model.resolve().name
         write_bytes(picture, lengths_picture({name: found.by_length}, form=picture.suffix.lower()[1:]))
-    document = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "translations"}
+    document = _document(found)
+    if found.significance is not None and found.beside is not None:
+        document["significance"] = found.significance.document()
+        document["beside"] = {"model": str(beside), **_document(found.beside)}
+    out.finish({"model": str(model), **document})
+
+
+def _document(found: Evaluation) -> dict[str, Any]:
+    left = ("translations", "significance", "beside")
+    document = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name not in left}
     if found.by_length is not None:
         document["by_length"] = [dataclasses.asdict(one) for one in found.by_length]
-    out.finish({"model": str(model), **document})
+    return document
 
 
 def _evaluate_vectors(out: Output, model: Path, similarity: list[str], analogies: list[str], weat: list[str]) -> None:
@@ -228,60 +289,3 @@ def _evaluate_vectors(out: Output, model: Path, similarity: list[str], analogies
     if analogies and not any(found["questions"] for found in document["analogies"].values()):
         out.say("warning: no analogy has vectors for all four words")
     out.finish(document)
-
-
-def _evaluate_text(
-    out: Output,
-    model: Path,
-    text: list[str],
-    device: str,
-    idle: dict[str, Any],
-    *,
-    log10: bool,
-    stride: int | None,
-    patch: list[Path] | None,
-) -> None:
-    if said := [flag for flag, value in idle.items() if value is not None]:
-        raise UserError(f"{said[0]} is about translating, and a language model translates nothing", cure="leave it out")
-    loaded = open_text_model(out, model, device, patch)
-    notes: Counter[str] = Counter()
-    with out.bar("reading") as bar:
-        try:
-            found = loaded.evaluate(read_text(text, notes), stride=stride, progress=bar)
-        except UserError as error:
-            if error.file is not None or "stride" in error.what:
-                raise
-            raise UserError(error.what, file=error.file or text[0], line=error.line, cure=error.cure) from None
-    warn_of_notes(out, notes)
-    size = count(found.tokens, "token", "tokens")
-    out.result(f"perplexity     {found.perplexity:.3f}  ({size}, end marks included)")
-    if found.unknown_tokens:
-        known = found.tokens - found.unknown_tokens
-        out.result(
-            f"  of known     {found.perplexity_known:.3f}  ({count(known, 'token', 'tokens')} that are not unknown)"
-        )
-    out.result(f"bits per byte  {found.bits_per_byte:.4f}  ({count(found.bytes, 'byte', 'bytes')}, newlines included)")
-    log = found.log_probability / (math.log(10) if log10 else 1.0)
-    out.result(f"log P          {log:.3f}  ({'to the base 10' if log10 else 'natural logarithm'}, of the whole text)")
-    read = "each line by itself" if found.boundaries == "lines" else "lines read on, as one text"
-    blank = "kept" if found.blank_lines == "keep" else f"left out ({found.dropped_lines:,})"
-    out.result(f"{count(found.lines, 'line', 'lines')}, {read}, blank lines {blank}")
-    if found.stride is not None:
-        out.result(
-            f"window of {found.context:,} tokens, moved by {found.stride:,}, over "
-            f"{count(found.cut_rows, 'longer row', 'longer rows')}"
-        )
-    out.result(f"{found.tokens_per_second:,.0f} tokens/s")
-    if found.impossible_tokens:
-        cure = "smoothing is for that"
-        if getattr(getattr(loaded.model, "config", None), "smoothing", "") == "stupid-backoff":
-            cure = "train with tokenizer.minimum_count=2, so that ⟨unk⟩ is seen"
-        out.say(
-            f"{count(found.impossible_tokens, 'token has', 'tokens have')} probability 0 in this model, so the whole "
-            f"text has: {cure}"
-        )
-    if found.note:
-        out.say(f"note: {found.note}")
-    logs = {"log_probability": log, "logarithm": "10" if log10 else "e"}
-    named = {"patches": [str(file) for file in patch]} if patch else {}
-    out.finish({"model": str(model), **named, **found.document(), **logs})

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -32,6 +32,7 @@ from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BLANKS, EOS, UNK, Tokenizer
 
 if TYPE_CHECKING:  # a counting model needs no torch
+    from anaphora.evaluation.significance import PairedBootstrap
     from anaphora.models.contracts import LanguageModel
 
 Boundaries = Literal["lines", "stream"]
@@ -118,10 +119,17 @@ class TextEvaluation:
     """Tokens that the model scored at once, at the most, where it can read only so many."""
     stride: int | None = None
     """By how many the window moved over rows longer than that; None where none was."""
+    significance: PairedBootstrap | None = None
+    """How it compares with another model on the same lines, where asked for."""
+    beside: TextEvaluation | None = None
+    """How that one does."""
 
     def document(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return asdict(self)
+        """As JSON can hold it; what compares it with another model only where there is one."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("significance", "beside")}
+        if self.significance is None or self.beside is None:
+            return plain
+        return {**plain, "significance": self.significance.document(), "beside": self.beside.document()}
 
 
 def line_encoder(tokenizer: Tokenizer) -> Encoder:

@@ -3,8 +3,8 @@
 A translator that must put a sentence into one vector does well on short ones and falls behind on long ones (Bahdanau et
 al. 2015, figure 2); one that looks back at the source does not. One number for a whole text hides that.
 
-Each bin is scored as a text of its own, so the bins' BLEU do not add up to that of the whole. Bins at either end
-with too few lines to say anything are joined with their neighbour.
+Each bin is scored as a text of its own, so the bins' BLEU do not add up to that of the whole. Bins at either end with
+few lines, fewer than a twentieth of all and fewer than 20, are merged with their neighbour.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from anaphora.evaluation.translation import bleu, chrf
 
 FEW = 20
-"""Fewer lines than this say too little; at the ends there are always few."""
+"""Lines that are enough for a bin at either end."""
+
+
+def fewest(lines: int) -> int:
+    """How many of so many lines a bin at either end has at least."""
+    return min(FEW, max(1, lines // FEW))
 
 
 @dataclass(frozen=True)
@@ -61,10 +66,10 @@ def by_length(
     for line, length in enumerate(lengths):
         members.setdefault(max(length - 1, 0) // width, []).append(line)
     bins = [(number * width + 1, (number + 1) * width, members[number]) for number in sorted(members)]
-    while len(bins) > 1 and len(bins[-1][2]) < FEW:
+    while len(bins) > 1 and len(bins[-1][2]) < fewest(len(lengths)):
         (first, _, some), (_, last, more) = bins[-2:]
         bins[-2:] = [(first, last, some + more)]
-    while len(bins) > 1 and len(bins[0][2]) < FEW:
+    while len(bins) > 1 and len(bins[0][2]) < fewest(len(lengths)):
         (first, _, some), (_, last, more) = bins[:2]
         bins[:2] = [(first, last, some + more)]
     longest = max([1, *lengths])
