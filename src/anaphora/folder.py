@@ -78,8 +78,17 @@ def check_new_file(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> N
         raise UserError("is a link that leads nowhere", file=path, cure="name a file to write") from None
 
 
+def check_name(path: Path) -> None:
+    """A run and its weights need a name that is UTF-8: Arrow, safetensors and TensorBoard open no other file."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserError("its name is not UTF-8", file=path, cure="choose another name, or rename it") from None
+
+
 def write_text(path: Path, text: str) -> None:
-    write_bytes(path, text.encode("utf-8"))
+    """As UTF-8; names of files that are no UTF-8 are escaped, in JSON and YAML so that they are read back."""
+    write_bytes(path, text.encode("utf-8", errors="backslashreplace"))
 
 
 def write_bytes(path: Path, content: bytes | memoryview) -> None:

@@ -154,3 +154,42 @@ def test_words_of_foreign_vectors_are_shown(say: Any, tmp_path: Path) -> None:
         assert shown.code == 0, shown.err
         assert f"qu{SHOWN}" in shown.out
         assert printable(shown.out, lines=True) == shown.out
+
+
+ODD = os.fsdecode(b"\xff\xfe")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_not_utf8(
+    micro: Path, corpus: dict[str, Path], say: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text and models of counts work; where a library cannot open such a file, a sentence comes before any work."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ODD).mkdir()
+    text = Path(shutil.copy(corpus["source"], tmp_path / ODD / f"text{ODD}"))
+    for words in (
+        ["train", "run", "--text", text],
+        ["evaluate", "run", "--text", text, "--json"],
+        ["convert", "run", f"{ODD}.arpa"],
+        ["evaluate", f"{ODD}.arpa", "--text", text],
+        ["translate", micro, text, "--beam", 1, "--output", ODD + "out"],
+        ["check", "--source", text, "--target", corpus["target"]],
+    ):
+        answer = say(*words)
+        assert answer.code in ((0, 1) if words[0] == "check" else (0,)), answer.err
+        assert "Traceback" not in answer.err
+    shutil.copytree(micro, ODD + "model")
+    for words in (
+        ["train", ODD + "run", "--text", text],
+        ["train", f"{ODD}/run", "--text", text],
+        ["compare", ODD + "run", "--text", text],
+        ["translate", ODD + "model", text],
+        ["average", ODD + "model"],
+        ["train", "new", "--source", text, "--target", corpus["target"], "--from", ODD + "model"],
+    ):
+        before = sorted(tmp_path.rglob("*"))
+        answer = say(*words)
+        assert (answer.code, answer.err.count("\n")) == (2, 1), answer.err
+        assert "its name is not UTF-8; choose another name, or rename it" in answer.err
+        assert sorted(tmp_path.rglob("*")) == before
+        assert "not UTF-8" in json.loads(say(*words, "--json").last)["error"]

@@ -10,7 +10,7 @@ import typer
 from anaphora.cli.arguments import Force, check_new_file
 from anaphora.cli.neighbours import Vectors
 from anaphora.cli.output import Json, Output, Quiet
-from anaphora.errors import UserError
+from anaphora.errors import UserError, printable
 
 
 def map_(
@@ -59,7 +59,9 @@ def map_(
         from anaphora.folder import write_bytes
         from anaphora.inspect.vector_map_picture import draw_map
 
-        drawn = draw_map(found, format=picture.suffix[1:].lower(), title=f"{model}: {len(found.words):,} words")
+        drawn = draw_map(
+            found, format=picture.suffix[1:].lower(), title=f"{printable(str(model))}: {len(found.words):,} words"
+        )
         write_bytes(picture, drawn)
         out.result(f"{picture}: {len(found.words):,} words")
     out.result(found.note())

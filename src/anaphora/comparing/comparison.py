@@ -33,7 +33,17 @@ from anaphora.comparing.task import Extract, Plan, Task
 from anaphora.config import differences
 from anaphora.errors import UserError, first_line
 from anaphora.files import read_json
-from anaphora.folder import CHECKPOINTS, DATA, METRICS, WEIGHTS, discard, write_bytes, write_json, write_text
+from anaphora.folder import (
+    CHECKPOINTS,
+    DATA,
+    METRICS,
+    WEIGHTS,
+    check_name,
+    discard,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from anaphora.training.memory import is_out_of_memory
 from anaphora.training.reporting import RunReporter, duration
 from anaphora.training.session import working_in
@@ -96,6 +106,7 @@ def compare(
 def read_report(out: Path, reporter: RunReporter) -> dict[str, Any]:
     """What a folder says of the comparison in it; nothing where there is none yet, be it that runs were put there to
     become its rows, or where its report is damaged. Any other folder is refused."""
+    check_name(out)
     if out.exists() and not out.is_dir():
         raise UserError("is a file, not a folder", file=out, cure="choose another name for the comparison")
     if not out.is_dir() or not any(path.name not in (".lock", ".owner.json", RUNS) for path in out.iterdir()):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.folder import write_bytes
+from anaphora.folder import check_name, write_bytes
 
 PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """What weights may be stored as."""
@@ -115,6 +115,7 @@ def read_weights(file: Path, *, verify: bool = True) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    check_name(file)
     try:
         if verify:
             with file.open("rb") as stream:

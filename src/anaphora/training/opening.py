@@ -6,7 +6,7 @@ from pathlib import Path
 
 from anaphora.device import choose_device
 from anaphora.errors import UserError
-from anaphora.folder import CONFIG, DATA, read_config
+from anaphora.folder import CONFIG, DATA, check_name, read_config
 from anaphora.models import COUNTED_MODELS, ENSEMBLES, NEURAL_MODELS, VECTOR_MODELS
 from anaphora.training.learning import LearningRun
 from anaphora.training.recipes import RunConfig
@@ -15,6 +15,7 @@ from anaphora.training.reporting import RunReporter
 
 def open_run(folder: Path, device: str = "auto") -> LearningRun:
     """The run of a folder, its model with fresh weights."""
+    check_name(folder)
     config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
     kind = config.model.kind
     if kind in COUNTED_MODELS:

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from anaphora.errors import CURES, UserError, first_line, refused_by_system
-from anaphora.folder import RunLock, discard_empty, is_run, recover
+from anaphora.folder import RunLock, check_name, discard_empty, is_run, recover
 from anaphora.training.reporting import RunReporter
 
 
 def check_folder(folder: Path) -> None:
     """Before any work: may a run be made or continued there?"""
+    check_name(folder)
     recover(folder)
     try:
         there = folder.exists()
