@@ -126,13 +126,16 @@ def train(
 
 def check(
     *,
-    source: Files,
+    source: Files = (),
     target: Files = (),
     valid_source: Files = (),
     valid_target: Files = (),
     test_source: Files = (),
     test_target: Files = (),
-    recipe: str = "transformer",
+    text: Files = (),
+    valid_text: Files = (),
+    test_text: Files = (),
+    recipe: str | None = None,
     settings: Mapping[str, Any] | Iterable[str] = (),
     write_clean: Path_ | None = None,
     estimate: bool = True,
@@ -141,9 +144,10 @@ def check(
 ) -> Report:
     """Look for what would spoil training on a corpus: `report.findings` with kind, file, line, message and cure.
 
-    estimate: also try some updates and tell model size, time and memory (`report.proposal`). write_clean: a new folder
-    for the corpus without what was found. progress: as `train` has it, or a function that is called with the name of a
-    stage, how much of it is done, and how much there is. See docs/check.md.
+    source and target: pairs for a translator. text: for a language model or word vectors (recipe: ngram unless another
+    one is named). estimate: also try it on a sample and tell model size, time and memory (`report.proposal`).
+    write_clean: a new folder for the corpus without what was found. progress: as `train` has it, or a function that is
+    called with the name of a stage, how much of it is done, and how much there is. See docs/check.md.
     """
     from anaphora.device import choose_device
     from anaphora.text.checking.check import check_corpus
@@ -153,7 +157,17 @@ def check(
     from anaphora.training.settling import longest
 
     own = _settings(settings)
+    texts = {"train": (text, "text"), "valid": (valid_text, "valid_text"), "test": (test_text, "test_text")}
+    named = {part: files_of(files, name) for part, (files, name) in texts.items()}
+    recipe = recipe or ("ngram" if named["train"] else "transformer")
     config = RunConfig.read(merge(load_recipe(recipe), own))
+    if any(named.values()):
+        if any(
+            files_of(files, "source")
+            for files in (source, target, valid_source, valid_target, test_source, test_target)
+        ):
+            raise UserError("text and pairs are both given", cure="check one of them: text=…, or source=… and target=…")
+        return _check_text(named, recipe, own, config, write_clean, estimate=estimate, device=device, progress=progress)
     if write_clean is not None and Path(write_clean).exists():
         raise UserError("exists already", file=write_clean, cure="choose a new folder; nothing was touched")
     given = {"train": (source, target), "valid": (valid_source, valid_target), "test": (test_source, test_target)}
@@ -165,6 +179,8 @@ def check(
         if any(sides.values()):
             files[part] = {side: names for side, names in sides.items() if names}
         refuse_one_file_twice(files.get(part, {}))
+    if "train" not in files:
+        raise UserError("no source text to learn from", cure="give --source FILE --target FILE, or --text FILE")
     if estimate:
         choose_device(device)  # a device that is not there is said at once
     words = config.tokenizer.vocabulary or 50_000
@@ -391,6 +407,55 @@ def _is_counted(path: Path) -> bool:
     model = RunConfig.read(read_config(path), file=str(path / CONFIG)).model
     parts = [path / name for name in getattr(model, "parts", [])] if model.kind == "mixture" else []
     return model.kind in COUNTED_MODELS and all(map(_is_counted, parts))
+
+
+def _check_text(
+    files: dict[str, list[str]],
+    recipe: str,
+    own: Document,
+    config: RunConfig,
+    write_clean: Path_ | None,
+    *,
+    estimate: bool,
+    device: str,
+    progress: bool | Console | Callable[[str, int, int | None], None],
+) -> Report:
+    """`check` for text of one side."""
+    from anaphora.device import choose_device
+    from anaphora.text.checking.plain import check_plain_text, write_clean_text
+    from anaphora.text.language_corpus import check_text
+    from anaphora.text.settings import DataConfig
+    from anaphora.training.reporting import RunReporter
+    from anaphora.training.text_proposal import propose_for_text
+
+    if not files["train"]:
+        raise UserError("no text to learn from", cure="give --text FILE")
+    if config.model.kind not in (*LANGUAGE_MODELS, *VECTOR_MODELS):
+        raise UserError(f"{recipe} is a translator, which learns from pairs", cure="choose ngram or lstm, say")
+    if config.data.labels:
+        raise UserError("labels are not checked", cure="leave out data.labels")
+    if write_clean is not None and Path(write_clean).exists():
+        raise UserError("exists already", file=write_clean, cure="choose a new folder; nothing was touched")
+    check_text(DataConfig(text=files["train"], valid_text=[*files["valid"], *files["test"]]))
+    files = {part: names for part, names in files.items() if names}
+    if estimate:
+        choose_device(device)
+    reporter = RunReporter(Path(), None if callable(progress) else console_for(progress))
+    stage = progress if callable(progress) else reporter.stage
+    try:
+        report, found = check_plain_text(files, vocabulary=config.tokenizer.vocabulary, progress=stage)
+        if estimate and not report.stops:
+            stage("trying it on a sample", 0, None)
+            try:
+                proposal = propose_for_text(found.parts["train"], recipe, own, device=device)
+                report.proposal = dataclasses.asdict(proposal)
+            except UserError as error:
+                report.proposal = {"error": str(error)}
+    finally:
+        reporter.finish()
+    if write_clean is not None:
+        report.cleaned = write_clean_text(found, files, Path(write_clean))
+    return report
 
 
 def _proposal(train: Part, recipe: str, own: Document, *, held_out: bool, device: str) -> dict[str, Any]:

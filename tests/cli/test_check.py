@@ -188,3 +188,51 @@ def test_in_python(flawed: dict[str, Path]) -> None:
     report = anaphora.check(**flawed, estimate=False)
     assert [finding.kind for finding in report.findings] == ["duplicate", "leak", "empty"]
     assert not report.stops
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """A text whose last line repeats its first."""
+    lines = [f"{source} {source}" for source, _ in pairs(300, longest=12)]
+    lines = [line for line in dict.fromkeys(lines) if len(line) >= 20]
+    (tmp_path / "book.txt").write_text("".join(f"{line}\n" for line in [*lines, lines[0]]))
+    return tmp_path / "book.txt"
+
+
+def test_text_of_a_language_model(say: Any, book: Path, tmp_path: Path) -> None:
+    last = len(book.read_text().splitlines())
+    answer = say("check", "--text", book, "--write-clean", tmp_path / "clean", "--no-estimate")
+    assert answer.code == 0, answer.err
+    whole = " ".join(answer.out.split())
+    for words in (f"{last} lines to learn from", f"book.txt:{last}", "repeats line 1", f"{last - 1} lines written"):
+        assert words in whole, words
+    assert f"train RUN --text {tmp_path / 'clean' / 'book.txt'}" in answer.out.replace("\n", "")
+    found = json.loads(say("check", "--text", book, "--no-estimate", "--json").last)
+    assert [(one["problem"], one["line"]) for one in found["findings"]] == [("repeat", last)]
+    assert found["corpus"]["train"]["lines"] == last and found["proposal"] is None
+    (tmp_path / "latin.txt").write_bytes("schön\n".encode("latin1"))
+    assert say("check", "--text", tmp_path / "latin.txt", "--no-estimate").code == 2
+    for words, message in (
+        (("--text", book, "--source", book), "text and pairs are both given"),
+        (("--text", book, "--recipe", "tiny"), "tiny is a translator"),
+        (("--valid-text", book), "no text to check"),
+        (("--text", "/dev/zero"), "is a pipe or a device"),
+    ):
+        refused = say("check", *words)
+        assert refused.code == 2 and message in refused.err, refused.err
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "words"),
+    [
+        ("ngram", [], ["ngram: ", "for the whole run, about"]),
+        ("lstm", ["training.max_steps=2", "model.dim=8"], ["lstm: 8 wide, 1 layer,", "s an update", "for 2 updates"]),
+        ("skipgram", ["model.dim=8", "training.threads=1"], ["skipgram: 8 wide, ", "for the whole run, about"]),
+    ],
+)
+def test_the_proposal_for_text(say: Any, book: Path, recipe: str, settings: list[str], words: list[str]) -> None:
+    answer = say("check", "--text", book, "--recipe", recipe, *settings, "--device", "cpu")
+    assert answer.code == 0, answer.err
+    whole = " ".join(answer.out.split())
+    for word in (*words, "parameters, vocabulary", "tokens/s", "GiB at its peak"):
+        assert word in whole, whole

@@ -33,10 +33,17 @@ def check(
     valid_target: Annotated[list[str] | None, typer.Option(help="Validation text, target side.")] = None,
     test_source: Annotated[list[str] | None, typer.Option(help="Test text, source side.")] = None,
     test_target: Annotated[list[str] | None, typer.Option(help="Test text, target side.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="Text of a language model or of word vectors, instead of pairs.")
+    ] = None,
+    valid_text: Annotated[list[str] | None, typer.Option(help="Validation text of a language model.")] = None,
+    test_text: Annotated[list[str] | None, typer.Option(help="Test text of a language model.")] = None,
     write_clean: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write a cleaned corpus into this new folder.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="Recipe that would be trained.")] = ("transformer"),
+    recipe: Annotated[
+        str | None, typer.Option(help="Recipe that would be trained; default: transformer, for --text ngram.")
+    ] = None,
     estimate: Annotated[
         bool, typer.Option("--estimate/--no-estimate", help="Try a few updates to estimate time and memory.")
     ] = True,
@@ -53,20 +60,25 @@ def check(
     anaphora check --source train.en --target train.de --valid-source val.en --valid-target val.de --no-estimate
 
     anaphora check --source pairs.tsv --write-clean cleaned
+
+    anaphora check --text book.txt --recipe lstm
     """
     from anaphora import api
     from anaphora.errors import UserError
 
     output = Output(as_json=json, quiet=quiet)
-    if not source:
-        raise UserError("no text to check", cure="give --source FILE --target FILE")
+    if not source and not text:
+        raise UserError("no text to check", cure="give --source FILE --target FILE, or --text FILE")
     report = api.check(
-        source=source,
+        source=source or (),
         target=target or (),
         valid_source=valid_source or (),
         valid_target=valid_target or (),
         test_source=test_source or (),
         test_target=test_target or (),
+        text=text or (),
+        valid_text=valid_text or (),
+        test_text=test_text or (),
         recipe=recipe,
         settings=settings or (),
         write_clean=write_clean,
@@ -78,7 +90,9 @@ def check(
         from rich.console import Console
 
         width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
-        _print(report, Console(highlight=False, width=width), source, target or source)
+        _print(
+            report, Console(highlight=False, width=width), [text] if text else [source or [], target or source or []]
+        )
     output.finish({**report.document(), "exit_code": report.exit_code})
     if report.exit_code:
         raise typer.Exit(report.exit_code)
@@ -87,19 +101,19 @@ def check(
 # -- for people --------------------------------------------------------------------------------------------------------
 
 
-def _print(report: Report, console: Console, source: list[str], target: list[str]) -> None:
+def _print(report: Report, console: Console, sides: list[list[str]]) -> None:
     from rich.text import Text
 
-    sizes = {name: part["pairs"] for name, part in report.corpus.items()}
-    counts = [count(sizes["train"], "pair to learn from", "pairs to learn from")]
+    what = "line" if len(sides) == 1 else "pair"
+    sizes = {name: part[f"{what}s"] for name, part in report.corpus.items()}
+    counts = [count(sizes["train"], f"{what} to learn from", f"{what}s to learn from")]
     counts += [
         f"{sizes[name]:,} {what}"
         for name, what in (("valid", "to validate on"), ("test", "to test on"))
         if name in sizes
     ]
-    console.print(
-        Text(f"{', '.join(counts)} ({printable(' '.join(source))} | {printable(' '.join(target))})"), soft_wrap=False
-    )
+    names = " | ".join(printable(" ".join(files)) for files in sides)
+    console.print(Text(f"{', '.join(counts)} ({names})"), soft_wrap=False)
     kinds = dict.fromkeys(finding.kind for finding in report.findings)
     for kind in kinds:
         console.print()
@@ -173,14 +187,24 @@ def _print_proposal(proposal: dict[str, Any], console: Console) -> None:
         return
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, title=f"Training here ({proposal['device']})")
     table.title_style, table.title_justify = "bold", "left"
-    layers = f"{proposal['layers']}+{proposal['decoder_layers']} layers"
-    size = f"{proposal['dim']} wide, {layers}, {short(proposal['parameters'])} parameters"
-    vocabulary = "/".join(f"{size:,}" for size in proposal["vocabulary"])
-    table.add_row("model", f"{proposal['recipe']}: {size}, vocabulary {vocabulary}")
-    update = f"{proposal['seconds_per_update']:.3g} s an update of at most {proposal['batch_tokens']:,} tokens"
-    table.add_row("speed", f"{update}, {short(proposal['tokens_per_second'])} target tokens/s")
+    pairs = isinstance(proposal["vocabulary"], list)
+    shape = [f"{proposal['dim']} wide"] if proposal["dim"] else []
+    if pairs:
+        shape.append(f"{proposal['layers']}+{proposal['decoder_layers']} layers")
+    elif proposal["layers"]:
+        shape.append(count(proposal["layers"], "layer", "layers"))
+    shape.append(f"{short(proposal['parameters'])} parameters")
+    vocabulary = "/".join(f"{size:,}" for size in (proposal["vocabulary"] if pairs else [proposal["vocabulary"]]))
+    table.add_row("model", f"{proposal['recipe']}: {', '.join(shape)}, vocabulary {vocabulary}")
+    speed = f"{short(proposal['tokens_per_second'])} {'target ' * pairs}tokens/s"
+    if proposal["seconds_per_update"] is not None:
+        update = f"{proposal['seconds_per_update']:.3g} s an update of at most {proposal['batch_tokens']:,} tokens"
+        speed = f"{update}, {speed}"
+    table.add_row("speed", speed)
     if proposal["steps"] is not None:
         table.add_row("time", f"{duration(proposal['total_seconds'])} for {proposal['steps']:,} updates, at most")
+    elif proposal["total_seconds"] is not None:
+        table.add_row("time", f"{duration(proposal['total_seconds'])} for the whole run, about")
     table.add_row("memory", f"{proposal['peak_memory'] / 2**30:.2f} GiB at its peak")
     for note in proposal["notes"]:
         table.add_row("", note)
@@ -192,17 +216,18 @@ def _print_cleaned(cleaned: dict[str, Any], console: Console) -> None:
 
     console.print()
     for name, files in cleaned["files"].items():
-        dropped = cleaned["dropped"][name]
+        dropped, what = cleaned["dropped"][name], "pairs" if "pairs" in cleaned else "lines"
         why = ", ".join(f"{number:,} {problem}" for problem, number in dropped.items() if number) or "nothing"
         console.print(
             Text.assemble(
                 (f"{name}: ", "bold"),
-                f"{cleaned['pairs'][name]:,} pairs written, {cleaned['mended'][name]:,} lines mended, dropped: {why}",
+                f"{cleaned[what][name]:,} {what} written, {cleaned['mended'][name]:,} lines mended, dropped: {why}",
             )
         )
         console.print(Text("\n".join(f"  {printable(file)}" for file in files), style="cyan"))
     if cleaned["left"]:
         again = f"{cleaned['left']} findings are left: check what was written once more"
         console.print(Text(again, style="yellow"))
-    first = cleaned["files"]["train"]
-    console.print(Text(printable(f"Now: {program()} train RUN --source {first[0]} --target {first[1]}")))
+    options = ("--source", "--target") if "pairs" in cleaned else ("--text",)
+    first = " ".join(f"{option} {file}" for option, file in zip(options, cleaned["files"]["train"]))
+    console.print(Text(printable(f"Now: {program()} train RUN {first}")))

@@ -15,22 +15,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge
 from anaphora.errors import UserError, first_line
+from anaphora.models import TRANSLATORS
 from anaphora.text.preparation import HOLD_OUT_LIMIT
 from anaphora.text.tokenizer import vocabulary_for
-from anaphora.training.recipes import Document, complete
+from anaphora.training.recipes import Document, RunConfig, complete
 from anaphora.training.settings import TrainingConfig
 
 if TYPE_CHECKING:
     from anaphora.text.checking.check import Part
 
-SAMPLE = 20_000  # pairs, at most
+SAMPLE = 20_000  # pairs, or lines, at most
+MOST_BYTES = 8_000_000  # of a sample of lines
 SECONDS = 8.0  # of updates
 MOST = 400  # updates
 PATIENCE = 4  # times as long, where the first update alone took all of the time
@@ -74,29 +76,30 @@ def propose(
 ) -> Proposal:
     """Try it with a sample of a corpus of that many pairs and bytes; raises UserError if it would not even begin."""
     complete(recipe, own, pairs=pairs)  # a mistake in the settings is said here, not by a child
+    request = {"recipe": recipe, "own": own, "pairs": pairs, "text_bytes": text_bytes, "device": device}
+    return Proposal(**in_a_child(dict(zip(("source", "target"), sample)), {**request, "seconds": seconds}))
+
+
+def in_a_child(sample: Mapping[str, Sequence[str]], request: dict[str, Any]) -> dict[str, Any]:
+    """Try it in a process of its own, with a sample of the text of each side; what it found."""
+    request = {**request, "seconds": request.get("seconds") or SECONDS, "sides": list(sample)}
     with tempfile.TemporaryDirectory(prefix="anaphora-") as name:
         folder = Path(name)
-        for side, lines in zip(("source", "target"), sample):
+        for side, lines in sample.items():
             (folder / side).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
-        request = {"recipe": recipe, "own": own, "pairs": pairs, "text_bytes": text_bytes, "device": device}
-        (folder / "request.json").write_text(json.dumps({**request, "seconds": seconds or SECONDS}), encoding="utf-8")
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "anaphora.training.proposal",
-            str(folder),
-        ]  # -P: not the user's own random.py
+        (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        # -P: not the user's own random.py
+        command = [sys.executable, "-P", "-m", "anaphora.training.proposal", str(folder)]
         child = subprocess.run(command, capture_output=True, text=True)
         try:
-            answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
+            answer: dict[str, Any] = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             said = child.stderr.strip().splitlines()
             why = said[-1] if said else f"it ended with code {child.returncode}, perhaps for want of memory"
             raise UserError(f"the trial of training did not end well ({why})", cure="take a smaller --recipe") from None
     if "error" in answer:
         raise UserError(answer["error"])
-    return Proposal(**answer)
+    return answer
 
 
 def propose_for(part: Part, recipe: str, own: Document, *, held_out: bool, device: str = "auto") -> Proposal:
@@ -174,11 +177,7 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
         peak = peak_resident() + int((request["text_bytes"] + ids) * (1 - share))
     if config.training.patience:
         notes.append("training ends earlier if validation stops getting better")
-    if steps is not None and steps * update_seconds > LONG:
-        quicker = [] if config.recipe == "tiny" else ["--recipe tiny"]
-        quicker += ["training.consistency=0"] if config.training.consistency else []
-        if quicker:
-            notes.append(f"quicker, and less good: {', '.join(quicker)}, or a limit such as training.max_minutes=60")
+    notes += slow_notes(config, steps, update_seconds)
     sizes = list(dict.fromkeys(t.vocabulary_size for t in run.tokenizers))
     return Proposal(
         recipe=config.recipe,
@@ -199,6 +198,18 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
         updates_timed=updates,
         notes=notes,
     )
+
+
+def slow_notes(config: RunConfig, steps: int | None, update_seconds: float) -> list[str]:
+    """What is quicker, for whoever must wait long."""
+    if steps is None or steps * update_seconds <= LONG:
+        return []
+    quicker = []
+    if config.model.kind in TRANSLATORS:
+        quicker += [] if config.recipe == "tiny" else ["--recipe tiny"]
+        quicker += ["training.consistency=0"] if config.training.consistency else []
+    quicker += ["a limit such as training.max_minutes=60"]
+    return [f"quicker, and less good: {' or '.join(quicker)}"]
 
 
 class Enough(Exception):
@@ -235,7 +246,12 @@ def main(folder: Path) -> None:
 
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     try:
-        answer: dict[str, Any] = dataclasses.asdict(attempt(folder, request))
+        if request["sides"] == ["text"]:
+            from anaphora.training.text_proposal import attempt_text
+
+            answer: dict[str, Any] = dataclasses.asdict(attempt_text(folder, request))
+        else:
+            answer = dataclasses.asdict(attempt(folder, request))
     except UserError as error:
         answer = {"error": str(error)}
     except (RuntimeError, MemoryError) as error:

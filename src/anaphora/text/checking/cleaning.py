@@ -66,7 +66,7 @@ def write_clean(check: Check, names: dict[str, Sides], folder: Path) -> dict[str
         check.everything()
         if not [found for found in check.findings if found.problem != "copies"]:
             break
-    files = _files(names)
+    files = file_names(names)
     with atomic_folder(folder) as temporary:
         for name, part in check.parts.items():
             for side, file in zip(part.sides, files[name]):
@@ -130,7 +130,7 @@ def _chunks(rows: Iterator[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
         yield chunk
 
 
-def _files(names: dict[str, Sides]) -> dict[str, list[str]]:
+def file_names(names: dict[str, Sides]) -> dict[str, list[str]]:
     """The name of each side's file: its own without .gz, or train.source.txt where it had several or was a table."""
     files: dict[str, list[str]] = {}
     taken: set[str] = set()

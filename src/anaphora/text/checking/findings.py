@@ -211,6 +211,36 @@ WORDING: dict[str, tuple[str, str, str, str]] = {
         "{n} target lines are in the evaluation text too{alone}",
         "drop it here, or expect scores that flatter",
     ),
+    "repeat": (
+        "duplicate",
+        "this line repeats an earlier one",
+        "{n} lines repeat earlier ones",
+        "keep each once, unless the weight is meant",
+    ),
+    "boilerplate": (
+        "duplicate",
+        "this line stands {times} times or more",
+        "{n} lines repeat lines that stand {times} times or more, as headers, footers and menus do",
+        "a model learns to say them again and again; --write-clean keeps each once",
+    ),
+    "leak-line": (
+        "leak",
+        "this line is in the {text} text too",
+        "{n} lines are in the {text} text too",
+        "drop it here: scores would measure memory",
+    ),
+    "long-line": (
+        "length",
+        "this line has more than {limit} characters",
+        "{n} lines have more than {limit} characters",
+        "are line ends missing? What is longer than a model reads is cut",
+    ),
+    "script-line": (
+        "language",
+        "this line is in another script than the text",
+        "{n} lines are in another script than the text",
+        "mend it or drop it",
+    ),
     "ratio": (
         "ratio",
         "one side is far longer than the other",
