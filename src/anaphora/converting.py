@@ -26,6 +26,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
+from anaphora.results import brief
 from anaphora.text.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
 
@@ -52,6 +53,9 @@ class Conversion:
     """What else is not as it was."""
     parameters: int | None = None
     """Of a Backpack: how many there are."""
+
+    def __repr__(self) -> str:
+        return brief("Conversion", f"{self.source} → {self.target}", *self.notes[:1])
 
 
 def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: bool = False) -> Conversion:

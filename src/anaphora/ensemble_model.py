@@ -66,6 +66,9 @@ class EnsembleModel(TranslationModel):
         section = EnsembleConfig(parts=self.names, weights=list(ensemble.weights), mean=mean)
         self.config = dataclasses.replace(first.config, recipe="ensemble", start_from=None, model=section)
 
+    def __repr__(self) -> str:
+        return f"<EnsembleModel of {len(self.members)}: {', '.join(self.names)}, on {self.device}>"
+
     @classmethod
     def open(cls, folder: Path, device: torch.device, *, verify: bool = True) -> EnsembleModel:
         """The ensemble of a folder, with the members inside it."""

@@ -16,6 +16,7 @@ from typing import Any
 from anaphora.errors import UserError
 from anaphora.folder import CARD, CONFIG, METRICS, WEIGHTS, publish, read_config, recover, weights_file
 from anaphora.models import ENSEMBLES, TRANSLATORS
+from anaphora.results import brief, figure, html_table
 
 Path_ = str | PathLike[str]
 Files = Path_ | Sequence[Path_]
@@ -56,6 +57,18 @@ class Mixed:
     """Tokens of the tuning text that no part can say: they had no say in the weights."""
     note: str
     """What was odd about the text or the parts; mostly nothing."""
+
+    def __repr__(self) -> str:
+        measured = "" if self.perplexity is None else f"perplexity {figure(self.perplexity)}"
+        return brief("Mixed", str(self.folder), f"{len(self.parts)} parts", measured)
+
+    def _repr_html_(self) -> str:
+        def told(value: float | None) -> str:
+            return "" if value is None else figure(value, ",.3f")
+
+        rows = [(one.name, f"{one.weight:.4f}", told(one.perplexity), told(one.valid_perplexity)) for one in self.parts]
+        rows.append(("all", "", told(self.perplexity), told(self.valid_perplexity)))
+        return html_table(("part", "weight", "perplexity", "on valid text"), rows)
 
     def document(self) -> dict[str, Any]:
         return asdict(self)

@@ -34,6 +34,7 @@ from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
+from anaphora.results import brief, figure, html_table
 from anaphora.signatures import known_names, spelled_out
 from anaphora.text.dictionary import Dictionary, of_folder
 from anaphora.text.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
@@ -95,6 +96,27 @@ class Evaluation:
     translations: list[Translation] = dataclasses.field(repr=False, default_factory=list)
     """What the model made of each line."""
 
+    def __repr__(self) -> str:
+        scores = f"BLEU {figure(self.bleu)}", f"chrF {figure(self.chrf)}", f"loss {figure(self.loss, '.3f')}"
+        return brief("Evaluation", None, *scores, f"{self.lines:,} lines", self.search)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("BLEU", figure(self.bleu), self.bleu_signature),
+            ("chrF", figure(self.chrf), self.chrf_signature),
+            ("loss", figure(self.loss, ".3f"), "nats a token"),
+            ("perplexity", figure(self.perplexity), ""),
+            ("lines", f"{self.lines:,}", f"{self.lines_per_second:.1f} a second, {self.search}, on {self.device}"),
+        ]
+        table = html_table((), rows)
+        if self.by_length:
+            bins = [
+                (f"{one.shortest}–{one.longest} words", f"{one.lines:,}", figure(one.bleu), figure(one.chrf))
+                for one in self.by_length
+            ]
+            table += html_table(("source", "lines", "BLEU", "chrF"), bins)
+        return table
+
 
 class TranslationModel:
     """A model folder in memory: translate, align, score, evaluate, info."""
@@ -114,6 +136,10 @@ class TranslationModel:
             model = build_model(settings, self.source_tokenizer.vocabulary_size, self.target_tokenizer.vocabulary_size)
         load_weights(model, weights, file=file)
         self.model: Translator = model.to(device).eval()
+
+    def __repr__(self) -> str:
+        size = f"{self.model.parameter_count():,} parameters"
+        return f"<{type(self).__name__} {str(self.folder)!r}: {self.config.model.kind}, {size}, on {self.device}>"
 
     @spelled_out(DecodingOptions)
     def decoding(self, **changes: Unpack[DecodingOptions]) -> DecodingConfig:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.comparing.board import Board
 from anaphora.comparing.budget import Budget
 from anaphora.comparing.picture import draw
-from anaphora.comparing.report import as_csv, as_markdown, best_row, notes, run_list
+from anaphora.comparing.report import as_csv, as_markdown, best_row, cell, notes, run_list
 from anaphora.comparing.rows import Entry
 from anaphora.comparing.running import HINDERED, Job, run_jobs
 from anaphora.comparing.settings import FILES
@@ -44,6 +44,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
+from anaphora.results import brief, html_table
 from anaphora.training.memory import is_out_of_memory
 from anaphora.training.reporting import RunReporter, duration
 from anaphora.training.session import working_in
@@ -78,6 +79,20 @@ class Comparison:
     """0: all rows are there; 2: a row failed by a mistake that can be mended; 1: by one of ours."""
     document: dict[str, Any]
     """What report.json holds."""
+
+    def __repr__(self) -> str:
+        done = sum(row["state"] == "finished" for row in self.rows)
+        best = "" if self.best is None else f"best: {self.best['name']}"
+        return brief("Comparison", str(self.folder), f"{done} of {len(self.rows)} rows finished", best)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [row["name"], *(cell(column, row) for column in self.columns)]
+            if row["state"] == "finished"
+            else [row["name"], str(row["state"])]
+            for row in self.rows
+        ]
+        return html_table(["", *(column.head for column in self.columns)], rows, caption="; ".join(self.notes))
 
 
 def compare(

@@ -38,6 +38,7 @@ from anaphora.evaluation.alignment import Link, write_pharaoh
 from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import Translator
 from anaphora.models.ensemble import Ensemble
+from anaphora.results import brief, html_table
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 from anaphora.text.words import Split, Word
 
@@ -192,6 +193,24 @@ class Alignment:
     """What counts as a word."""
     problem: str | None = None
     """Why there is no alignment: a side longer than the model can take, or too many words."""
+
+    def __str__(self) -> str:
+        return self.pharaoh()
+
+    def __repr__(self) -> str:
+        what = self.problem or f"{len(self.links)} links"
+        return brief("Alignment", f"{self.source_text} → {self.target_text}", what)
+
+    def _repr_html_(self) -> str:
+        """The weights as a heat map; ● is a link."""
+        links = set(self.links)
+        rows = [
+            [word.text, *("●" if (i, j) in links else "" for i in range(len(self.source)))]
+            for j, word in enumerate(self.target)
+        ]
+        heads = ["", *(word.text for word in self.source)]
+        caption = f"{self.source_text} → {self.target_text} {self.problem or ''}"
+        return html_table(heads, rows, caption=caption, shades=self.weights.tolist())
 
     def pharaoh(self, *, base: int = 0) -> str:
         """Links on one line: "0-0 1-2"."""

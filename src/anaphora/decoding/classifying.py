@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from anaphora.results import brief, figure, html_table
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
 if TYPE_CHECKING:
@@ -32,6 +33,17 @@ class Classified:
     """Of every label, the likeliest first."""
     cut: bool = False
     """Whether the line is longer than the model can read: then its beginning was read, as when it learned."""
+
+    def __str__(self) -> str:
+        return self.label
+
+    def __repr__(self) -> str:
+        return brief("Classified", self.text, f"{self.label} with P {figure(self.probability, '.4f')}")
+
+    def _repr_html_(self) -> str:
+        rows = [(label, figure(value, ".4f")) for label, value in self.probabilities.items()]
+        shades = [[value] for value in self.probabilities.values()]
+        return html_table(("label", "P"), rows, caption=self.text, shades=shades)
 
 
 def classify_lines(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from anaphora.errors import UserError
+from anaphora.results import brief, figure, html_table
 from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 
@@ -39,6 +40,12 @@ class Candidate:
     token_id: int
     probability: float
 
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return brief("Candidate", self.text, f"P {figure(self.probability, '.4f')}")
+
 
 @dataclass
 class Filled:
@@ -50,6 +57,20 @@ class Filled:
     """For each blank, from left to right, the likeliest first."""
     pattern: re.Pattern[str] = field(default=BLANK, repr=False)
     """What a blank is."""
+
+    def __str__(self) -> str:
+        return self.best
+
+    def __repr__(self) -> str:
+        return brief("Filled", self.best, f"{len(self.blanks)} blank{'' if len(self.blanks) == 1 else 's'}")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(place), one.text, figure(one.probability, ".4f"))
+            for place, candidates in enumerate(self.blanks, start=1)
+            for one in candidates
+        ]
+        return html_table(("blank", "word", "P"), rows, caption=self.text, left=2)
 
     @property
     def best(self) -> str:

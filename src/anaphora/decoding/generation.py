@@ -28,6 +28,7 @@ from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.errors import UserError
+from anaphora.results import brief, figure, token_table
 from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
@@ -72,6 +73,16 @@ class Generation:
     """Whether it was to go on past line ends to that limit."""
     speculation: Speculation | None = None
     """How a draft did, where one was used."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        log = f"{len(self.token_ids)} new tokens, log P {figure(self.log_probability)}"
+        return brief("Generation", self.text, log, "" if self.finished else "cut off")
+
+    def _repr_html_(self) -> str:
+        return token_table(list(zip(self.tokens, self.token_scores)), caption=self.text)
 
 
 def generate(

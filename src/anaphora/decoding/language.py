@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
+from anaphora.results import brief, figure, html_table, token_table
 from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BLANKS, EOS, UNK, Tokenizer
 
@@ -72,6 +73,13 @@ class ScoredLine:
     """How many of the tokens are ⟨unk⟩."""
     unknown_words: list[str] = field(default_factory=list)
     """What stands in the text where they are."""
+
+    def __repr__(self) -> str:
+        log = f"log P {figure(self.log_probability)}, {len(self.tokens)} tokens"
+        return brief("ScoredLine", self.text, log, f"{self.unknown} unknown" if self.unknown else "")
+
+    def _repr_html_(self) -> str:
+        return token_table(list(zip(self.tokens, self.token_scores)), caption=self.text)
 
     @property
     def perplexity(self) -> float:
@@ -123,6 +131,21 @@ class TextEvaluation:
     """How it compares with another model on the same lines, where asked for."""
     beside: TextEvaluation | None = None
     """How that one does."""
+
+    def __repr__(self) -> str:
+        bits = f"{figure(self.bits_per_byte, '.4f')} bits/byte"
+        return brief("TextEvaluation", None, f"perplexity {figure(self.perplexity)}", bits, f"{self.tokens:,} tokens")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("perplexity", figure(self.perplexity, ".3f")),
+            ("bits per byte", figure(self.bits_per_byte, ".4f")),
+            ("lines", f"{self.lines:,}"),
+            ("tokens", f"{self.tokens:,}"),
+            ("of them unknown", f"{self.unknown_tokens:,}"),
+            ("bytes", f"{self.bytes:,}"),
+        ]
+        return html_table((), rows, caption=self.note or "")
 
     def document(self) -> dict[str, Any]:
         """As JSON can hold it; what compares it with another model only where there is one."""

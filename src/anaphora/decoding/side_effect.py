@@ -24,6 +24,7 @@ from anaphora.decoding.search import evaluating
 from anaphora.errors import UserError
 from anaphora.evaluation.language import perplexity
 from anaphora.models.language.backpack import Backpack
+from anaphora.results import brief, figure
 from anaphora.text.tokenizer import BOS
 
 NUMBERS = 1 << 24
@@ -59,6 +60,11 @@ class SideEffect:
     perplexity_after: float = math.nan
     places: list[Place] = field(default_factory=list)
     """Where it is largest."""
+
+    def __repr__(self) -> str:
+        kl = f"KL {self.kl:.2e}"
+        change = f"perplexity {figure(self.perplexity_before)} → {figure(self.perplexity_after)}"
+        return brief("SideEffect", None, kl, change, f"{self.moved:,} of {self.tokens:,} tokens moved")
 
     @property
     def perplexity_change(self) -> float:

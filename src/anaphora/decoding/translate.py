@@ -29,6 +29,7 @@ from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.splitting import split_line
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
+from anaphora.results import brief, figure, html_table, token_table
 from anaphora.text.token_names import shown_token
 from anaphora.text.tokenizer import EOS, PAD, UNK, Tokenizer
 from anaphora.text.words import Word
@@ -88,6 +89,12 @@ class Candidate:
     token_bytes: list[bytes] = field(default_factory=list)
     """What each of `token_scores` spells, in UTF-8; none for a mark."""
 
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return brief("Candidate", self.text, f"score {figure(self.score)}", "" if self.finished else "cut off")
+
 
 @dataclass
 class Translation:
@@ -120,6 +127,22 @@ class Translation:
     token_bytes: list[bytes] = field(default_factory=list)
     """What each of `token_scores` spells, in UTF-8; none for a mark."""
 
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        others = f"{len(self.n_best)} candidates" if len(self.n_best) > 1 else ""
+        pieces = f"{self.pieces} pieces" if self.pieces > 1 else ""
+        log = f"log P {figure(self.log_probability)}, {len(self.token_scores)} tokens"
+        return brief("Translation", self.text, log, others, pieces, "" if self.finished else "cut off")
+
+    def _repr_html_(self) -> str:
+        table = token_table(self.token_scores, caption=f"{self.source} → {self.text}")
+        if len(self.n_best) > 1:
+            best = [(one.text, figure(one.score, ".4f")) for one in self.n_best]
+            table += html_table(("candidate", "score"), best)
+        return table
+
 
 @dataclass
 class ScoredPair:
@@ -137,6 +160,13 @@ class ScoredPair:
     """Why the pair could not be scored: a side longer than the model can take. Never cut silently."""
     token_bytes: list[bytes] = field(default_factory=list)
     """What each of them spells, in UTF-8; none for a mark."""
+
+    def __repr__(self) -> str:
+        log = self.problem or f"log P {figure(self.log_probability)}, perplexity {figure(self.perplexity)}"
+        return brief("ScoredPair", self.target, log)
+
+    def _repr_html_(self) -> str:
+        return token_table(self.token_scores, caption=f"{self.source} → {self.target} {self.problem or ''}")
 
     @property
     def per_token(self) -> float:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
+from anaphora.results import brief
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 from anaphora.text.words import Split, TokenWords, Word, split_words
 
@@ -48,6 +49,9 @@ class WordVectors:
     """Its words, with their places in it."""
     vectors: F32
     """(words, dim)"""
+
+    def __repr__(self) -> str:
+        return brief("WordVectors", self.text, f"{len(self.words)} words, {self.vectors.shape[-1]} dimensions")
 
 
 def sentence_vectors(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, shown
+from anaphora.results import figure, html_table
 from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
@@ -55,6 +56,14 @@ class SubwordTable:
         known = places < len(self.hashes)
         known[known] = self.hashes[places[known]] == wanted[known]
         return np.mean(self.rows[places[known]], axis=0) if known.any() else None
+
+
+class Neighbours(list[tuple[str, float]]):
+    """Words and how near each is, the nearest first; a table in a notebook."""
+
+    def _repr_html_(self) -> str:
+        rows = [(word, figure(value, ".4f")) for word, value in self]
+        return html_table(("word", "cosine"), rows, shades=[[value] for _, value in self])
 
 
 class Vectors:
@@ -240,11 +249,11 @@ class Vectors:
             if best.shape[1] > 4 * wanted:
                 best, rows = _top(best, rows, wanted)
         best, rows = _top(best, rows, wanted)
-        near = []
+        near: list[Near] = []
         for scores, places, own in zip(best, rows, without):
             out = set(own)
             pairs = [(self.index_to_key[p], float(s)) for p, s in zip(places.tolist(), scores) if p not in out]
-            near.append(pairs[:topn])
+            near.append(Neighbours(pairs[:topn]))
         return near
 
     def _direction(self, key: Key) -> F32:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anaphora.evaluation.translation import bleu, chrf
+from anaphora.results import brief, figure
 
 FEW = 20
 """Lines that are enough for a bin at either end."""
@@ -39,6 +40,10 @@ class LengthBin:
     """chrF of these lines."""
     length_ratio: float
     """Characters of the translations over those of the references: below 1, something was left out."""
+
+    def __repr__(self) -> str:
+        scores = f"BLEU {figure(self.bleu)}, chrF {figure(self.chrf)}"
+        return brief("LengthBin", None, f"{self.shortest} to {self.longest} words", f"{self.lines:,} lines", scores)
 
     @property
     def name(self) -> str:

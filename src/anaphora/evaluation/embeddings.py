@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.files import read_bytes, unpack
+from anaphora.results import brief, html_table
 
 F32 = NDArray[np.float32]
 MOST_FREQUENT = 300_000
@@ -51,6 +52,16 @@ class AnalogyScore:
     """Left out: a word has no vector."""
     sections: dict[str, tuple[int, int]]
     """Correct ones and questions of each."""
+
+    def __repr__(self) -> str:
+        of = f"{self.correct:,} of {self.questions:,} correct ({self.accuracy:.1%})"
+        return brief("AnalogyScore", None, of, f"{self.unknown:,} left out", f"{len(self.sections)} sections")
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{right:,}", f"{asked:,}") for name, (right, asked) in self.sections.items()]
+        return html_table(
+            ("section", "correct", "questions"), [*rows, ("all", f"{self.correct:,}", f"{self.questions:,}")]
+        )
 
     @property
     def accuracy(self) -> float:

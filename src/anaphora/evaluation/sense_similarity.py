@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.evaluation.embeddings import spearman
+from anaphora.results import brief, figure, html_table
 
 Pair = tuple[str, str, float]
 
@@ -35,6 +36,15 @@ class SenseSimilarity:
     """Left out: a word has no vectors."""
     lacking: tuple[str, ...] = ()
     """The words that have none, each once."""
+
+    def __repr__(self) -> str:
+        best = "" if self.best is None else f"best sense {self.best}: {figure(self.senses[self.best], '.3f')}"
+        return brief("SenseSimilarity", None, best, f"minimum {figure(self.minimum, '.3f')}", f"{self.pairs} pairs")
+
+    def _repr_html_(self) -> str:
+        rows = [(f"sense {sense}", figure(value, ".3f")) for sense, value in enumerate(self.senses)]
+        caption = f"Spearman's correlation over {self.pairs} pairs"
+        return html_table((), [*rows, ("minimum over senses", figure(self.minimum, ".3f"))], caption=caption)
 
     @property
     def best(self) -> int | None:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from anaphora.config import parse_yaml
 from anaphora.errors import UserError
 from anaphora.files import read_text
+from anaphora.results import brief, figure, html_table
 
 F64 = NDArray[np.float64]
 EVERY_DIVISION = 200_000
@@ -66,6 +67,14 @@ class Association:
     """s of each target word."""
     unknown: dict[str, list[str]]
     """Words of each list that have no vector."""
+
+    def __repr__(self) -> str:
+        pair = f"{' / '.join(self.targets)} with {' / '.join(self.attributes)}"
+        return brief("Association", pair, f"effect {self.effect:.3f}, p {self.p:.2g}")
+
+    def _repr_html_(self) -> str:
+        rows = [(word, figure(value, ".3f")) for word, value in self.scores.items()]
+        return html_table(("word", "s"), rows, caption=f"effect {self.effect:.3f}, p {self.p:.2g}")
 
     def document(self) -> dict[str, Any]:
         return asdict(self)

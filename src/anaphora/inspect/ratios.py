@@ -17,6 +17,7 @@ from typing import Any
 from anaphora.embeddings.cooccurrence import Cooccurrences, Ratio
 from anaphora.errors import UserError
 from anaphora.inspect.terminal import cells, cut, isolated
+from anaphora.results import brief, html_table
 
 LEAST = 5.0
 """Counts, of both together, that a word must have to be shown unasked: rarer ones tell mere chance."""
@@ -38,6 +39,13 @@ class RatioTable:
     window: int
     asked: bool
     """Whether somebody named the words; else they are those that tell the two most apart."""
+
+    def __repr__(self) -> str:
+        return brief("RatioTable", f"{self.first} / {self.second}", f"{len(self.rows)} words")
+
+    def _repr_html_(self) -> str:
+        heads = ("k", f"P(k | {self.first})", f"P(k | {self.second})", "ratio")
+        return html_table(heads, [(row.word, f"{row.first:.1e}", f"{row.second:.1e}", told(row)) for row in self.rows])
 
     def lines(self, width: int) -> list[str]:
         room = max(min(max(cells(row.word) for row in self.rows), width - 3 * NUMBER - 2), 8)

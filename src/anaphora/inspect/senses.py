@@ -24,6 +24,7 @@ from anaphora.errors import UserError
 from anaphora.inspect.columns import NARROWEST, wrapped
 from anaphora.inspect.sense_uses import TokenUses, Use, Uses
 from anaphora.inspect.terminal import cells, cut, isolated, visible
+from anaphora.results import brief, html_table
 from anaphora.text.token_names import in_base64, token_name, told_apart
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.word_pieces import NEVER, WordTokens, tokens_of_word, unsaid_tokens
@@ -71,6 +72,10 @@ class Sense:
     examples: tuple[Use, ...] = ()
     """Lines of the text that use it most."""
 
+    def __repr__(self) -> str:
+        raises = " ".join(token for token, _ in self.raises[:6])
+        return brief("Sense", None, f"number {self.number}", f"raises {raises!r}" if raises else "raises nothing")
+
 
 @dataclass(frozen=True)
 class TokenSenses:
@@ -84,6 +89,9 @@ class TokenSenses:
     """In the order of their numbers."""
     uses: int | None = None
     """Places of the text that hold it, or another token that is the same word; None: no text was read."""
+
+    def __repr__(self) -> str:
+        return brief("TokenSenses", self.name, f"{len(self.senses)} senses")
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,9 @@ class WordSenses:
     """Further tokens that are the same word: at the beginning of a line, without the space."""
     spellings: tuple[tuple[int, ...], ...] = ()
     """Of a word in pieces: how it is spelled inside a line, and where no space is before it, if the text has that."""
+
+    def __repr__(self) -> str:
+        return brief("WordSenses", self.word, f"{sum(len(piece.senses) for piece in self.pieces)} senses")
 
 
 @dataclass(frozen=True)
@@ -118,6 +129,29 @@ class SensesText:
     """Names of those that the model has on."""
     spelled: Mapping[int, bytes] = field(default_factory=dict)
     """What those tokens spell, in UTF-8."""
+
+    def __repr__(self) -> str:
+        return brief("SensesText", " ".join(word.word for word in self.words), *(f"{one!r}" for one in self._all[:2]))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                piece.name,
+                str(sense.number),
+                " ".join(token for token, _ in sense.raises),
+                " ".join(token for token, _ in sense.lowers),
+                " ".join(f"{near.token}#{near.sense}" for near in sense.nearest),
+                "" if sense.share is None else f"{sense.share:.0%}",
+            )
+            for piece in self._all
+            for sense in piece.senses
+        ]
+        heads = ("word", "sense", "raises", "lowers", "nearest", "in text")
+        return html_table(heads, rows, caption="; ".join(self.notes), left=5)
+
+    @property
+    def _all(self) -> list[TokenSenses]:
+        return [piece for word in self.words for piece in word.pieces]
 
     @property
     def patched(self) -> str:

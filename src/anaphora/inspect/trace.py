@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from anaphora.results import brief
 from anaphora.version import __version__
 
 SCHEMA = "trace/1"
@@ -184,6 +185,9 @@ class Walk:
     """… and each column."""
     first_row: int = 0
     """The number, in its sentence, of the first row: of a walk of one word, that word's."""
+
+    def __repr__(self) -> str:
+        return brief("Walk", self.title, f"{len(self.steps)} steps, {len(self.checks)} checks")
 
     @property
     def holds(self) -> bool:
@@ -353,6 +357,11 @@ class Trace:
     """What was said: token, id, logprob, one a target token."""
     created: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
     toolkit_version: str = __version__
+
+    def __repr__(self) -> str:
+        titles = "; ".join(walk.title for walk in self.walks)
+        held = sum(check.holds for check in self.checks)
+        return brief("Trace", titles, f"{held} of {len(self.checks)} checks hold")
 
     @property
     def checks(self) -> list[Check]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError
+from anaphora.results import brief
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
@@ -53,6 +54,9 @@ class VectorMap:
     trustworthiness: float
     explained: float | None
     """Of pca: the share of all differences that two directions hold."""
+
+    def __repr__(self) -> str:
+        return brief("VectorMap", None, f"{len(self.words):,} words", self.note())
 
     def note(self) -> str:
         """How far it can be trusted, in a sentence."""

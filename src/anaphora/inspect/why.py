@@ -30,6 +30,7 @@ from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.next_words import NextWords, RankedWord, words_in_blank
 from anaphora.models.ngram.why import Candidate, Level
 from anaphora.models.why import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
+from anaphora.results import brief, figure, html_lines, html_table
 from anaphora.text.token_names import in_base64, token_name, told_apart
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 from anaphora.text.word_pieces import check_writable, forms_of
@@ -70,6 +71,16 @@ class WhyText:
     """Names of those that the model has on."""
     spelled: Mapping[int, bytes] = field(default_factory=dict)
     """What those tokens spell, in UTF-8."""
+
+    def __repr__(self) -> str:
+        likely = [f"{self.name(one.token)} {one.probability:.3f}" for one in self.explanation.candidates[:3]]
+        return brief("WhyText", self.text, ", ".join(likely))
+
+    def _repr_html_(self) -> str:
+        candidates = self.explanation.candidates
+        rows = [(self.name(one.token), f"{one.probability:.4g}", figure(one.log_probability)) for one in candidates]
+        shades = [[one.probability, 0.0] for one in candidates]
+        return html_table(("next", "P", "log P"), rows, caption=self.text, shades=shades) + html_lines(self.lines(100))
 
     def name(self, token: int) -> str:
         return self.names[token]

@@ -67,7 +67,7 @@ USE = ("decoding", "run")
 """Sections that say how a model is used: no reason to count again."""
 
 
-@dataclass
+@dataclass(repr=False)  # its base's
 class Counted(Outcome):
     """How a run of counting ended."""
 

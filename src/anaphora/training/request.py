@@ -11,6 +11,7 @@ from anaphora.config import merge
 from anaphora.errors import UserError
 from anaphora.folder import read_config
 from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS, VECTOR_MODELS
+from anaphora.results import brief
 from anaphora.training.recipes import (
     Document,
     RunConfig,
@@ -58,6 +59,12 @@ class Outcome:
     """The scores on the validation text."""
     kind: str = "transformer"
     """What was trained: model.kind."""
+
+    def __repr__(self) -> str:
+        from anaphora.training.reporting import describe, duration
+
+        scores = describe(self.validation).replace("  ", ", ")
+        return brief(type(self).__name__, str(self.folder), self.reason, scores, duration(self.seconds))
 
 
 class Interrupted(Exception):

@@ -74,7 +74,7 @@ FREE = ("algorithm", "window", "shrink_window", "negatives", "exponent", "sample
 """What a run may change of the vectors that it starts from: how they are learned, not what their tables mean."""
 
 
-@dataclass
+@dataclass(repr=False)  # its base's
 class LearnedVectors(Outcome):
     """How a run of word vectors ended."""
 

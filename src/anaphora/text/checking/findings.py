@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from anaphora.results import brief, html_table
+
 KINDS = ("shift", "duplicate", "leak", "encoding", "empty", "ratio", "length", "language")
 LISTED = 100_000  # lines that one finding names at most
 SPELLED = 10_000  # entries of one finding in the JSON document at most; its `lines` in `classes` has the rest
@@ -41,6 +43,10 @@ class Finding:
     """By line: what is told of that line, where it is more than the message."""
     extra: dict[str, Any] = field(default_factory=dict)
     """More about it, by kind."""
+
+    def __repr__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        return brief("Finding", self.message, self.kind, where, "stops training" if self.stops else "")
 
     def entries(self) -> list[dict[str, Any]]:
         """One entry a line."""
@@ -88,6 +94,18 @@ class Report:
     """What `write_clean` wrote and dropped."""
     seconds: float = 0.0
     """That the check took."""
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(dict.fromkeys(finding.kind for finding in self.findings))
+        found = f"{len(self.findings)} findings: {kinds}" if self.findings else "no problems found"
+        return brief("Report", None, found, "training would refuse this corpus" if self.stops else "")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (one.kind, one.file, "" if one.line is None else str(one.line), one.message, one.cure)
+            for one in self.findings
+        ]
+        return html_table(("kind", "file", "line", "problem", "cure"), rows, caption="" if rows else repr(self), left=5)
 
     @property
     def stops(self) -> bool:
