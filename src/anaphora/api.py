@@ -249,7 +249,7 @@ def compare(
     if any(texts.values()) and pairs:
         raise UserError(
             "both text and pairs are given: a comparison is about language models, or about translators",
-            cure="give --text for language models, or --source and --target for translators",
+            cure="give text for language models, or source and target for translators",
         )
     kind = TranslationTask if pairs else LanguageTask
     recipes = [kind.usual] if recipes is None else [recipes] if isinstance(recipes, str) else recipes

@@ -70,7 +70,7 @@ def ensemble(
     if weights is not None:
         check_weights(weights, len(models), tuned_on)
     if tuned_on and mean == "logs":
-        raise UserError("weights are tuned for a mean of probabilities", cure="leave out --mean logs, or the pairs")
+        raise UserError("weights are tuned for a mean of probabilities", cure="leave out mean=logs, or the pairs")
     refuse_existing_folder(out, force=force)
     refuse_holding(out, models)
     at = choose_device(device)
@@ -114,7 +114,7 @@ def _pairs(source: Files, target: Files, notes: Counter[str]) -> tuple[list[str]
     files = file_names(source)
     others = file_names(target) or same_table(files)
     if not others:
-        raise UserError("has no translations beside it", file=files[0], cure="give --target FILE")
+        raise UserError("has no translations beside it", file=files[0], cure="give its target file too")
     rows = list(read_rows({"source": files, "target": others}, notes))
     if not rows:
         raise UserError("there are no lines in this file", file=files[0], cure="give files with at least one line")

@@ -83,14 +83,14 @@ def mix(
             raise UserError(what, file=translators[0], cure=cure)
         if files := [*text, *valid_text]:
             what = "is text of one language, and a translator is measured on pairs"
-            raise UserError(what, file=files[0], cure="give --source FILE --target FILE, or --weights")
+            raise UserError(what, file=files[0], cure="give source and target files, or weights")
         return ensemble(out, models, **pairs, weights=weights, mean=mean, device=device, force=force)
     if name := next((name for name, files in pairs.items() if files), None):
         raise UserError(f"--{name.replace('_', '-')} is about translators", cure="language models take --text FILE")
     if device not in ("auto", "cpu"):
         raise UserError("language models are mixed on the CPU", cure=f"leave out the device {device}")
     if mean != "probabilities":
-        raise UserError("a mixture is a mean of probabilities", cure=f"leave out --mean {mean}")
+        raise UserError("a mixture is a mean of probabilities", cure=f"leave out the mean {mean}")
     from anaphora.models.mixture import tune, weighted_mean
     from anaphora.text.formats import describe_notes
     from anaphora.text_model import TextModel

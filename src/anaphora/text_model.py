@@ -527,7 +527,7 @@ class TextModel(OpenedTextModel):
         from anaphora.evaluation.embeddings import read_similarities
         from anaphora.evaluation.sense_similarity import similarity_by_sense
 
-        model, pairs = self._needs("encode"), read_similarities(path)
+        model, pairs = self._needs("encode"), read_similarities(path_of(path, "path"))
         vectors = word_sense_vectors(model, self.tokenizer, (word for pair in pairs for word in pair[:2]))
         return similarity_by_sense(vectors, pairs, senses=getattr(model, "senses_count", 1))
 

@@ -123,7 +123,7 @@ class VectorsModel:
     ) -> SimilarityScore:
         """Spearman's correlation with people's numbers: a file of two words and a number a line."""
         words, units = self.vectors.index_to_key, self.vectors.unit_vectors()
-        pairs = read_similarities(path)
+        pairs = read_similarities(path_of(path, "path"))
         return evaluate_similarity(
             words, units, pairs, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive
         )
@@ -133,7 +133,7 @@ class VectorsModel:
     ) -> AnalogyScore:
         """How many analogies are completed: a file of four words a line, `: name` before a section."""
         words, units = self.vectors.index_to_key, self.vectors.unit_vectors()
-        sections = read_analogies(path)
+        sections = read_analogies(path_of(path, "path"))
         return evaluate_analogies(
             words, units, sections, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive
         )
@@ -142,7 +142,7 @@ class VectorsModel:
         """The association test of a file's four lists of words (evaluation/weat.py)."""
         from anaphora.evaluation.weat import association, read_word_lists
 
-        lists = read_word_lists(path)
+        lists = read_word_lists(path_of(path, "path"))
         words = {word for part in (lists.targets, lists.attributes) for some in part.values() for word in some}
         units = {word: self.vectors.get_vector(word, norm=True) for word in words if word in self.vectors}
         try:

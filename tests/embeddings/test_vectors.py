@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from anaphora.embeddings.formats import load_vectors, save_vectors
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError
+from anaphora.vectors_model import VectorsModel
 
 WORDS = ["king", "queen", "man", "woman", "naïve", "🦜", "東京", "a_b", "apple", "pear"]
 
@@ -82,6 +83,14 @@ def test_one_word_is_not_a_list_of_letters() -> None:
             vectors.most_similar(wrong)  # type: ignore[arg-type]
         with pytest.raises(UserError, match="a word is wanted, not"):
             vectors.similarity(wrong, WORDS[0])  # type: ignore[arg-type]
+
+
+def test_what_is_no_path_of_pairs(tmp_path: Path) -> None:
+    save_vectors(some(), tmp_path / "vectors.txt")
+    model = VectorsModel(tmp_path / "vectors.txt")
+    for ask in (model.evaluate_similarity, model.evaluate_analogies, model.weat):
+        with pytest.raises(UserError, match="path is a list, and the path of a file or folder is wanted"):
+            ask([("the", "a", 3.0)])  # type: ignore[arg-type]
 
 
 def test_unknown_words_are_offered_spellings() -> None:
