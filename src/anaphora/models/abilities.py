@@ -37,7 +37,7 @@ USE: dict[Ability, str] = {
     "classify": "give a model that was trained with --labels",
     "encode": "give a neural model (--recipe transformer-encoder, lstm, …)",
     "senses": "give a Backpack (--recipe backpack), or the part of a mixture that is one",
-    "walk": "give a Transformer or a Backpack, or the part of a mixture that is one",
+    "walk": "give a Transformer or a Backpack, or the part of a mixture that is one; or use `anaphora why`",
 }
 
 
