@@ -140,3 +140,13 @@ def again(folder: Path) -> Prepared:
     """The pairs of a folder, prepared or found."""
     sides = {side: [str(folder / f"train.{name}")] for side, name in (("source", "en"), ("target", "de"))}
     return prepare(folder / "data", sides, tokenizer=TokenizerConfig(vocabulary=300))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", CHECKSUMS])
+@pytest.mark.timeout(20)
+def test_a_link_to_a_device_is_no_prepared_data(text: Path, tmp_path: Path, name: str) -> None:
+    run = shutil.copytree(text, tmp_path / "run")
+    (run / "data" / name).unlink()
+    (run / "data" / name).symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=rf"{name}: is a pipe or a device"):
+        open_text(run / "data")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import lzma
 import os
@@ -24,6 +25,7 @@ from anaphora.text import lines as lines_module
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import read_blocks, read_column
 from anaphora.text.holding_out import draw_places
+from anaphora.text.labels import label_prints
 from anaphora.text.language_corpus import frame, prepare_text
 from anaphora.text.prepared_text import PreparedText
 from anaphora.text.settings import DataConfig
@@ -366,3 +368,25 @@ def test_killed_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert not (tmp_path / "data").exists()
     assert ids_of(prepared(tmp_path, LINES)) == whole
+
+
+@pytest.mark.parametrize("name", ["text", "valid_text", "labels", "valid_labels", "tokenizer.words"])
+@pytest.mark.timeout(20)
+def test_what_may_never_end_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    (tmp_path / "text.txt").write_text("a b\nb a\n")
+    os.mkfifo(tmp_path / "pipe")  # whoever opened it would wait for a writer
+    for endless in ("/dev/zero", str(tmp_path / "pipe")):
+        files = {side: [str(tmp_path / "text.txt")] for side in ("text", "valid_text", "labels", "valid_labels")}
+        words = endless if name == "tokenizer.words" else None
+        if words is None:
+            files[name] = [endless]
+        tokenizer = TokenizerConfig(kind="word", split="blanks", words=words)
+        with pytest.raises(UserError, match=f"{endless}: is a pipe or a device; write it into a file first"):
+            prepare_text(tmp_path / "data", DataConfig(**files), tokenizer)  # type: ignore[arg-type]
+
+
+def test_the_fingerprint_of_labels_is_that_of_their_lines(tmp_path: Path) -> None:
+    """As earlier versions wrote it."""
+    (tmp_path / "labels.txt").write_text("a\n\nb\n")
+    found = label_prints(DataConfig(text=["t"], labels=[str(tmp_path / "labels.txt")]))
+    assert found == {"labels": hashlib.sha256(b"a\n\nb").hexdigest()}

@@ -19,6 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from anaphora.errors import UserError, refused_by_system
+from anaphora.files import LARGE, read_json
 from anaphora.folder import UNFINISHED, write_json
 
 CHECKSUMS = "checksums.json"
@@ -70,7 +71,7 @@ def read_checksums(folder: Path) -> dict[str, Any] | None:
     """The list of a folder; nothing where there is none."""
     path = folder / CHECKSUMS
     try:
-        document: dict[str, Any] = json.loads(path.read_bytes())
+        document: dict[str, Any] = read_json(path, LARGE)
         own = document.pop("crc32")
         if own != _own(document) or document["block"] != BLOCK:
             raise ValueError(own)
@@ -89,7 +90,9 @@ def _check(folder: Path, names: Iterable[str], listed: dict[str, Any], progress:
         progress("checking the prepared data", done + read, total)
 
     for name in names:
-        path, file = folder / name, listed["files"][name]
+        path, file = folder / name, listed["files"].get(name)
+        if file is None:
+            raise DamagedData(f"this list of checksums lacks {name}", folder / CHECKSUMS, folder)
         if not path.is_file():
             raise DamagedData("this file of the prepared data is missing", path, folder)
         if path.stat().st_size != file["size"]:

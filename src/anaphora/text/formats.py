@@ -62,6 +62,13 @@ def place(name: str, side: str) -> Place:
     return Place(Path(path), format, column or (side if format != "text" else ""), named)
 
 
+def refuse_stream(path: Path) -> None:
+    """What is read more than once, or to its end before anything is done, must be a file that has one."""
+    with suppress(OSError, ValueError):  # a name that no file can have is refused when it is opened
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UserError("is a pipe or a device", file=path, cure="write it into a file first")
+
+
 def same_table(source: list[str]) -> list[str]:
     """The target of a source whose files are tables: the same files (one pair a row). Plain text holds one side
     only."""

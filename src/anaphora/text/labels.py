@@ -27,11 +27,14 @@ Keep = Callable[[bytes], bool]
 def label_prints(data: DataConfig) -> dict[str, str]:
     """What the labels of a text are known by."""
     named = {"labels": data.labels, "valid_labels": data.valid_labels}
-    return {
-        name: hashlib.sha256("\n".join(read_column(files, "labels", Counter())).encode()).hexdigest()
-        for name, files in named.items()
-        if files
-    }
+    return {name: _print(files) for name, files in named.items() if files}
+
+
+def _print(files: list[str]) -> str:
+    found = hashlib.sha256()
+    for number, label in enumerate(read_column(files, "labels", Counter())):
+        found.update(f"\n{label}".encode() if number else label.encode())
+    return found.hexdigest()
 
 
 def write_classes(folder: Path, data: DataConfig, held_out: NDArray[np.int64], keep: Keep) -> list[str]:

@@ -31,7 +31,7 @@ from anaphora.errors import UserError
 from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
 from anaphora.text.checksums import CHECKSUMS, check_data, write_checksums
-from anaphora.text.formats import place, read_blocks
+from anaphora.text.formats import place, read_blocks, refuse_stream
 from anaphora.text.holding_out import draw_places, lines_at, lines_but
 from anaphora.text.items import read_items
 from anaphora.text.labels import label_prints, write_classes
@@ -109,7 +109,7 @@ def check_text(data: DataConfig) -> None:
     """What can be refused before any text is read."""
     if not data.text:
         raise UserError("no text to learn from", cure="give --text FILE")
-    for name in (*data.text, *data.valid_text):
+    for name in (*data.text, *data.valid_text, *data.labels, *data.valid_labels):
         path = place(name, "items" if data.items else "text").path
         if data.items and path.name.removesuffix(".gz").endswith(".csv"):
             raise UserError(
@@ -117,8 +117,7 @@ def check_text(data: DataConfig) -> None:
                 file=path,
                 cure="write it with tabs, as .tsv, one sequence a line",
             )
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise UserError("is a pipe or a device", file=path, cure="write it into a file first")
+        refuse_stream(path)
     if data.valid_text and data.hold_out:
         raise UserError(
             "a validation text is given, and lines are to be held out",

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
+from anaphora.files import read_json
 from anaphora.text.checksums import CHECKSUMS, check_data, check_file
 from anaphora.text.labels import TRAIN_CLASSES
 from anaphora.text.tokenizer import EOS
@@ -77,7 +77,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     if (folder / MANIFEST).is_file():
         check_file(folder, MANIFEST)
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_json(folder / MANIFEST)
         sound = manifest["settings"]["version"] == VERSION and {"train", "valid", "vocabulary"} <= manifest.keys()
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

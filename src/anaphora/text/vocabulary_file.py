@@ -26,8 +26,9 @@ def read_vocabulary(path: str | os.PathLike[str], unknown: str = "") -> list[str
     It must name the marks <s> and </s>: a list that lacks them was made for something else, and a model without them
     could neither begin nor end a line. <unk> may stand there. The three are no ordinary words, whatever the text has.
     """
-    from anaphora.text.formats import read_column
+    from anaphora.text.formats import read_column, refuse_stream
 
+    refuse_stream(Path(path))
     words: dict[str, None] = {}
     for line, text in enumerate(read_column([str(path)], "text", Counter()), start=1):
         word = text.strip(BLANKS)
