@@ -333,3 +333,19 @@ def test_defaults_fit_together() -> None:
     assert complete("transformer", {"model": {"dropout": 0.0}}, pairs=30_000).training.consistency == 0
     with pytest.raises(UserError, match=r"there is no dropout; set model\.dropout"):
         complete("transformer", {"model": {"dropout": 0.0}, "training": {"consistency": 5.0}}, pairs=30_000)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (f"training.max_memory={'9' * 400}GB", "training: max_memory is '9999"),
+        ("training.max_memory=9999999999TB", "training: max_memory is '9999999999TB'; write 500MB or 2GB"),
+        ("training.validation_beam=100000", "training: validation_beam must be at most 4,096, not 100,000"),
+        ("training.candidates=100000", "training: candidates must be at most 4,096, not 100,000"),
+        ("decoding.length_penalty=1e300", "decoding: length_penalty must be at most 10, not 1e+300"),
+    ],
+)
+def test_numbers_that_would_fail_much_later_are_refused_at_once(words: str, said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        RunConfig.read(overrides([words], SECTIONS))
+    assert said in str(refused.value) and len(str(refused.value)) < 300

@@ -187,7 +187,7 @@ def test_config_goes_there_and_back(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(f"anaphora_format: {folder.FORMAT + 1}\nnews: {{}}\n")
-    with pytest.raises(UserError, match=r"written by a newer Anaphora .*; upgrade with `pip install -U anaphora`"):
+    with pytest.raises(UserError, match=r"written by a newer Anaphora .*; install a newer version"):
         folder.read_config(tmp_path)
 
 

@@ -247,9 +247,12 @@ def merge(*documents: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, An
 def byte_size(text: str, name: str) -> int:
     """A setting such as 500MB, 2GB or 2GiB in bytes."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([kMGT])(i)?)?B?", text.strip(), re.IGNORECASE)
-    if found is None or not float(found[1]):
-        raise ValueError(f"{name} is {text!r}; write 500MB or 2GB, say")
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index((found[2] or " ").lower()))
+    number = 0.0 if found is None else float(found[1])
+    if found is not None:
+        number *= (1024 if found[3] else 1000) ** " kmgt".index((found[2] or " ").lower())
+    if not 0 < number < BIGGEST:
+        raise ValueError(f"{name} is {shown.repr(text)}; write 500MB or 2GB, say")
+    return int(number)
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

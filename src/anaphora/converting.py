@@ -17,15 +17,18 @@ from typing import TYPE_CHECKING
 from anaphora.errors import UserError
 from anaphora.folder import (
     CARD,
+    CONFIG,
     METRICS,
     WEIGHTS,
     atomic_folder,
     check_new_file,
+    read_config,
     refuse_existing_folder,
     write_config,
     write_json,
     write_text,
 )
+from anaphora.models import COUNTED_MODELS, ENSEMBLES, TRANSLATORS, VECTOR_MODELS
 from anaphora.results import brief
 from anaphora.text.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
@@ -34,6 +37,11 @@ if TYPE_CHECKING:
     from anaphora.text_model import TextModel
     from anaphora.training.recipes import RunConfig
 
+CONVERTIBLE = (
+    "n-grams become an ARPA file (.arpa, .arpa.gz), word vectors .txt .vec .bin .safetensors, and a Backpack a folder "
+    "in the published layout"
+)
+"""What can be converted, in words."""
 WRITTEN = (".arpa", ".arpa.gz")
 """How the names of ARPA files end that can be written."""
 
@@ -58,6 +66,17 @@ class Conversion:
         return brief("Conversion", f"{self.source} → {self.target}", *self.notes[:1])
 
 
+def check_source(source: Path) -> None:
+    """A model that no other format here can hold is refused, whatever its new name would be."""
+    if not (source / CONFIG).is_file():
+        return
+    kind = (read_config(source).get("model") or {}).get("kind", "transformer")
+    if kind in ("backpack", *COUNTED_MODELS, *VECTOR_MODELS):
+        return
+    what = "a translator" if kind in TRANSLATORS + ENSEMBLES else "a neural language model"
+    raise UserError(f"is {what} ({kind}), which cannot be exported yet", file=source, cure=CONVERTIBLE)
+
+
 def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: bool = False) -> Conversion:
     """Make an ARPA file of a model folder, or the other way round, by their names; of a published Backpack's folder one
     of ours, or the other way round, by what is in it.
@@ -69,6 +88,7 @@ def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: 
     from anaphora.vectors_model import is_vectors_file
 
     source, target = Path(source), Path(target)
+    check_source(source)
     for asked, make in (
         (backpack.is_published_backpack, backpack.read_published),
         (backpack.is_own_backpack, backpack.write_published),
@@ -163,7 +183,7 @@ def write_arpa_folder(folder: Path, loaded: TextModel, *, name: str) -> None:
         {
             "anaphora": __version__,
             "finished": True,
-            "converted_from": str(source),
+            "converted_from": source.name,
             "vocabularies": {"text": tokenizer.vocabulary_fingerprint()},
             "vocabulary": tokenizer.vocabulary_size,
             "orders": sizes,

@@ -29,6 +29,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
+from anaphora.names import name_of
 from anaphora.text.published_bpe import UNUSED, PublishedTokens
 from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
 from anaphora.version import __version__
@@ -175,7 +176,7 @@ def read_published(source: Path, target: Path, *, force: bool) -> tuple[int, lis
             {
                 "anaphora": __version__,
                 "finished": True,
-                "converted_from": str(source),
+                "converted_from": name_of(source),
                 "vocabularies": {"text": tokenizer.vocabulary_fingerprint()},
                 **({} if tokens.marked else {"published": {"end": end, "rows": rows}}),
                 "notes": notes,

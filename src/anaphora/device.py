@@ -26,7 +26,8 @@ def choose_device(name: str = "auto") -> torch.device:
 
     kind = name.partition(":")[0]
     if kind not in DEVICES:
-        raise UserError(f"unknown device {name!r}", cure=nearest(name, DEVICES))
+        cure = "did you mean 'cuda'?" if kind.lower() in ("gpu", "nvidia") else nearest(name, DEVICES)
+        raise UserError(f"unknown device {name!r}", cure=cure)
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if kind == "auto":
         kind = name = next(kind for kind in ("cuda", "mps", "cpu") if there[kind])

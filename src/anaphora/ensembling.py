@@ -26,6 +26,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
+from anaphora.names import names_of
 from anaphora.parts import Files, Mixed, MixedPart, Path_, check_weights, copy_model, part_names, refuse_holding
 from anaphora.text.formats import file_names, read_rows, same_table
 from anaphora.version import __version__
@@ -144,12 +145,12 @@ def _write(folder: Path, made: Mixed, whole: EnsembleModel, models: Sequence[Pat
     write_config(folder, document)
     vocabularies = {"target": whole.target_tokenizer.vocabulary_fingerprint()}
     kept = {"anaphora": __version__, "finished": True, "vocabularies": vocabularies}
-    write_json(folder / METRICS, {**kept, "ensemble": {**made.document(), "folder": None}})
+    write_json(folder / METRICS, {**kept, "ensemble": made.kept()})
     write_text(folder / CARD, _card(made, whole, pairs))
 
 
 def _card(made: Mixed, whole: EnsembleModel, pairs: dict[str, Files]) -> str:
-    name, tuned = Path(made.folder).resolve().name, " ".join(file_names(pairs["source"]))
+    name, tuned = Path(made.folder).resolve().name, " ".join(names_of(file_names(pairs["source"])))
     how = f"The weights make the translations of `{tuned}` ({made.tokens:,} tokens) most probable." if tuned else ""
 
     def shown(value: float | None) -> str:

@@ -73,6 +73,8 @@ def meant(name: object, known: Iterable[str]) -> str | None:
     return f"did you mean {close[0]!r}?" if close else None
 
 
+UPGRADE = "install a newer version of Anaphora; `anaphora --version` shows which one this is"
+"""What to do with what a newer one wrote."""
 SPACE = "free some space there or choose another disk; what was saved before is whole"
 RIGHTS = "choose a folder that you may write to"
 CURES = {

@@ -20,9 +20,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import RIGHTS, UserError, refused_by_system
+from anaphora.errors import RIGHTS, UPGRADE, UserError, refused_by_system
 from anaphora.exchange import exchange
 from anaphora.files import read_json
+from anaphora.names import by_name
 
 FORMAT = 1
 """Version of the model folder; a reader refuses folders of a newer one."""
@@ -384,7 +385,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise UserError(
             f"was written by a newer Anaphora (format {version}, this one reads up to {FORMAT})",
             file=path,
-            cure="upgrade with `pip install -U anaphora`",
+            cure=UPGRADE,
         )
     return document
 
@@ -392,7 +393,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def write_config(folder: Path, document: dict[str, Any]) -> None:
     from anaphora.config import write_yaml
 
-    write_text(folder / CONFIG, write_yaml({"anaphora_format": FORMAT, **document}))
+    write_text(folder / CONFIG, write_yaml({"anaphora_format": FORMAT, **by_name(document)}))
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
+from anaphora.names import names_of
 from anaphora.parts import (
     Files,
     Mixed,
@@ -238,7 +239,7 @@ def _write(
             "finished": True,
             "vocabularies": {"text": tokenizer.vocabulary_fingerprint()},
             "vocabulary": tokenizer.vocabulary_size,
-            "mixture": {**mixed.document(), "folder": None},
+            "mixture": mixed.kept(),
         },
     )
     write_text(folder / CARD, _card(mixed, text))
@@ -246,7 +247,7 @@ def _write(
 
 def _card(mixed: Mixed, text: Files) -> str:
     name = Path(mixed.folder).resolve().name
-    tuned = f"The weights make `{' '.join(file_names(text))}` ({mixed.tokens:,} tokens) most probable."
+    tuned = f"The weights make `{' '.join(names_of(file_names(text)))}` ({mixed.tokens:,} tokens) most probable."
     rows = [
         f"| {part.name} | {part.weight:.4f} | {_shown(part.perplexity)} | {_shown(part.valid_perplexity)} |"
         for part in mixed.parts

@@ -16,6 +16,7 @@ from typing import Any
 from anaphora.errors import UserError
 from anaphora.folder import CARD, CONFIG, METRICS, WEIGHTS, publish, read_config, recover, weights_file
 from anaphora.models import ENSEMBLES, TRANSLATORS
+from anaphora.names import name_of
 from anaphora.results import brief, figure, html_table
 
 Path_ = str | PathLike[str]
@@ -72,6 +73,11 @@ class Mixed:
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
+
+    def kept(self) -> dict[str, Any]:
+        """What its metrics.json has: where the parts and the whole stood is nobody's business."""
+        parts = [{**asdict(part), "model": name_of(part.model)} for part in self.parts]
+        return {**asdict(self), "folder": None, "parts": parts}
 
 
 def is_translator(path: Path_) -> bool:

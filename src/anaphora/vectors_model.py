@@ -45,6 +45,7 @@ from anaphora.folder import (
     write_text,
 )
 from anaphora.models import VECTOR_MODELS
+from anaphora.names import name_of
 from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import Tokenizer
@@ -257,11 +258,11 @@ class VectorsModel:
         if (self.folder / PHRASES).is_file():  # whoever goes on from the folder joins the same
             write_bytes(folder / PHRASES, (self.folder / PHRASES).read_bytes())
         about = metrics or {"anaphora": __version__, "finished": True, "vocabulary": len(vectors)}
-        write_json(folder / METRICS, {**about, "converted_from": str(self.folder)})
+        write_json(folder / METRICS, {**about, "converted_from": name_of(self.folder)})
         lines = [
             f"# {name}",
             "",
-            f"{len(vectors):,} vectors, {vectors.vector_size} numbers each, from `{self.folder}`.",
+            f"{len(vectors):,} vectors, {vectors.vector_size} numbers each, from `{name_of(self.folder)}`.",
             "",
         ]
         write_text(folder / CARD, "\n".join([*lines, "```", f"anaphora neighbours {name} WORD", "```", ""]))

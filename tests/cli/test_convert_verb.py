@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from anaphora.text_model import TextModel
+from neural_folders import neural_folder
 from ngram_folders import VERSE, mixture_folder, ngram_folder
 
 ASKED = [*VERSE, "the dog saw a zebra", "sat"]
@@ -229,7 +230,21 @@ def test_names(from_: str, to: str, message: str, say: Any, model: Path, tmp_pat
     assert message in answer.err
 
 
-def test_a_translator_is_refused(say: Any, micro: Path, tmp_path: Path) -> None:
-    answer = say("convert", micro, tmp_path / "new.arpa")
+@pytest.mark.parametrize("name", ["new.arpa", "x.onnx", "hf", "x.safetensors", "x.bin.gz"])
+def test_a_translator_is_refused_whatever_the_name(name: str, say: Any, micro: Path, tmp_path: Path) -> None:
+    answer = say("convert", micro, tmp_path / name)
     assert answer.code == 2
-    assert "is a translator" in answer.err
+    assert f"{micro}: is a translator (transformer), which cannot be exported yet; n-grams become" in answer.err
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", ["new.arpa", "hf", "x.vec"])
+def test_so_is_a_neural_language_model(name: str, say: Any, tmp_path: Path) -> None:
+    lstm = neural_folder(tmp_path / "lm", "lstm")
+    answer = say("convert", lstm, tmp_path / name)
+    assert (answer.code, "is a neural language model (lstm), which cannot be exported yet" in answer.err) == (2, True)
+
+
+def test_the_list_of_verbs_tells_what_can_be_converted(say: Any) -> None:
+    line = next(line for line in say("--help").out.splitlines() if " convert " in line)
+    assert all(what in line for what in ("ARPA", "word vectors", "Backpacks"))

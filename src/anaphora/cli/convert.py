@@ -50,6 +50,7 @@ def convert(
     from dataclasses import asdict
 
     from anaphora import api
+    from anaphora.converting import check_source
     from anaphora.converting import convert as make
     from anaphora.converting_backpack import is_published_backpack
     from anaphora.embeddings.formats import FORMATS
@@ -57,12 +58,13 @@ def convert(
     from anaphora.vectors_model import is_vectors_file
 
     out = Output(as_json=json, quiet=quiet)
+    recover(from_)
+    check_source(from_)
     if is_vectors_file(to) or is_vectors_file(from_):
         _convert_vectors(out, from_, to, force=force, header=header, space=space)
         return
     if not header or space is not None:
         raise UserError("--header and --space are about vectors as text", cure="leave them out")
-    recover(from_)
     published = from_.is_dir() and is_published_backpack(from_)
     if from_.is_dir() and not published and to.suffix not in (".arpa", ".gz") and api.is_vectors(from_):
         raise UserError("is of no known format of word vectors", file=to, cure=FORMATS)

@@ -31,7 +31,7 @@ from anaphora.comparing.running import HINDERED, Job, run_jobs
 from anaphora.comparing.settings import FILES
 from anaphora.comparing.task import Extract, Plan, Task
 from anaphora.config import differences
-from anaphora.errors import UserError, first_line
+from anaphora.errors import UPGRADE, UserError, first_line
 from anaphora.files import read_json
 from anaphora.folder import (
     CHECKPOINTS,
@@ -130,9 +130,7 @@ def read_report(out: Path, reporter: RunReporter) -> dict[str, Any]:
         found = read_json(out / REPORT)
         if isinstance(found, dict) and _has_rows(found) and isinstance(found.get("comparison"), int):
             if found["comparison"] > FORMAT:
-                raise UserError(
-                    "was written by a newer Anaphora", file=out / REPORT, cure="upgrade with `pip install -U anaphora`"
-                )
+                raise UserError("was written by a newer Anaphora", file=out / REPORT, cure=UPGRADE)
             return found
     if (out / ".lock").exists() and (out / REPORT).exists() and (out / RUNS).is_dir():
         reporter.message(f"{out / REPORT} is damaged and written anew; the rows are in {out / RUNS}")

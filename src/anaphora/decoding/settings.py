@@ -14,6 +14,7 @@ DRAWING = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
 """Settings that are about drawing at random."""
 SAYING = tuple(TextOptions.__annotations__)
 """Settings that mean something for going on with a text."""
+MOST_LENGTH_PENALTY = 10
 MOST_ROWS = 4096  # hypotheses of one sentence; more would run for hours before memory ends
 
 
@@ -98,6 +99,8 @@ class DecodingConfig:
                 raise ValueError(f"{name} must not be negative")
         if self.length_penalty < 0:  # the stopping bound needs a penalty that grows with length
             raise ValueError("length_penalty must not be negative; 0 favours short outputs most")
+        if self.length_penalty > MOST_LENGTH_PENALTY:  # a power that no number can hold
+            raise ValueError(f"length_penalty must be at most {MOST_LENGTH_PENALTY}, not {self.length_penalty:g}")
         if self.top_k < 0:
             raise ValueError("top_k must not be negative; 0 draws among all tokens")
         if not 0 < self.top_p <= 1:

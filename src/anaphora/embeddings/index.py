@@ -155,6 +155,6 @@ def _library() -> Any:
     except ImportError:
         raise UserError(
             "an index needs faiss, which is not installed",
-            cure="pip install 'anaphora[vectors]', or search exactly: vectors.most_similar(word)",
+            cure="pip install faiss-cpu, or search exactly: vectors.most_similar(word)",
         ) from None
     return faiss

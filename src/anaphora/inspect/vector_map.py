@@ -131,7 +131,7 @@ def tsne(units: F32, seed: int) -> NDArray[np.float64]:
     except ImportError:
         raise UserError(
             "t-SNE needs scikit-learn, which is not installed",
-            cure="pip install 'anaphora[vectors]', or take --method pca",
+            cure="pip install scikit-learn, or choose --method pca",
         ) from None
     if float(np.ptp(units, axis=0).max()) == 0.0:
         return np.zeros((len(units), 2))

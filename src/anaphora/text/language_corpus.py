@@ -19,7 +19,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -83,7 +83,7 @@ def prepare_text(
     nobody asked for that many subwords, so a text that has fewer (one that repeats itself, say) is no mistake."""
     check_text(data)
     manifest = read_manifest(folder)
-    settings = text_settings(data, tokenizer)
+    settings = text_settings(data, tokenizer if keep is None else replace(tokenizer, words=None))
     if manifest is not None and keep and manifest["vocabulary_fingerprint"] == keep.vocabulary_fingerprint():
         settings["tokenizer"] = manifest["settings"]["tokenizer"]  # it is the one that was learned here, or kept before
     if manifest is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.folder import CARD, METRICS, write_json, write_text
+from anaphora.names import name_of, names_of
 from anaphora.training.checkpoint import Progress
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
@@ -27,8 +28,8 @@ def write_card(
 ) -> None:
     """Called whenever other weights become the folder's model; `weights` says which ones they are."""
     trained = {
-        "source": config.data.source,
-        "target": config.data.target,
+        "source": names_of(config.data.source),
+        "target": names_of(config.data.target),
         "pairs": manifest["train"]["rows"],
         "tokens": manifest["train"]["tokens"],
         "left_out": manifest["train"]["left_out"],
@@ -80,7 +81,7 @@ def _card(
         if name in scores
     ]
     model = config.translator
-    start = f" It started from `{config.start_from}`." if config.start_from else ""
+    start = f" It started from `{name_of(config.start_from)}`." if config.start_from else ""
     lines = [
         f"# {folder.resolve().name}",
         "",
@@ -103,7 +104,7 @@ def _card(
         "",
         "## Use",
         "```",
-        f"anaphora translate {folder} input.txt",
+        f"anaphora translate {folder.resolve().name} input.txt",
         "```",
         "It takes and returns raw text, one sentence a line.",
     ]

@@ -44,6 +44,7 @@ from anaphora.models.ngram.counting import (
 from anaphora.models.ngram.file import read_trie
 from anaphora.models.ngram.limited import LimitedModel
 from anaphora.models.ngram.model import NgramConfig, NgramModel, without_padding
+from anaphora.names import by_name
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import describe_notes
 from anaphora.text.language_corpus import check_text, prepare_text
@@ -168,7 +169,7 @@ class CountingRun:
             )
         own = self.folder if there else self.counting
         saved = RunConfig.read(read_config(own), file=str(own / CONFIG)).document()
-        found = differences(saved, self.config.document())
+        found = differences(by_name(saved), by_name(self.config.document()))
         changed = {name: both for name, both in found.items() if name not in HARMLESS}
         if not there:  # how a model is to be used can be said until it is one
             changed = {name: both for name, both in changed.items() if name.partition(".")[0] not in USE}

@@ -11,6 +11,7 @@ from anaphora.evaluation.language import UNNORMALISED
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
 from anaphora.models.ngram.model import NgramConfig, without_padding
+from anaphora.names import names_of
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
 from anaphora.version import __version__
@@ -47,7 +48,7 @@ def write_counting_card(
         "unknown_tokens": train["unknown_tokens"],
         "validation": {} if measured is None else measured.document(),
         "trained_on": {
-            "text": config.data.text,
+            "text": names_of(config.data.text),
             **{name: train[name] for name in ("lines", "dropped_lines", "held_out_lines", "bytes", "tokens")},
             "fingerprint": manifest["settings"]["text"],
         },
@@ -113,9 +114,9 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any], measured: Te
             "",
             "## Use",
             "```",
-            f"anaphora evaluate {folder} --text test.txt",
-            f"anaphora generate {folder} --samples 3",
-            f'anaphora why {folder} "a beginning"',
+            f"anaphora evaluate {folder.resolve().name} --text test.txt",
+            f"anaphora generate {folder.resolve().name} --samples 3",
+            f'anaphora why {folder.resolve().name} "a beginning"',
             "```",
             "It takes and returns raw text, one line at a time.",
             "",

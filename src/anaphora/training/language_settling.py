@@ -17,6 +17,7 @@ from anaphora.config import differences, merge
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
 from anaphora.models import NEURAL_MODELS
+from anaphora.names import by_name
 from anaphora.text.formats import read_blocks
 from anaphora.text.language_corpus import check_text, prepare_text
 from anaphora.text.prepared_text import TOKENIZER, PreparedText
@@ -54,7 +55,11 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
     found = by_size(asked, saved, reporter)
     asked = RunConfig.read(merge(base, found))
     if saved is not None:  # before the text is touched
-        refuse(folder, differences(text_settings(saved), text_settings(asked.document())), force=request.force)
+        refuse(
+            folder,
+            differences(text_settings(by_name(saved)), text_settings(by_name(asked.document()))),
+            force=request.force,
+        )
     keeper = folder if saved is not None else request.start_from
     prepared = prepare_text(
         folder / DATA,
@@ -79,12 +84,12 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
     final = config.document()
     check_learning(final["training"], final["model"], boundaries=config.data.boundaries, labelled=labelled)
     if saved is not None:
-        changes = differences(saved, config.document())
+        changes = differences(by_name(saved), by_name(config.document()))
         refuse(folder, changes, force=request.force)
         for name, (old, new) in changes.items():
             reporter.message(f"changed {name}: {old} → {new}")
     write_bytes(folder / TOKENIZER, (folder / DATA / TOKENIZER).read_bytes())
-    if saved != config.document():
+    if saved != by_name(config.document()):
         write_config(folder, config.document())
     return config, prepared
 

@@ -28,6 +28,7 @@ from anaphora.models import (
     settings_class,
 )
 from anaphora.models import settings as model_settings
+from anaphora.names import by_name
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.training.refusals import check, check_objective, has_dropout
@@ -359,6 +360,7 @@ def inherit(recipe: Document, start: Mapping[str, Any]) -> Document:
 
 def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) -> None:
     """A user who asks for another shape or tokeniser than the start has is told so, before any work is done."""
+    own, start = by_name(own), by_name(start)
     for section, free in FREE.items():
         for key, value in own.get(section, {}).items():
             placed = start[section].get("positions") == "learned" or start[section].get("kind") == "convs2s"

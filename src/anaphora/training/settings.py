@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from anaphora.config import byte_size
+from anaphora.decoding.settings import MOST_ROWS
 
 
 @dataclass(kw_only=True)
@@ -133,6 +134,9 @@ class TrainingConfig:
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise ValueError(f"{name} must be at least {low}, not {getattr(self, name)}")
+        for name in ("validation_beam", "candidates"):
+            if getattr(self, name) > MOST_ROWS:
+                raise ValueError(f"{name} must be at most {MOST_ROWS:,}, not {getattr(self, name):,}")
         for name in ("max_steps", "epochs", "max_tokens", "max_minutes"):
             value = getattr(self, name)
             if value is not None and value <= 0:

@@ -17,8 +17,10 @@ from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, we
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
+from anaphora.names import by_name
 from anaphora.parts import HOLDERS
 from anaphora.text.batches import GROWTH
+from anaphora.text.dictionary import FILE as DICTIONARY
 from anaphora.text.dictionary import Dictionary, copy_into
 from anaphora.text.preparation import Prepared, check_request, prepare
 from anaphora.text.tokenizer import Tokenizer
@@ -47,7 +49,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
         if side not in asked.data.sides():
             raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
     if saved is not None:  # before the corpus is touched
-        text = differences(text_settings(saved), text_settings(asked.document()))
+        text = differences(text_settings(by_name(saved)), text_settings(by_name(asked.document())))
         refuse(folder, text, force=request.force)
     if saved is None and not (folder / DATA).exists():
         check_request(asked.data.sides(), asked.data.valid_sides(), asked.data.hold_out, longest(asked))
@@ -61,11 +63,12 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     if saved is not None and request.force:
         run = {"recipe": request.recipe, "start_from": start}
         config = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
+        _check_dictionary(folder, config)
     else:
         pairs = prepared.manifest["train"]["rows"]
         config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start=origin)
     if saved is not None:
-        changes = differences(saved, config.document())
+        changes = differences(by_name(saved), by_name(config.document()))
         refuse(folder, changes, force=request.force)
         for name, (old, new) in changes.items():
             reporter.message(f"changed {name}: {old} → {new}")
@@ -77,7 +80,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
         if path.name not in names:
             path.unlink()
-    if saved != config.document():
+    if saved != by_name(config.document()):
         write_config(folder, config.document())
     return config, prepared
 
@@ -128,6 +131,15 @@ def check_replacing(config: RunConfig) -> None:
             what = f"decoding.replace_unknown={mode}" if words else "a model that says no unknown words"
             raise UserError(f"decoding.dictionary means nothing for {what}", cure="leave it out")
         Dictionary.read(Path(config.decoding.dictionary))
+
+
+def _check_dictionary(folder: Path, config: RunConfig) -> None:
+    """A run keeps the name of its dictionary, not where it stands, until the end of training makes a copy."""
+    given = config.decoding.dictionary
+    if given is not None and not Path(given).exists() and not (folder / DICTIONARY).exists():
+        raise UserError(
+            "where decoding.dictionary stands is not kept", file=given, cure="name it again, with its folder"
+        )
 
 
 def saved_settings(folder: Path, kinds: Collection[str]) -> dict[str, Any] | None:
@@ -195,8 +207,6 @@ def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool)
     What the saved weights mean, the shape of the model and its tokeniser, cannot change at all.
     """
     harmless = {f"training.{name}" for name in (*LIMITS, *REPORTING)} | {f"data.{name}" for name in FILES}
-    if "run.start_from" in changes and moved(*changes["run.start_from"]):
-        harmless.add("run.start_from")
     free = {f"{section}.{name}" for section, names in FREE.items() for name in names}
     named = {name: both for name, both in changes.items() if name not in harmless}
     fixed = {name: both for name, both in named.items() if name.partition(".")[0] in FREE and name not in free}
@@ -207,13 +217,6 @@ def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool)
         if fixed:
             cure = "repeat the old command to continue it, or choose another folder"
         raise UserError(f"holds a run with other settings: {spoken}", file=folder, cure=cure)
-
-
-def moved(old: str | None, new: str | None) -> bool:
-    """Whether a run's start is the same model in another place: it, or a copy, was carried there with the run."""
-    if old is None or new is None or Path(old).name != Path(new).name:
-        return False
-    return not Path(old).exists() or read_metrics(Path(old)) == read_metrics(Path(new))
 
 
 def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:

@@ -40,6 +40,7 @@ from anaphora.folder import (
     write_json,
 )
 from anaphora.models import VECTOR_MODELS
+from anaphora.names import by_name
 from anaphora.text.formats import describe_notes
 from anaphora.text.items import item_name
 from anaphora.text.language_corpus import check_text, fingerprint, prepare_text
@@ -259,7 +260,7 @@ class VectorsRun:
                 file=folder,
                 cure=f"choose another folder; to learn on from them, add --from {folder}",
             )
-        found = differences(saved.document(), self.config.document())
+        found = differences(by_name(saved.document()), by_name(self.config.document()))
         changed = {name: both for name, both in found.items() if name not in HARMLESS}
         if not changed:
             return

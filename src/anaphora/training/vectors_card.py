@@ -10,6 +10,7 @@ from anaphora.device import cores
 from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import Word2VecConfig
 from anaphora.folder import CARD, METRICS, write_json, write_text
+from anaphora.names import name_of, names_of
 from anaphora.text.phrases import PHRASES
 from anaphora.text.settings import DataConfig
 from anaphora.training.recipes import RunConfig
@@ -47,8 +48,8 @@ def write_vectors_card(
         **facts,
         **({"phrases": manifest["phrases"]} if "phrases" in manifest else {}),
         "trained_on": {
-            "text": config.data.text,
-            "start_from": config.start_from,
+            "text": names_of(config.data.text),
+            "start_from": None if config.start_from is None else name_of(config.start_from),
             **{name: train[name] for name in ("lines", "dropped_lines", "bytes", "tokens")},
             "fingerprint": manifest["settings"]["text"],
         },
@@ -82,7 +83,9 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
         }[model.objective]
         how = f"{model.algorithm}, {how}, each word {objective}{', with subwords' if model.subwords else ''}"
     began = (
-        f" It started from `{config.start_from}`; {metrics['new_words']:,} {what} are new." if config.start_from else ""
+        f" It started from `{name_of(config.start_from)}`; {metrics['new_words']:,} {what} are new."
+        if config.start_from
+        else ""
     )
     if phrases := metrics.get("phrases"):
         began = (
@@ -113,10 +116,10 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
             "",
             "## Use",
             "```",
-            f"anaphora neighbours {folder} WORD",
-            f"anaphora analogy {folder} man king woman",
-            f"anaphora map {folder} --picture map.png",
-            f"anaphora convert {folder} vectors.txt",
+            f"anaphora neighbours {folder.resolve().name} WORD",
+            f"anaphora analogy {folder.resolve().name} man king woman",
+            f"anaphora map {folder.resolve().name} --picture map.png",
+            f"anaphora convert {folder.resolve().name} vectors.txt",
             "```",
             "",
         ]

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from anaphora.errors import UserError, nearest, shown
+from anaphora.errors import UPGRADE, UserError, nearest, shown
 from anaphora.folder import check_new_file, write_text
 
 VERSION = 1
@@ -394,7 +394,7 @@ class Patch:
             raise UserError(
                 f"was written by a newer Anaphora (patch version {version}, this one reads up to {VERSION})",
                 file=file,
-                cure="upgrade with `pip install -U anaphora`",
+                cure=UPGRADE,
             )
         if strange := sorted(document.keys() - {"anaphora_patch", "made_for", "operations"}):
             raise UserError(f"has an unknown entry {shown.repr(strange[0])}", file=file, cure="take it out")

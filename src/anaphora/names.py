@@ -1,0 +1,52 @@
+"""What a model folder says of the files it was made from: their names, and not where they stood on somebody's disk.
+
+config.yaml, card.md and metrics.json are what one shares, and a path such as /home/ann/secret/train.en tells more than
+it should. Nobody needs it: whether a text is the same is told by its content, and a command that is repeated names its
+files again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+NAMING = {
+    "run": ("start_from",),
+    "data": (
+        *("source", "target", "valid_source", "valid_target", "text", "valid_text", "labels", "valid_labels"),
+        "phrases_from",
+    ),
+    "tokenizer": ("words",),
+    "model": ("embedding_from",),
+    "decoding": ("dictionary",),
+}
+"""Settings that name files and folders, by section. (The parts of a mixture are folders inside it, and stay.)"""
+
+
+def name_of(path: str | PathLike[str]) -> str:
+    """The name of a file or a folder alone; of ".", that of the folder it stands for."""
+    name = Path(path).name
+    return name if name not in ("", "..") else Path(path).resolve().name
+
+
+def names_of(paths: Iterable[str | PathLike[str]]) -> list[str]:
+    return [name_of(path) for path in paths]
+
+
+def by_name(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with the names of their files alone: what config.yaml holds, and what the settings of a run are compared
+    by (one that was begun before names were kept has whole paths)."""
+    named = dict(document)
+    for section, keys in NAMING.items():
+        content = named.get(section)
+        if isinstance(content, Mapping):
+            named[section] = {key: _named(value) if key in keys else value for key, value in content.items()}
+    return named
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_named(one) for one in value]
+    return name_of(value) if isinstance(value, str | PathLike) else value
