@@ -341,6 +341,7 @@ def test_defaults_fit_together() -> None:
         (f"training.max_memory={'9' * 400}GB", "training: max_memory is '9999"),
         ("training.max_memory=9999999999TB", "training: max_memory is '9999999999TB'; write 500MB or 2GB"),
         ("training.validation_beam=100000", "training: validation_beam must be at most 4,096, not 100,000"),
+        ("training.consistency=1e300", "training: consistency must be at most 1,000,000, not 1e+300"),
         ("training.candidates=100000", "training: candidates must be at most 4,096, not 100,000"),
         ("decoding.length_penalty=1e300", "decoding: length_penalty must be at most 10, not 1e+300"),
     ],

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from anaphora.device import choose_device
+from anaphora.errors import UserError
+
 SCRIPT = """
 import pathlib
 from anaphora.device import keeping_freed_memory
@@ -37,3 +40,9 @@ def test_freed_memory_stays_until_the_block_ends(kind: str, environment: dict[st
     assert (inside > 150) == kept  # of 200
     assert after < 50
     assert later < 50  # as before the block, what is freed goes back at once
+
+
+@pytest.mark.parametrize(("name", "meant"), [("gpu", "cuda"), ("GPU:0", "cuda"), ("nvidia", "cuda"), ("cude", "cuda")])
+def test_a_graphics_card_by_another_name_is_cuda(name: str, meant: str) -> None:
+    with pytest.raises(UserError, match=f"unknown device {name!r}; did you mean {meant!r}"):
+        choose_device(name)

@@ -134,6 +134,9 @@ class TrainingConfig:
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise ValueError(f"{name} must be at least {low}, not {getattr(self, name)}")
+        for name in WEIGHTS:
+            if getattr(self, name) > MOST_WEIGHT:
+                raise ValueError(f"{name} must be at most {MOST_WEIGHT:,}, not {getattr(self, name):g}")
         for name in ("validation_beam", "candidates"):
             if getattr(self, name) > MOST_ROWS:
                 raise ValueError(f"{name} must be at most {MOST_ROWS:,}, not {getattr(self, name):,}")
@@ -165,6 +168,11 @@ class TrainingConfig:
             return None
         return byte_size(self.max_memory, "max_memory")
 
+
+WEIGHTS = ("consistency", "guided_alignment", "activation_penalty", "temporal_penalty", "likelihood_weight")
+"""Settings that weigh a part of the loss beside the others."""
+MOST_WEIGHT = 1_000_000
+"""Beside such a weight nothing else is learned; a far larger one is no number to a GPU."""
 
 RISK = ("risk_sharpness", "risk_reference")
 """Settings that mean something only with objective=minimum-risk."""
