@@ -196,7 +196,7 @@ def check_fit(members: Sequence[TranslationModel]) -> None:
             how = (
                 f"({sizes[0]:,} tokens, {sizes[1]:,} there)" if sizes[0] != sizes[1] else "(as large, but not the same)"
             )
-            what = f"says words of another target vocabulary than {first.folder} {how}"
+            what = f"has a different target vocabulary than {first.folder} {how}"
         elif (its.kind, its.split) != (mine.kind, mine.split):
             what = f"cuts its target otherwise than {first.folder}: {its.kind} here, {mine.kind} there"
         else:

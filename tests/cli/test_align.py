@@ -27,7 +27,8 @@ def sides(files: dict[str, Path]) -> list[Any]:
 
 
 def test_links_a_line_a_pair(say: Any, micro: Path, files: dict[str, Path]) -> None:
-    answer = say("align", micro, *sides(files))
+    assert "row = " not in say("align", micro, *sides(files)).err, "the method is told where it is asked for"
+    answer = say("align", micro, *sides(files), "-v")
     assert answer.code == 0
     assert len(answer.out.splitlines()) == 2
     assert "row = the step that " in answer.err

@@ -171,7 +171,7 @@ def test_minimum_bayes_risk(say: Any, world: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [
-        (["one", "left"], [], "/left: says words of another target vocabulary than "),
+        (["one", "left"], [], "/left: has a different target vocabulary than "),
         (["one", "verse"], [], "/verse is none: they have no words to choose together"),
         (["verse", "one"], [], "/one: is a translator, and "),
         (["one"], [], "an ensemble needs at least two models, not 1"),

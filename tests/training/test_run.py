@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,10 @@ def test_a_checkpoint_of_another_version_continues(files: dict[str, Path], tmp_p
     del stored["metric"]
     path.write_text(json.dumps({**stored, "once_known": 3}))
     assert train(run, files, training__max_steps=4).steps == 4
+
+
+def test_the_card_is_a_table_on_every_line(micro: Path) -> None:
+    """sacreBLEU parts its signature by what parts columns in Markdown."""
+    card = (micro / "card.md").read_text()
+    (row,) = [line for line in card.splitlines() if line.startswith("| BLEU")]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 4 and "nrefs:1\\|case:mixed" in row

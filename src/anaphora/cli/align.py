@@ -47,6 +47,9 @@ def align(
     ibm1: Annotated[bool, typer.Option("--ibm1", help="With --gold: also print the AER of IBM-1.")] = False,
     force: Force = False,
     device: Device = "auto",
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print how the alignment is read from the model, and why so.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -125,7 +128,8 @@ def align(
     elif drawn is None:
         for one in aligned:
             out.result(one.pharaoh(base=base))
-    out.say(f"{'; '.join(named.explain())}; words count from {base} ({split}); chosen because {reason}")
+    if verbose:
+        out.say(f"{'; '.join(named.explain())}; words count from {base} ({split}); chosen because {reason}")
     out.finish({**document, "alignments": [one.document(base=base) for one in aligned] if json else []})
 
 
@@ -206,7 +210,7 @@ def _compare(
     out.result(f"AER {_percent(score)}")
     out.result(
         f"{score.sentences:,} pairs; gold has {score.sure:,} sure and {score.possible - score.sure:,} more possible "
-        f"links, said were {score.links:,}; words count from {base}"
+        f"links, predicted: {score.links:,}; words count from {base}"
     )
     if not ibm1:
         return {"score": asdict(score)}

@@ -122,7 +122,7 @@ def _print(report: Report, console: Console, sides: list[list[str]]) -> None:
             _print_finding(found, console)
     console.print()
     if not report.findings:
-        console.print(Text("Nothing found to complain of.", style="green"))
+        console.print(Text("No problems found.", style="green"))
     elif report.stops:
         console.print(Text("Training would refuse this corpus: mend what is marked ✗ first.", style="bold red"))
     else:

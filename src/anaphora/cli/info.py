@@ -47,6 +47,7 @@ def info(
     width = max(shutil.get_terminal_size().columns, 40) if sys.stdout.isatty() else 1 << 20
     lay = textwrap.TextWrapper(width, subsequent_indent=" " * 16, break_on_hyphens=False, break_long_words=False)
     for name, text in rows:
+        lay.break_long_words = not name  # a signature has no blanks
         out.result(lay.fill(f"{name:>14}  {printable(text)}"))
     out.finish(found)
 
@@ -64,7 +65,7 @@ def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
             f"target {found['target_vocabulary']:,}" + (" (joint)" if settings["tokenizer"]["shared"] else ""),
         ),
         ("forward pass", f"{short(found['flops_per_pair'])}FLOP ({found['flops_note']})"),
-        ("decoding cache", f"{found['cache_bytes_per_token']:,} bytes a token and hypothesis"),
+        ("decoding cache", f"{found['cache_bytes_per_token']:,} bytes per token per hypothesis"),
         *(("member", _member(one)) for one in found.get("members", ())),
     ]
 

@@ -19,7 +19,7 @@ RULE_MEANING = {
     "source": "links: each source word to its best target word",
     "intersection": "links: where the best of each row and of each column agree",
     "union": "links: the best of each row and of each column",
-    "grow": "links: where rows and columns agree, grown to their neighbours",
+    "grow": "links: where rows and columns agree, grown to their neighbours (grow-diag)",
 }
 
 

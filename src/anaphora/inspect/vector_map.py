@@ -61,11 +61,11 @@ class VectorMap:
     def note(self) -> str:
         """How far it can be trusted, in a sentence."""
         name = {"pca": "PCA", "tsne": "t-SNE"}[self.method]
-        held = "" if self.explained is None else f", {self.explained:.0%} of the differences"
+        held = "" if self.explained is None else f", {self.explained:.0%} of variance"
         if not self.near:
             return f"{name}{held}; too few words to tell what it distorts"
         return (
-            f"{name}{held}; of a word's {self.near} nearest, {self.kept:.0%} are nearest here; "
+            f"{name}{held}; {self.kept:.0%} of the {self.near} nearest neighbours preserved; "
             f"trustworthiness {self.trustworthiness:.2f}"
         )
 

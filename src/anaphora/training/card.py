@@ -70,7 +70,7 @@ def _card(
     parameters: int,
 ) -> str:
     measured = [
-        f"| {label} | {scores[name]:.{digits}f} | {scores.get(f'{name}_signature', '')} |"
+        f"| {label} | {scores[name]:.{digits}f} | {_in_table(scores.get(f'{name}_signature', ''))} |"
         for name, label, digits in (
             ("loss", "loss (nats a token)", 4),
             ("perplexity", "perplexity", 2),
@@ -109,3 +109,8 @@ def _card(
         "It takes and returns raw text, one sentence a line.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _in_table(text: str) -> str:
+    """Where | parts the columns of Markdown: sacreBLEU's signature has them too."""
+    return text.replace("|", "\\|")

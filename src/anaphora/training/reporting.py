@@ -17,6 +17,9 @@ from anaphora.errors import printable
 from anaphora.folder import LOGS, write_text
 from anaphora.training.bars import live_bar
 
+ASIDE = 15
+"""Columns to the left of a sample."""
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -144,17 +147,30 @@ class RunReporter:
             line = Text.assemble((f"step {progress.step}", "bold"), f"  {where}  {describe(validation.scores)}")
             if best and len(progress.history) > 1:
                 room = not self.console.is_terminal or line.cell_len + len("  best so far") <= self.console.width
-                line.append("  best so far" if room else "  best", "green")
+                line.append("  best so far" if room else f"\n{'':{ASIDE}}best so far", "green")
             self.console.print(line, soft_wrap=True)
             now = time.monotonic()
             for sample in validation.samples if now - self.shown >= SHOWN_EVERY else ():
                 self.shown = now
                 for name, text in vars(sample).items():
-                    line = Text.assemble((f"  {name:>11}  ", "dim"), printable(" ".join(text.split()), lines=True))
-                    if self.console.is_terminal:
-                        line.truncate(2 * self.console.width, overflow="ellipsis")
-                    self.console.print(line, soft_wrap=True)
+                    self._show(name, printable(" ".join(text.split()), lines=True))
         self.mark = (time.monotonic(), progress.tokens, progress.flops)  # validation is not training speed
+
+    def _show(self, name: str, text: str) -> None:
+        """A sample beside its name; a terminal gets two lines of it, broken between words."""
+        from rich.text import Text
+
+        assert self.console is not None
+        lines = [Text(text)]
+        if self.console.is_terminal:
+            room = max(20, self.console.width - ASIDE)
+            short = Text(text)
+            short.truncate(2 * room - 10, overflow="ellipsis")  # a word may move to the next line
+            lines = list(short.wrap(self.console, room)) or lines
+        for place, line in enumerate(lines):
+            line.rstrip()
+            head = f"{'' if place else name:>{ASIDE - 2}}  "
+            self.console.print(Text.assemble((head, "dim"), line), soft_wrap=True)
 
     def message(self, text: str) -> None:
         if self.console is not None:
