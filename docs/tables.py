@@ -212,6 +212,8 @@ CLASSES = {
     "Alignment": "anaphora.decoding.alignment",
     "ScoredLine": "anaphora.decoding.language",
     "TextEvaluation": "anaphora.decoding.language",
+    "ClassificationReport": "anaphora.evaluation.classification",
+    "PairedBootstrap": "anaphora.evaluation.significance",
     "Generation": "anaphora.decoding.generation",
     "Filled": "anaphora.decoding.filling",
     "Classified": "anaphora.decoding.classifying",

@@ -227,6 +227,11 @@ def test_numbers_of_numpy_are_numbers(model: TranslationModel) -> None:
         model.decoding(beam=np.array([3]))  # type: ignore[arg-type]
 
 
+def test_a_model_to_compare_with_is_a_loaded_one(model: TranslationModel) -> None:
+    with pytest.raises(UserError, match="beside is 'runs/other'; give a translator that"):
+        model.evaluate(SOURCES, TARGETS, beside="runs/other")  # type: ignore[arg-type]
+
+
 # What editors and type checkers are shown -----------------------------------------------------------------------------
 
 

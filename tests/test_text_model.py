@@ -250,6 +250,11 @@ def test_one_text_one_result(model: TextModel) -> None:
     assert model.generate("the", seed=3, tokens=2) == model.generate("the", seed=3, max_new_tokens=np.int64(2))
 
 
+def test_a_model_to_compare_with_is_a_loaded_one(folders: dict[str, Path]) -> None:
+    with pytest.raises(UserError, match="beside is 'runs/other'; give a language model that"):
+        anaphora.load(folders["words"]).evaluate(["the cat"], beside="runs/other")
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -21,7 +21,7 @@ from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.decoding.translate import ScoredPair, Translation, clean, one_line, score_lines, translate_lines
 from anaphora.decoding.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.device import describe_device
-from anaphora.errors import UserError
+from anaphora.errors import UserError, shown
 from anaphora.evaluation.alignment import GoldAlignment
 from anaphora.evaluation.by_length import LengthBin
 from anaphora.evaluation.by_length import by_length as binned
@@ -89,6 +89,7 @@ class Evaluation:
     ter: float | None = None
     """TER, lower is better, where asked for."""
     ter_signature: str | None = None
+    """sacreBLEU's."""
     significance: PairedBootstrap | None = None
     """How it compares with another model on the same lines, where asked for."""
     beside: Evaluation | None = None
@@ -447,6 +448,8 @@ class TranslationModel:
         draws = Draws(bootstrap_samples, bootstrap_seed).check()
         if by_length is not None and by_length < 1:
             raise UserError(f"a bin of {by_length} words is none", cure="make it at least 1, 5 for example")
+        if beside is not None and not isinstance(beside, TranslationModel):
+            raise UserError(f"beside is {shown.repr(beside)}", cure="give a translator that anaphora.load returned")
         sources, targets = self._references(source, target)
         settings = self.decoding(**decoding)
         began = time.perf_counter()

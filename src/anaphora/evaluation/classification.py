@@ -38,14 +38,19 @@ class ClassificationReport:
     """How a classifier's answers compare with the correct labels."""
 
     lines: int
+    """That were classified."""
     correct: int
+    """Lines whose label was found."""
     accuracy: float
+    """Their share."""
     macro_f1: float
+    """The mean of the classes' F1, each class counting alike."""
     majority_label: str
     """The commonest of the correct labels."""
     majority_baseline: float
     """The accuracy of a classifier that always gives that one."""
     classes: list[ClassScore]
+    """Precision, recall and F1 of each."""
     confusion: list[list[int]]
     """Lines by correct label (rows) and by the one given (columns), in the order of `classes`."""
 

@@ -60,9 +60,13 @@ class PairedBootstrap:
     """What a paired bootstrap test found."""
 
     lines: int
+    """That both were measured on."""
     samples: int
+    """Drawn with replacement."""
     seed: int
+    """Of the draws."""
     scores: list[PairedScore]
+    """One for each metric: both scores, their difference and p."""
 
     def document(self) -> dict[str, Any]:
         """As JSON can hold it."""
