@@ -143,7 +143,11 @@ def test_every_setting_is_exercised() -> None:
 
 @pytest.mark.parametrize("kind", ["lstm", "transformer-decoder"])
 def test_samples_show_where_the_model_goes_on(
-    kind: str, plain_text: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    plain_text: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from anaphora.training.language_validation import TextValidator
 
@@ -158,4 +162,5 @@ def test_samples_show_where_the_model_goes_on(
     lines = plain_text["valid_text"].read_text().splitlines()
     begun = [sample.text.partition(" ▸ ")[0] for sample in seen[0].samples]
     assert len(set(begun)) == 2
+    assert capsys.readouterr().err.partition("final model: ")[2].count(" ▸") == 2, "the model that stays speaks, too"
     assert all(any(line.startswith(one) and 1 <= len(one.split()) <= 4 for line in lines) for one in begun)

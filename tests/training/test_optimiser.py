@@ -150,6 +150,7 @@ def test_the_same_step_fused_or_not() -> None:
         ({"learning_rate": 0}, "learning_rate must be above 0"),
         ({"label_smoothing": 1.0}, "label_smoothing must be at least 0 and below 1"),
         ({"ema": 1.0}, "ema must be"),
+        ({"validation_beam": 100_000}, "validation_beam must be at most 4,096, not 100,000"),
         ({"accumulate": 0}, "accumulate must be at least 1"),
         ({"max_steps": 0}, "max_steps must be above 0"),
         ({"average": 9, "keep": 3}, "average .9. needs that many kept checkpoints"),

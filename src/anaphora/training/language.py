@@ -155,11 +155,13 @@ class LanguageRun(LearningRun):
     def measure(self, autocast: AbstractContextManager[None]) -> dict[str, Any]:
         assert self.validator is not None
         with counting(self.model) as experts:
-            scores = self.validator(self.model, thorough=True).scores  # in float32, as `anaphora evaluate` measures
+            found = self.validator(self.model, thorough=True)  # in float32, as `anaphora evaluate` measures
+        scores = found.scores
         say = self.reporter.message
         stride = f", windows of {scores['context']} moved by {scores['stride']}" if "stride" in scores else ""
         over = f" over {scores['tokens']:,} tokens" if "tokens" in scores else ""
         say(f"final model: {describe(scores)}{over}{stride}")
+        self.reporter.samples(found.samples)
         if experts:
             scores["experts"] = load(experts)
             say(f"experts: {describe_experts(scores['experts'])}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,12 +150,18 @@ class RunReporter:
                 room = not self.console.is_terminal or line.cell_len + len("  best so far") <= self.console.width
                 line.append("  best so far" if room else f"\n{'':{ASIDE}}best so far", "green")
             self.console.print(line, soft_wrap=True)
-            now = time.monotonic()
-            for sample in validation.samples if now - self.shown >= SHOWN_EVERY else ():
-                self.shown = now
-                for name, text in vars(sample).items():
-                    self._show(name, printable(" ".join(text.split()), lines=True))
+            if time.monotonic() - self.shown >= SHOWN_EVERY:
+                self.samples(validation.samples)
         self.mark = (time.monotonic(), progress.tokens, progress.flops)  # validation is not training speed
+
+    def samples(self, samples: Sequence[Any]) -> None:
+        """What the model says, for the eye."""
+        if self.console is None or not samples:
+            return
+        self.shown = time.monotonic()
+        for sample in samples:
+            for name, text in vars(sample).items():
+                self._show(name, printable(" ".join(text.split()), lines=True))
 
     def _show(self, name: str, text: str) -> None:
         """A sample beside its name; a terminal gets two lines of it, broken between words."""

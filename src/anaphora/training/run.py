@@ -136,8 +136,10 @@ class Run(LearningRun):
         assert isinstance(self.validator, Validator)
         beam = self.config.decoding.beam
         with counting(self.model) as experts:
-            scores = self.validator(self.model, beam=beam, thorough=True, autocast=autocast).scores
+            found = self.validator(self.model, beam=beam, thorough=True, autocast=autocast)
+        scores = found.scores
         self.reporter.message(f"final model, beam {beam}: {describe(scores)}")
+        self.reporter.samples(found.samples)
         if experts:
             scores["experts"] = load(experts)
             self.reporter.message(f"experts: {describe_experts(scores['experts'])}")
