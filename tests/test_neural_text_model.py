@@ -396,6 +396,14 @@ def test_vectors_that_cannot_be_had(folders: dict[str, Path]) -> None:
 # Classes ------------------------------------------------------------------------------------------------------------
 
 
+def test_labels_are_lines_and_never_the_name_of_a_file(folders: dict[str, Path]) -> None:
+    model = loaded(folders["lstm classifier"])
+    with pytest.raises(UserError, match="labels is one str, and lines of text are wanted"):
+        model.evaluate_labels(VERSE, "test.labels")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="text is one str, and lines of text are wanted"):
+        model.evaluate_labels("test.txt", ["a"])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("kind", ["dan", "lstm", "transformer-encoder"])
 def test_classes_have_the_models_probabilities(kind: str, folders: dict[str, Path]) -> None:
     model = loaded(folders[f"{kind} classifier"])

@@ -34,7 +34,7 @@ from anaphora.errors import UserError
 from anaphora.folder import check_new_file, read_metrics, revision
 from anaphora.scoring_text_model import ScoringTextModel
 from anaphora.signatures import known_names, spelled_out
-from anaphora.text.given import Lines, lines_of, one_text, path_of, words_of
+from anaphora.text.given import Lines, lines_of, many_lines, one_text, path_of, words_of
 
 if TYPE_CHECKING:
     from anaphora.decoding.classifying import Classified
@@ -262,8 +262,8 @@ class TextModel(ScoringTextModel):
         macro F1, precision, recall and F1 of each class, the confusion matrix."""
         from anaphora.evaluation.classification import report_of
 
-        correct, answers = list(lines_of(labels, "labels")), list[str]()
-        for found in self.stream_classify(lines):
+        correct, answers = list(many_lines(labels, "labels")), list[str]()
+        for found in self.stream_classify(many_lines(lines)):
             answers.append(found.label)
             if progress is not None:
                 progress(1)
