@@ -364,3 +364,38 @@ def test_a_run_does_not_start_from_itself(run: Path, text: Path, tmp_path: Path)
         with pytest.raises(UserError, match="cannot start from itself"):
             learn(folder, text=text, start_from=start, force=True)
     assert len(anaphora.load(folder).vectors) == 48  # type: ignore[union-attr]
+
+
+def test_vectors_that_ran_out_of_numbers_are_not_published(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anaphora.training.vectors import VectorsRun
+
+    whole = VectorsRun._predict
+
+    def diverged(self: VectorsRun, *how: Any) -> Any:
+        vectors, *facts = whole(self, *how)
+        vectors.vectors[0, 0] = np.nan
+        return vectors, *facts
+
+    monkeypatch.setattr(VectorsRun, "_predict", diverged)
+    with pytest.raises(
+        UserError, match=r"has diverged: the vector of '\w+' holds nan .*; lower training\.learning_rate"
+    ):
+        learn(tmp_path / "run", text=text, settings={"training.epochs": 1})
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words", "said"),
+    [
+        ("glove", {"training.threads": 10**9}, "threads must be at least 1 and at most 4,096"),
+        ("skipgram", {"training.learning_rate": 1e300}, "learning_rate must be at most 1,000, not 1e+300"),
+        ("glove", {"model.x_max": 1e300}, "x_max must be above 0 and at most 1e+30"),
+    ],
+)
+def test_numbers_beyond_all_measure_are_refused(
+    recipe: str, words: dict[str, Any], said: str, text: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=said.replace("+", r"\+")):
+        anaphora.train(tmp_path / "run", text=text, recipe=recipe, settings=words)

@@ -48,11 +48,11 @@ def load_vectors(path: str | os.PathLike[str]) -> Vectors:
     kind = _kind(path)
     try:
         if kind == ".safetensors":
-            return _all_numbers(_read_safetensors(path), path)
+            return all_numbers(_read_safetensors(path), path)
         check_regular(path)
         with _opened(path) as stream:
             found = _read_binary(stream, path) if kind == ".bin" else _read_text(stream, path)
-        return _all_numbers(found, path)
+        return all_numbers(found, path)
     except EOFError:
         raise UserError("ends too early", file=path, cure="copy the whole file again") from None
     except zlib.error as error:
@@ -191,7 +191,7 @@ def _decoded(word: bytes, path: Path, line: int | None) -> str:
         raise UserError(f"the word {word[:40]!r} is not UTF-8", file=path, line=line, cure="convert the file") from None
 
 
-def _all_numbers(vectors: Vectors, path: Path) -> Vectors:
+def all_numbers(vectors: Vectors, path: Path) -> Vectors:
     """The vectors, after making sure that each can be compared with others; the sums of squares are needed anyway."""
     odd = np.flatnonzero(~np.isfinite(vectors.norms))
     if len(odd):

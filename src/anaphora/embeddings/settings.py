@@ -13,6 +13,12 @@ MOST_NEGATIVES = 63
 """The loop is written out for each number of negatives."""
 
 
+MOST_THREADS = 4096
+MOST_RATE = 1000
+MOST_COUNT = 1e30
+"""Larger ones are no 32-bit number."""
+
+
 @dataclass(kw_only=True)
 class Word2VecConfig:
     """What is learned (section `model`)."""
@@ -83,12 +89,14 @@ class Word2VecTraining:
         if self.epochs < 1:
             raise ValueError(f"epochs must be at least 1, not {self.epochs}")
         rate = RATES["skipgram"] if self.learning_rate is None else self.learning_rate
+        if rate > MOST_RATE:
+            raise ValueError(f"learning_rate must be at most {MOST_RATE:,}, not {rate:g}")
         if not 0 <= self.final_rate <= rate or rate <= 0:
             raise ValueError(
                 f"learning_rate must be above 0 and final_rate between 0 and it, not {rate} and {self.final_rate}"
             )
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads must be at least 1, not {self.threads}")
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise ValueError(f"threads must be at least 1 and at most {MOST_THREADS:,}, not {self.threads:,}")
         if self.seed < 0 or self.checkpoint_seconds <= 0:
             raise ValueError("seed must be at least 0, and checkpoint_seconds above 0")
 
@@ -116,10 +124,10 @@ class GloveConfig:
         for name, least, most in (("dim", 1, 100_000), ("window", 1, 1000)):
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must be at least {least} and at most {most:,}, not {getattr(self, name)}")
-        if not self.x_max > 0:
-            raise ValueError(f"x_max must be above 0, not {self.x_max}")
-        if not self.alpha >= 0:
-            raise ValueError(f"alpha must be at least 0, not {self.alpha}")
+        if not 0 < self.x_max <= MOST_COUNT:
+            raise ValueError(f"x_max must be above 0 and at most {MOST_COUNT:g}, not {self.x_max:g}")
+        if not 0 <= self.alpha <= 10:
+            raise ValueError(f"alpha must be at least 0 and at most 10, not {self.alpha:g}")
 
 
 @dataclass(kw_only=True)
@@ -143,10 +151,10 @@ class GloveTraining:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ValueError(f"epochs must be at least 1, not {self.epochs}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be above 0, not {self.learning_rate}")
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads must be at least 1, not {self.threads}")
+        if not 0 < self.learning_rate <= MOST_RATE:
+            raise ValueError(f"learning_rate must be above 0 and at most {MOST_RATE:,}, not {self.learning_rate:g}")
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise ValueError(f"threads must be at least 1 and at most {MOST_THREADS:,}, not {self.threads:,}")
         if self.seed < 0 or self.checkpoint_seconds <= 0:
             raise ValueError("seed must be at least 0, and checkpoint_seconds above 0")
         self.memory_limit()

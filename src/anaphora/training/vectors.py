@@ -20,7 +20,7 @@ import numpy as np
 
 from anaphora.config import differences, merge
 from anaphora.device import peak_resident
-from anaphora.embeddings.formats import load_vectors, save_vectors
+from anaphora.embeddings.formats import all_numbers, load_vectors, save_vectors
 from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import GloveConfig, GloveTraining, Word2VecConfig, Word2VecTraining
 from anaphora.embeddings.vectors import Vectors
@@ -229,6 +229,11 @@ class VectorsRun:
         vectors, learned, facts = learn(ids, words, counts)
         self.reporter.finish()
         self.reporter.message(f"learned in {duration(learned.seconds)}: {facts['speed']}")
+        try:
+            all_numbers(vectors, self.folder)
+        except UserError as error:
+            cure = "lower training.learning_rate, and add --force to learn anew"
+            raise UserError(f"has diverged: {error.what}", file=self.folder, cure=cure) from None
         save_vectors(vectors, self.folder / WEIGHTS)
         metrics = write_vectors_card(
             self.folder,
