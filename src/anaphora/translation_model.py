@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -18,7 +19,8 @@ from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_tr
 from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
 from anaphora.decoding.options import DecodingOptions
 from anaphora.decoding.settings import DecodingConfig, changed
-from anaphora.decoding.translate import ScoredPair, Translation, clean, one_line, score_lines, translate_lines
+from anaphora.decoding.splitting import SINGLE, several_sentences
+from anaphora.decoding.translate import ScoredPair, Translation, clean, joined, one_line, score_lines, translate_lines
 from anaphora.decoding.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.device import describe_device
 from anaphora.errors import UserError, shown
@@ -188,12 +190,18 @@ class TranslationModel:
     ) -> Translation | list[Translation]:
         """Translate one text, or many: `translate(lines, beam=1, n_best=3, sample=True, …)`.
 
-        prefix: what every translation begins with; prefixes: one for each text. align: fill the `alignment` of each
-        translation, which source words every word came from.
+        A text of several lines is translated line by line. prefix: what every translation begins with; prefixes: one
+        for each text. align: fill the `alignment` of each translation, which source words every word came from.
         """
         prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
+        rows = one_text(text).strip("\r\n").split("\n") if isinstance(text, str) else None
+        if rows is not None and len(rows) > 1:  # each line by itself, and the first begins with the prefix
+            if align is not False:
+                cure = "give a list of its lines, text.splitlines()"
+                raise UserError("a text of several lines is aligned line by line", cure=cure)
+            prefix, prefixes = None, [prefix or next(iter(prefixes or [""])), *[""] * (len(rows) - 1)]
         found = self.stream(
-            [one_text(text)] if isinstance(text, str) else text,
+            text if rows is None else rows,
             prefix=prefix,
             prefixes=prefixes,
             progress=progress,
@@ -201,7 +209,7 @@ class TranslationModel:
             split=split,
             **decoding,
         )
-        return next(found) if isinstance(text, str) else list(found)
+        return list(found) if rows is None else next(found) if len(rows) == 1 else joined(list(found))
 
     @spelled_out(DecodingOptions)
     def stream(
@@ -222,7 +230,7 @@ class TranslationModel:
         align: True for the method that was chosen for this model, or another `Method`; split: what a word is.
         unfinished: where what is found is kept (`keep_unfinished`), so that a translation can be gone on with.
         """
-        settings = self.decoding(**decoding)
+        settings = self.settled(self.decoding(**decoding))
         if align is not False and settings.stop:
             raise UserError(
                 "a translation that ends at a stop string has no alignment of its own",
@@ -260,6 +268,23 @@ class TranslationModel:
         return align_translations(self.model, *tokenizers, said, method, split=split, window=min(window, 1024))
 
     @spelled_out(DecodingOptions)
+    def settled(self, settings: DecodingConfig) -> DecodingConfig:
+        """With what is automatic decided."""
+        if settings.split_sentences != "auto":
+            return settings
+        return dataclasses.replace(settings, split_sentences="always" if self._learned_single_sentences else "never")
+
+    @cached_property
+    def _learned_single_sentences(self) -> bool:
+        """As its metrics say, or its training text where it is still there; where neither is known, no."""
+        trained = read_metrics(self.folder).get("trained_on")
+        share = trained.get("several_sentences") if isinstance(trained, dict) else None
+        if share is None and (self.folder / DATA / "manifest.json").is_file():
+            with suppress(UserError):  # text that is damaged, or not all there
+                pairs = corpus_pairs(open_prepared(self.folder / DATA).train, 1000)
+                share = several_sentences(source for source, _ in pairs) if pairs else None
+        return isinstance(share, int | float) and share <= SINGLE
+
     def keep_unfinished(
         self, output: Path, say: Callable[[str], None] = print, **decoding: Unpack[DecodingOptions]
     ) -> Unfinished:
@@ -271,7 +296,7 @@ class TranslationModel:
             "torch": torch.__version__,
             "device": describe_device(self.device),
             "model": self.revision,
-            "decoding": dataclasses.asdict(self.decoding(**decoding)),
+            "decoding": dataclasses.asdict(self.settled(self.decoding(**decoding))),
         }
         return Unfinished(output, circumstances, say)
 
@@ -376,7 +401,7 @@ class TranslationModel:
         choose_part(self.model, asked)  # what is not there is said before anything is translated
         text, said, finished = one_line(clean(one_text(text))), None, True
         if target is None:
-            found = self.translate(text, stop=[])
+            found = self.translate(text, stop=[], split_sentences="never")
             if found.pieces > 1:
                 raise UserError("the sentence is too long to be read in one piece", cure="walk through a shorter one")
             if not found.token_ids:

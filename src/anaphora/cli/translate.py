@@ -112,7 +112,7 @@ def translate(
     notes: Counter[str] = Counter()
     lines = None if file == "-" else read_side([file], "source", notes)
     loaded = api.load_translator([model, *with_] if with_ else model, device)
-    settings = loaded.decoding(**decoding)  # mistakes in settings are named before anything is read
+    settings = loaded.settled(loaded.decoding(**decoding))  # mistakes in settings are named before anything is read
     drawing = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
     idle = [name for name in drawing if name in decoding and not settings.draws]
     if idle:
@@ -159,7 +159,8 @@ def translate(
     if lines is not None and not lines:
         out.say(f"warning: {file} is empty: there is nothing to translate")
     if split:
-        out.say(f"{count(split, 'line was', 'lines were')} too long for the model and translated in pieces")
+        several = ", or of several sentences, and" if settings.split_sentences == "always" else " and"
+        out.say(f"{count(split, 'line was', 'lines were')} too long for the model{several} translated in pieces")
     if unfinished:
         out.say(f"{count(unfinished, 'translation', 'translations')} reached the length limit (decoding.max_length)")
     if replaced:

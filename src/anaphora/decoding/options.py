@@ -43,6 +43,7 @@ class DecodingOptions(TextOptions, total=False):
     """All settings of section `decoding`: what a translator can be asked for."""
 
     beam: int | None
+    split_sentences: Literal["auto", "always", "never"] | None
     n_best: int | None
     coverage_penalty: float | None
     max_length: int | None

@@ -87,6 +87,10 @@ class DecodingConfig:
     max_source_tokens: int | None = None
     """Longer source lines (in tokens, end mark included) are split; null: what the model can read."""
 
+    split_sentences: Literal["auto", "always", "never"] = "auto"
+    """Translate each sentence of a line by itself and join the translations: always, never, or, automatically, if the
+    model learned from lines of single sentences."""
+
     def __post_init__(self) -> None:
         for name in ("beam", "n_best", "mbr_samples", "max_length", "batch_tokens", "batch_sentences"):
             if getattr(self, name) is not None and getattr(self, name) < 1:

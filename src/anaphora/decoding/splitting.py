@@ -1,4 +1,4 @@
-"""Splitting a line that is longer than the model can read, without losing a token of it.
+"""Splitting a line that is longer than the model can read, or of several sentences, without losing a token of it.
 
 Cuts are made where they hurt least: at sentence ends; where a sentence alone is too long, at clause punctuation; then
 at spaces; and in an unbroken string (a URL, a gene) between tokens. Neighbouring units are packed together as long as
@@ -8,7 +8,7 @@ they fit, so there are as few pieces as that allows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import TypeVar
 
@@ -23,6 +23,49 @@ BOUNDARIES = (
     re.compile(r"\s+"),
 )
 """Best first; a unit ends where a match ends, so its punctuation stays with it."""
+
+
+SENTENCE_END = re.compile(rf"[.!?…؟।॥۔]+{CLOSING}\s+(?=(\W*)(\S))|[。！？]+(?![」』）”’)])\s*(?=\S)")
+ABBREVIATION = re.compile(
+    "mrs?|ms|dr|prof|st|rev|gen|col|sgt|capt|lt|hon|jr|sr|inc|ltd|co|corp|vs|etc|cf|al|figs?|vol|ch|pp|eds?|nos?|approx|"
+    "dept|est|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|nr|bzw|ca|usw|vgl|evtl|ggf|hr|fr|str|abb|bd|jh|geb|gest|inkl|"
+    "zzgl|abs|art|kap|tel|mme|mlle|sra|srta|dott|ing",
+    re.IGNORECASE,
+)
+SINGLE = 0.02
+"""A model learned single sentences if no larger share of its lines has several."""
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a line, with the white space behind them; put together they are the line. Where in doubt, one:
+    never behind an abbreviation, an initial or a number with a full stop, nor before a small letter."""
+    cuts = [0]
+    for end in SENTENCE_END.finditer(text):
+        if end[2] is not None:  # a script with spaces between sentences
+            if end[2].islower():
+                continue
+            words = text[cuts[-1] : end.start()].split()
+            last = words[-1].lstrip("\"'“„«([") if words else ""
+            if end[0][0] == "." and (
+                ABBREVIATION.fullmatch(last) or len(last) == 1 or last.isdigit() or re.search(r"\.\w$", last)
+            ):
+                continue
+        cuts.append(end.end())
+    return [text[start:stop] for start, stop in pairwise([*cuts, len(text)]) if stop > start]
+
+
+def several_sentences(lines: Iterable[str]) -> float:
+    """The share of lines that have more than one sentence."""
+    found = [len(sentences(line)) > 1 for line in lines]
+    return sum(found) / max(len(found), 1)
+
+
+def parts_of(text: str, encode: Encode[T], limit: int, *, by_sentence: bool) -> list[list[T]]:
+    """The ids of what a line is translated as: itself, or its sentences, and of what is too long the pieces."""
+    found = []
+    for sentence in sentences(text) if by_sentence else [text]:
+        found += split_line(sentence.strip() if by_sentence else sentence, encode, limit)
+    return found
 
 
 def split_line(text: str, encode: Encode[T], limit: int) -> list[list[T]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from anaphora.decoding.scoring import score
 from anaphora.decoding.search import Hypothesis, evaluating, length_penalty, search
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
-from anaphora.decoding.splitting import split_line
+from anaphora.decoding.splitting import parts_of, sentences
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
 from anaphora.results import brief, figure, html_table, token_table
@@ -218,7 +218,9 @@ def translate_lines(
             raise UserError(
                 f"line {first + len(forced) + 1} has no prefix", cure="give an empty one for each such line"
             )
-        pieces = _pieces(block, forced, source_tokenizer, target_tokenizer, limit)
+        pieces = _pieces(
+            block, forced, source_tokenizer, target_tokenizer, limit, by_sentence=config.split_sentences == "always"
+        )
         for piece in pieces:
             if len(piece.prefix) >= model.max_target_length:
                 raise UserError(
@@ -333,16 +335,24 @@ def pad(rows: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tens
 
 
 def _pieces(
-    lines: Sequence[str], prefixes: Sequence[str], source: Tokenizer, target: Tokenizer, limit: int
+    lines: Sequence[str],
+    prefixes: Sequence[str],
+    source: Tokenizer,
+    target: Tokenizer,
+    limit: int,
+    *,
+    by_sentence: bool,
 ) -> list[_Piece]:
-    """What the model must be asked: nothing for empty lines, several pieces for lines above the limit."""
+    """What the model must be asked: nothing for empty lines, several pieces for lines above the limit, and where each
+    sentence is to be translated by itself."""
     texts = [one_line(clean(line)) for line in lines]
     forced = target.encode_batch([one_line(clean(prefix)) for prefix in prefixes])
     pieces = []
     for line, (text, ids) in enumerate(zip(texts, source.encode_batch(texts))):
         if not text.strip():
             continue
-        parts = [ids] if 0 < len(ids) <= limit else split_line(text, source.encode_batch, limit)
+        whole = 0 < len(ids) <= limit and not (by_sentence and len(sentences(text)) > 1)
+        parts = [ids] if whole else parts_of(text, source.encode_batch, limit, by_sentence=by_sentence)
         for part, part_ids in enumerate(parts):
             pieces.append(_Piece(line, part, part_ids, forced[line] if part == 0 else []))
     return pieces
@@ -381,6 +391,40 @@ def _join(
             prefix=prefix,
             token_bytes=best.token_bytes,
         )
+
+
+def joined(lines: Sequence[Translation]) -> Translation:
+    """The lines of one text as one translation, of as many lines; of other candidates nothing is kept."""
+    replaced, at, tokens = [], 0, 0
+    for line in lines:
+        replaced += [
+            replace(one, token=one.token + tokens, start=one.start + at, end=one.end + at) for one in line.replaced
+        ]
+        at, tokens = at + len(line.text) + 1, tokens + len(line.token_scores)
+    best = Candidate(
+        text="\n".join(line.text for line in lines),
+        score=fmean(line.score for line in lines),
+        log_probability=math.fsum(line.log_probability for line in lines),
+        token_scores=[token for line in lines for token in line.token_scores],
+        finished=all(line.finished for line in lines),
+        token_ids=[ids for line in lines for ids in line.token_ids],
+        replaced=replaced,
+        token_bytes=[own for line in lines for own in line.token_bytes],
+    )
+    return Translation(
+        source="\n".join(line.source for line in lines),
+        text=best.text,
+        score=best.score,
+        log_probability=best.log_probability,
+        token_scores=best.token_scores,
+        finished=best.finished,
+        n_best=[best],
+        pieces=sum(line.pieces for line in lines),
+        token_ids=best.token_ids,
+        replaced=replaced,
+        prefix=lines[0].prefix,
+        token_bytes=best.token_bytes,
+    )
 
 
 def _candidate(pieces: list[tuple[_Piece, Hypothesis]], tokenizer: Tokenizer, config: DecodingConfig) -> Candidate:

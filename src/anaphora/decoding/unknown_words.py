@@ -25,7 +25,7 @@ import numpy as np
 from anaphora.decoding.aligned_pairs import Pair
 from anaphora.decoding.alignment import Method, normalise, word_weights
 from anaphora.decoding.settings import DecodingConfig
-from anaphora.decoding.splitting import split_line
+from anaphora.decoding.splitting import parts_of
 from anaphora.decoding.translate import Candidate, Replacement, Translation, clean, one_line
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
@@ -112,8 +112,10 @@ class UnknownWords:
         """What stands in the source for each token that was read, for each piece."""
         text, at = one_line(clean(source)), 0
         pieces = [self.source.pieces(text)]
-        if len(pieces[0]) > self.limit:  # cut as its ids were, but the texts of the tokens instead
-            pieces = split_line(text, lambda texts: [self.source.pieces(one) for one in texts], self.limit)
+        if len(candidate.token_ids) > 1 or len(pieces[0]) > self.limit:  # cut as its ids were, but the tokens' texts
+            by_sentence = self.config.split_sentences == "always"
+            encode = lambda texts: [self.source.pieces(one) for one in texts]  # noqa: E731
+            pieces = parts_of(text, encode, self.limit, by_sentence=by_sentence)
         read: list[list[Word]] = []
         for piece in pieces[: len(candidate.token_ids)]:
             read.append([])

@@ -25,6 +25,7 @@ def write_card(
     vocabularies: dict[str, str],
     device: str,
     finished: bool,
+    several: float,
 ) -> None:
     """Called whenever other weights become the folder's model; `weights` says which ones they are."""
     trained = {
@@ -33,6 +34,7 @@ def write_card(
         "pairs": manifest["train"]["rows"],
         "tokens": manifest["train"]["tokens"],
         "left_out": manifest["train"]["left_out"],
+        "several_sentences": several,
         "fingerprint": manifest["settings"]["text"],
     }
     cost = {

@@ -8,6 +8,7 @@ What comes before the model is in settling.py, what all runs that learn have in 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ import torch
 from torch import nn
 
 from anaphora.config import merge
-from anaphora.decoding.alignment_method import choose_on, read_choice, write_choice
+from anaphora.decoding.alignment_method import choose_on, corpus_pairs, read_choice, write_choice
+from anaphora.decoding.splitting import several_sentences
 from anaphora.decoding.unknown_words import UnknownWords, replacing
 from anaphora.device import choose_device, describe_device, peak_flops
 from anaphora.layers.mixture_of_experts import counting, load
@@ -185,7 +187,13 @@ class Run(LearningRun):
             vocabularies={side: one.vocabulary_fingerprint() for side, one in self.prepared.tokenizers.items()},
             device=describe_device(self.device),
             finished=finished,
+            several=self.several_sentences,
         )
+
+    @cached_property
+    def several_sentences(self) -> float:
+        """The share of the source lines learned from that have more than one sentence, of a thousand."""
+        return several_sentences(source for source, _ in corpus_pairs(self.prepared.train, 1000))
 
     def explain(self) -> None:
         """What is about to happen, in three lines."""
