@@ -95,6 +95,20 @@ def test_words_stand_in_their_rows_and_columns() -> None:
     assert [e.text for e in columns] == [word.text for word in alignment.source]
 
 
+def test_the_legends_ring_stands_beside_its_words() -> None:
+    import matplotlib
+    from PIL import ImageFont
+
+    root = ElementTree.fromstring(svg(drawn(*SCRIPTS["latin"])))
+    (words,) = [one for one in root.iter(f"{SVG}text") if one.text == "0 to 100 %"]
+    ring = [one for one in root.iter(f"{SVG}rect") if one.get("y") and one.get("width") == one.get("height") == "12"][
+        -1
+    ]
+    file = Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"
+    wide = ImageFont.truetype(str(file), 110).getlength("0 to 100 %") / 10
+    assert float(words.get("x", 0)) + wide + 6 <= float(ring.get("x", 0))
+
+
 # PNG ------------------------------------------------------------------------------------------------------------------
 
 

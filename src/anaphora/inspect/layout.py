@@ -14,6 +14,8 @@ NUMBERS_UP_TO = 12
 """Words of the longer side up to which cells hold their percentage."""
 SLANT = 60.0
 """Degrees by which the source words lean."""
+RING = 190
+"""Where the legend has its link: right of the words beside the colours."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,7 @@ def lay_out(alignment: Alignment, measure: Callable[[str, float], float], name: 
         ],
         default=0,
     )
-    legend = 210
-    width = left + max(over, len(alignment.source) * cell, legend) + 24
+    width = left + max(over, len(alignment.source) * cell, RING + 38) + 24
     width = max(width, 24 + max(measure(line, 12.5) for line in heading) + 12)
     height = top + len(alignment.target) * cell + 58
     return Layout(cell, font, left, top, heading, width, height, longest <= NUMBERS_UP_TO)

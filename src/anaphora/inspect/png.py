@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from anaphora.decoding.alignment import Alignment
 from anaphora.inspect import fonts
 from anaphora.inspect.colours import LINK, RGB, colour, on
-from anaphora.inspect.layout import SLANT, Layout, lay_out, shown
+from anaphora.inspect.layout import RING, SLANT, Layout, lay_out, shown
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -214,5 +214,5 @@ def _draw(pen: Pen, alignment: Alignment, layout: Layout) -> None:
     for step in range(20):
         pen.box(x + 5 * step, y, 5, 12, colour(step / 19))
     pen.text(x + 108, y + 6, "0 to 100 %" if layout.numbers else "0 to 1", 11, PALE)
-    pen.box(x + 172, y, 12, 12, None, LINK)
-    pen.text(x + 190, y + 6, "link", 11, PALE)
+    pen.box(x + RING, y, 12, 12, None, LINK)
+    pen.text(x + RING + 18, y + 6, "link", 11, PALE)

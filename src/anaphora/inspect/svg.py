@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from anaphora.decoding.alignment import Alignment
 from anaphora.inspect.colours import LINK, colour, hexadecimal, on
-from anaphora.inspect.layout import SLANT, Layout, lay_out, shown
+from anaphora.inspect.layout import RING, SLANT, Layout, lay_out, shown
 
 FONTS = "'Noto Sans', 'DejaVu Sans', 'Segoe UI', Arial, sans-serif"
 """For letters; what these lack the viewer takes from wherever it has it. Naming an emoji font would give it the
@@ -129,9 +129,9 @@ def _legend(alignment: Alignment, layout: Layout) -> list[str]:
     return [
         *steps,
         f'<text x="{x + 108:.1f}" y="{y + 10:.1f}" font-size="11" fill="{PALE}">{words}</text>',
-        f'<rect x="{x + 172:.1f}" y="{y:.1f}" width="12" height="12" rx="2" fill="none" '
+        f'<rect x="{x + RING:.1f}" y="{y:.1f}" width="12" height="12" rx="2" fill="none" '
         f'stroke="{hexadecimal(LINK)}" stroke-width="2.5"/>',
-        f'<text x="{x + 190:.1f}" y="{y + 10:.1f}" font-size="11" fill="{PALE}">link</text>',
+        f'<text x="{x + RING + 18:.1f}" y="{y + 10:.1f}" font-size="11" fill="{PALE}">link</text>',
     ]
 
 
