@@ -21,7 +21,7 @@ from anaphora.config import (
     to_mapping,
     write_yaml,
 )
-from anaphora.decoding.search import DecodingConfig
+from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.errors import UserError, nearest
 from anaphora.models import COUNTED_MODELS, NEURAL_MODELS
 from anaphora.models.transformer import TransformerConfig
@@ -350,3 +350,13 @@ def test_numbers_that_would_fail_much_later_are_refused_at_once(words: str, said
     with pytest.raises(UserError) as refused:
         RunConfig.read(overrides([words], SECTIONS))
     assert said in str(refused.value) and len(str(refused.value)) < 300
+
+
+def test_sampling_with_a_beam_is_a_contradiction() -> None:
+    own = DecodingConfig(beam=5)
+    for both in ({"sample": True, "beam": 3}, {"beam": 3, "sample": True, "n_best": 2}):
+        with pytest.raises(UserError, match=r"sampling uses no beam, and both are given \(beam=3\); leave out one"):
+            changed(own, both)
+    assert changed(own, {"sample": True}).sample
+    assert changed(own, {"sample": True, "beam": 1}).beam == 1
+    assert changed(own, {"beam": 3}).beam == 3

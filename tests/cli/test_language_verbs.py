@@ -364,7 +364,7 @@ def test_what_is_no_model_yet_or_by_another_name(
     shutil.copy(folders["arpa"], tmp_path / "model.arpa")
     assert "is packed by gzip" in say("evaluate", tmp_path / "model.arpa", "--text", text).err
     assert "has no checkpoints" in say("average", folders["words"]).err
-    assert "no word is asked for" in say("why", folders["words"], "the", "--top", "0").err
+    assert "no word is given" in say("why", folders["words"], "the", "--top", "0").err
 
 
 def test_the_impossible_has_a_cure(folders: dict[str, Path], text: Path, say: Any) -> None:

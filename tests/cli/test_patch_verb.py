@@ -201,7 +201,7 @@ def test_mistakes_are_one_sentence_and_write_nothing(
         (("patch", backpack, "--remove", f"{WORD}#4"), "there is no sense 4, each word of this model has 4"),
         (("patch", backpack, "--remove", "zyzzyva#1"), "the word 'zyzzyva' is not in the vocabulary"),
         (("patch", backpack, "--scale", WORD), "write WORDS#SENSES=FACTOR"),
-        (("patch", backpack), "nothing is to be changed"),
+        (("patch", backpack), "no change is given"),
         (("patch", backpack, "--remove", WORD, "--strength", 2), "--strength is about --topic"),
         (("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2"), "four numbers are wanted"),
         (

@@ -40,7 +40,7 @@ def test_a_table_is_looked_up_by_whoever_opens_the_folder(model: Path, say: Any)
     asked = json.loads(say("senses", model, "cat", "--table", "--json").last)
     assert asked["table"] == str(model / FILE) and asked["words"][0]["word"] == "cat"
     idle = say("senses", model, "--table", "--nearest")
-    assert idle.code == 2 and "no word is asked for; give one, or --table alone" in idle.err
+    assert idle.code == 2 and "no word is given; give one, or --table alone" in idle.err
     opened = TextModel(model)
     assert opened.model.table.senses.dtype == torch.bfloat16
     assert score(model) == pytest.approx(computed, rel=0.05)
@@ -65,8 +65,8 @@ def test_a_table_of_weights_that_have_changed_is_left_alone(model: Path, say: An
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no word is asked for"),
-        (["cat", "--exact"], "--exact says how a table is written"),
+        ([], "no word is given"),
+        (["cat", "--exact"], "--exact is an option of --table"),
     ],
 )
 def test_what_makes_no_sense_is_told(words: list[str], said: str, model: Path, say: Any) -> None:

@@ -96,7 +96,7 @@ def test_a_failing_check_is_our_mistake_and_says_so(say: Any, monkeypatch: pytes
     answer = say("walk", "wrong")
     assert answer.code == 1
     assert "FAILS: one is two" in answer.out
-    assert "1 check fails: this is a mistake of ours" in answer.err
+    assert "1 check fails: this is a bug" in answer.err
 
 
 # A model --------------------------------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def test_what_has_no_senses_says_so(tmp_path: Path, folders: dict[str, Path]) ->
     model = anaphora.load(folders["transformer"], "cpu")
     with pytest.raises(UserError, match=r"'elephant' is not in the vocabulary"):
         model.senses("elephant")
-    with pytest.raises(UserError, match="no word is asked for"):
+    with pytest.raises(UserError, match="no word is given"):
         model.senses([])
 
 

@@ -86,7 +86,9 @@ def classify(
     document: dict[str, Any] = {"model": str(model), "labels": known, "lines": documents}
     if gold is not None:
         if odd := sorted(set(gold) - set(known)):
-            out.say(f"note: the model does not know the label {odd[0]!r}" + (" and others" if len(odd) > 1 else ""))
+            out.say(
+                f"note: the model was not trained with the label {odd[0]!r}" + (" and others" if len(odd) > 1 else "")
+            )
         document["accuracy"] = None
         if gold:
             report = report_of(gold, answers, known)

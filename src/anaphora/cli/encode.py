@@ -65,7 +65,7 @@ def encode(
         raise UserError(f"vectors are not written as {kind or 'a file without an ending'}", cure=nearest(kind, FORMATS))
     if words and kind == ".npy":
         raise UserError(
-            "an array of words would not say which line each belongs to", cure="write .safetensors or .jsonl"
+            "a .npy array of words cannot hold which line each belongs to", cure="write .safetensors or .jsonl"
         )
     if words and pool is not None:
         raise UserError("--pool is about vectors of sentences, and --words has none", cure="leave one of them out")

@@ -42,7 +42,7 @@ def info(
     try:
         rows += learned(found["metrics"])
     except (KeyError, TypeError, ValueError, AttributeError):  # the model works without it
-        rows.append(("metrics", "metrics.json is damaged: nothing is known of training"))
+        rows.append(("metrics", "metrics.json is damaged: nothing is known about training"))
     # a person's terminal wraps lines anyhow, but not under the column; a pipe gets one line for each
     width = max(shutil.get_terminal_size().columns, 40) if sys.stdout.isatty() else 1 << 20
     lay = textwrap.TextWrapper(width, subsequent_indent=" " * 16, break_on_hyphens=False, break_long_words=False)

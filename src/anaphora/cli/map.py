@@ -66,6 +66,8 @@ def map_(
         out.result(f"{picture}: {len(found.words):,} words")
     out.result(found.note())
     if found.near and found.kept < 0.5:
-        out.say("note: more than half of the neighbours on this map are not the nearest in truth: read it with care")
+        out.say(
+            "note: more than half of the neighbors on this map are not the nearest in the full space: read it with care"
+        )
     drawn_to = None if picture is None else str(picture)
     out.finish({"model": str(model), "picture": drawn_to, **found.document()})

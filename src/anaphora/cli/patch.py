@@ -151,10 +151,10 @@ def patch(
         what = "--topic" if said[0] in ("--strength", "--factors", "--fade") else "--even or --less-gender"
         raise UserError(f"{said[0]} is about {what}, and there is none", cure="leave it out")
     if not any((*given.values(), from_, undo, evening)):
-        raise UserError("nothing is to be changed", cure="say what, for example --remove 'sick#3', or --from FILE")
+        raise UserError("no change is given", cure="give one, for example --remove 'sick#3', or --from FILE")
     loaded = open_text_model(told, model, device)
     if strength is not None and factors is not None:
-        raise UserError("--factors say what --strength would", cure="leave out the one or the other")
+        raise UserError("--factors and --strength set the same thing", cure="leave out the one or the other")
     how: dict[str, Any] = {"strength": strength, "fade": fade, "factors": None if factors is None else _four(factors)}
     how = {name: value for name, value in how.items() if value is not None}
     how |= {do: texts or () for do, texts in given.items()}
@@ -229,10 +229,10 @@ def _even(loaded: TextModel, pair: str | None, words: str | None, prompts: Path 
 
 def _say_evened(out: Output, found: Evened) -> None:
     if found.left_out:
-        out.say(f"note: without a token of their own, and left out: {', '.join(found.left_out)}")
+        out.say(f"note: left out, because they are more than one token: {', '.join(found.left_out)}")
     a, b = found.pair
     if not found.operations:
-        out.say("nothing that was tried makes them more even: no operation is added")
+        out.say("no change that was tried balances them better: none is added")
     sense = max(range(len(found.telling)), key=found.telling.__getitem__)
     out.result(f"sense {sense} tells {a} from {b} most ({found.telling[sense]:.3f} of a logit on average)")
     out.result(f"mean of max(p({a})/p({b}), p({b})/p({a})); 1 is even:")

@@ -62,13 +62,13 @@ def senses(
         raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
     check_new_file(picture, force=force, inputs=text or [])
     if exact and not table:
-        raise UserError("--exact says how a table is written", cure="add --table")
+        raise UserError("--exact is an option of --table", cure="add --table")
     if examples is not None and not text:
         raise UserError("--examples are lines of a text, and there is none", cure="add --text FILE")
     if not words and (not table or text or nearest or picture is not None):
-        raise UserError("no word is asked for", cure="give one, or --table alone")
+        raise UserError("no word is given", cure="give one, or --table alone")
     if table and patch:
-        raise UserError("a table holds senses as they were learned", cure="leave out --patch")
+        raise UserError("a table holds the senses of the model without patches", cure="leave out --patch")
     loaded = open_text_model(out, model, device, patch)
     named: dict[str, Any] = {"model": str(model)}
     if table:

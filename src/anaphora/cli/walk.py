@@ -237,5 +237,5 @@ def _show(out: Output, made: Trace, picture: Path | None, trace: Path | None) ->
     out.finish(document)
     if failed:
         fail = "1 check fails" if len(failed) == 1 else f"{len(failed)} checks fail"
-        out.say(f"{fail}: this is a mistake of ours; please report it with --trace")
+        out.say(f"{fail}: this is a bug; please report it with --trace")
         raise typer.Exit(1)

@@ -106,7 +106,7 @@ def why(
     named = {"patches": [str(file) for file in patch]} if patch else {}
     out.finish({"model": str(model), **named, **found.document()})
     if not found.holds:
-        out.say("a check fails: this is a mistake of ours; please report it")
+        out.say("a check fails: this is a bug; please report it")
         raise typer.Exit(1)
 
 
@@ -127,7 +127,7 @@ def _apart(out: Output, model: Path, words: list[str], more: list[str], top: int
 
     if len(words) < 2:
         raise UserError(
-            "word vectors tell two words apart, and two were not given", file=model, cure="name two: ice steam"
+            "for word vectors, why compares two words, and fewer are given", file=model, cure="name two: ice steam"
         )
     loaded = api.load_vectors_model(model)
     for note in loaded.notes:

@@ -162,6 +162,11 @@ def changed(own: DecodingConfig, changes: Mapping[str, Any], *, beside: Iterable
     for name in given:
         if name not in known:
             raise unknown_setting(name, {*known, *beside}, section="decoding")
+    if given.get("sample") is True and str(given.get("beam", 1)) != "1":
+        raise UserError(
+            f"sampling uses no beam, and both are given (beam={given['beam']})",
+            cure="leave out one of them; with n_best several samples are drawn",
+        )
     return build(DecodingConfig, {**asdict(own), **given}, section="decoding")
 
 

@@ -283,7 +283,7 @@ def look_up_senses(
     if examples < 0:
         raise UserError(f"examples is {examples}", cure="ask for 0 lines or more")
     if not words:
-        raise UserError("no word is asked for", cure="name a word or more: anaphora senses MODEL WORD…")
+        raise UserError("no word is given", cure="name a word or more: anaphora senses MODEL WORD…")
     asked, standing, notes, unsaid = [], set[int](), [], unsaid_tokens(tokenizer)
     for word in dict.fromkeys(words):
         known = tokens_of_word(tokenizer, word)

@@ -276,7 +276,7 @@ def explain_text(
     if top < 0:
         raise UserError(f"top is {top}", cure="ask for 0 words or more")
     if not top and not words:
-        raise UserError("no word is asked for", cure="give --word WORD, or --top 5")
+        raise UserError("no word is given", cure="give --word WORD, or --top 5")
     masked = "masked" in model.capabilities
     if masked:
         ids = _with_blank(model, tokenizer, text)
