@@ -13,7 +13,7 @@ from anaphora.errors import UserError
 from anaphora.evaluation.alignment import read_pharaoh
 from anaphora.evaluation.embeddings import read_similarities
 from anaphora.files import parse_json, read_bytes, read_json, read_text
-from anaphora.folder import METRICS, read_metrics
+from anaphora.folder import METRICS, read_config, read_metrics
 from anaphora.models.ngram.file import read_trie
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.word_tokenizer import open_tokenizer
@@ -70,6 +70,12 @@ def test_a_packed_file_of_pairs_is_unpacked_to_a_limit(tmp_path: Path, monkeypat
     (tmp_path / "pairs.gz").write_bytes(gzip.compress(b"a b 1\n" * 1000))
     with pytest.raises(UserError, match=r"pairs\.gz: is larger"):
         read_similarities(tmp_path / "pairs.gz")
+
+
+def test_a_config_of_many_megabytes_is_not_parsed(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("anaphora_format: 1\nmodel:\n  prune:\n" + "  - 0\n" * 500_000)
+    with pytest.raises(UserError, match=r"config\.yaml: is larger than 1 MiB"):
+        read_config(tmp_path)
 
 
 def test_brackets_without_end_are_no_json(tmp_path: Path) -> None:

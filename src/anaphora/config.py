@@ -28,6 +28,8 @@ from anaphora.files import read_text
 T = TypeVar("T")
 
 
+LONGEST_YAML = 1 << 20
+"""Bytes of a document at the most: PyYAML reads some hundred thousand in a second."""
 BIGGEST = 2**63
 """Whole numbers stay below this: what 64 bits can hold."""
 
@@ -195,7 +197,7 @@ def parse_yaml(text: str, *, file: Path | None = None) -> Any:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML document that must be a mapping."""
     try:
-        text = read_text(path, pipes=True)
+        text = read_text(path, LONGEST_YAML, pipes=True)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read ({error})", file=path, cure="give a YAML file") from None
     document = parse_yaml(text, file=path)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.config import parse_yaml
+from anaphora.config import LONGEST_YAML, parse_yaml
 from anaphora.errors import UserError
 from anaphora.files import read_text
 from anaphora.results import brief, figure, html_table
@@ -86,7 +86,7 @@ def read_word_lists(path: str | PathLike[str]) -> WordLists:
     if not path.exists():
         raise UserError("there is no such file", file=path, cure="give a YAML or JSON file of word lists")
     try:
-        text = read_text(path, pipes=True).removeprefix("\ufeff")
+        text = read_text(path, LONGEST_YAML, pipes=True).removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot be read ({error})", file=path, cure="give a YAML or JSON file of word lists") from None
     document = parse_yaml(text, file=path)
