@@ -193,3 +193,31 @@ def test_names_that_are_not_utf8(
         assert "its name is not UTF-8; choose another name, or rename it" in answer.err
         assert sorted(tmp_path.rglob("*")) == before
         assert "not UTF-8" in json.loads(say(*words, "--json").last)["error"]
+
+
+class Keyboard(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    "words", [["translate", "MICRO"], ["score", "MODEL", "--text", "-"], ["generate", "MODEL", "--file", "-"]]
+)
+def test_who_types_is_told_how(
+    words: list[str], micro: Path, counted: Path, say: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = micro if "MICRO" in words else counted
+    words = [str(model) if word in ("MICRO", "MODEL") else word for word in words]
+
+    def typed(*more: str) -> Any:
+        monkeypatch.setattr(sys, "stdin", Keyboard(io.BytesIO(b"a dog\nthe cat\n")))
+        return say(*words, *more)
+
+    answer = typed()
+    assert answer.code == 0
+    assert answer.err.startswith(f"loading {model} …\ntype a line and press Enter; Ctrl-D ends\n> ")
+    assert answer.err.count("> ") == 3  # two lines and the end
+    assert "> " not in answer.out and answer.out.count("\n") == 2
+    assert typed("--quiet").err == ""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a dog\nthe cat\n")))
+    assert "> " not in say(*words).err

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anaphora.cli.output import Output
+from anaphora.cli.streams import Steadfast
 from anaphora.errors import UserError, refused_by_system
 
 if TYPE_CHECKING:
@@ -97,9 +98,30 @@ def read_stdin(notes: Counter[str] | None = None) -> Iterator[str]:
         yield text if text.isprintable() else tidy(text, notes, "stdin", number, strict=False)
 
 
+def reads_terminal(out: Output, model: Path, *files: str | None) -> bool:
+    """Whether somebody will type the text; they hear at once that the model is being loaded."""
+    if "-" not in files or not sys.stdin.isatty():
+        return False
+    out.say(f"loading {model} …")
+    return True
+
+
 def _stdin() -> Iterator[bytes]:
+    """Its lines; who types them is told how, and asked for each, on stderr."""
+    asks = sys.stdin.isatty() and not {"-q", "--quiet"} & set(sys.argv)
+    screen = Steadfast(sys.stderr)
     try:
-        yield from sys.stdin.buffer
+        if asks:
+            print("type a line and press Enter; Ctrl-D ends", file=screen)
+        while True:
+            if asks:
+                print("> ", end="", file=screen, flush=True)
+            line = sys.stdin.buffer.readline()
+            if not line:
+                break
+            yield line
+        if asks:
+            print(file=screen, flush=True)
     except OSError as error:  # it is closed, or a folder
         raise refused_by_system(error, "cannot be read", file="stdin") from None
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count, read_text, warn_of_notes
+from anaphora.cli.arguments import count, read_text, reads_terminal, warn_of_notes
 from anaphora.cli.evaluate_text import check_labels
 from anaphora.cli.output import Device, Json, Output, Quiet
 
@@ -42,6 +42,7 @@ def classify(
     from anaphora.evaluation.classification import report_of
 
     out = Output(as_json=json, quiet=quiet)
+    interactive = reads_terminal(out, model, file)
     loaded = api.load_text_model(model, device)
     notes: Counter[str] = Counter()
     if labels == file == "-":
@@ -54,8 +55,7 @@ def classify(
     documents: list[dict[str, Any]] = []
     answers: list[str] = []
     cut = 0
-    interactive = file == "-" and sys.stdin.isatty()
-    with out.bar("classifying") as bar:
+    with nullcontext() if interactive else out.bar("classifying") as bar:
         try:
             for found in loaded.stream_classify(lines):
                 ranked = list(found.probabilities.items())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import Force, check_new_file, count, read_text, warn_of_notes
+from anaphora.cli.arguments import Force, check_new_file, count, read_text, reads_terminal, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def encode(
         cure = "write --words too" if not words else "use punctuation or whitespace"
         raise UserError(f"--split {split} has no meaning here", cure=cure)
     check_new_file(output, force=force, inputs=[file])
+    reads_terminal(out, model, file)
     loaded = api.load_text_model(model, device)
     notes: Counter[str] = Counter()
     lines = list(read_text([file], notes))

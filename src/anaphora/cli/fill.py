@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count, read_text, warn_of_notes
+from anaphora.cli.arguments import count, read_text, reads_terminal, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def fill(
             "no text is given" if file is None else "text is given twice, as an argument and by --file",
             cure='give a line such as "The ___ sat", or --file',
         )
+    reads_terminal(out, model, file)
     loaded = api.load_text_model(model, device)
     notes: Counter[str] = Counter()
     lines = list(read_text([file], notes)) if file is not None else list(text or [])

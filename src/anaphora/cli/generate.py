@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import Patches, count, decoding_settings, open_text_model, read_text, warn_of_notes
+from anaphora.cli.arguments import (
+    Patches,
+    count,
+    decoding_settings,
+    open_text_model,
+    read_text,
+    reads_terminal,
+    warn_of_notes,
+)
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
@@ -100,6 +108,7 @@ def generate(
     out = Output(as_json=json, quiet=quiet)
     if file is not None and prompt:
         raise UserError("prompts are given twice, as arguments and by --file", cure="leave one of them out")
+    reads_terminal(out, model, file)
     loaded = open_text_model(out, model, device, patch)
     guess: Any = draft if draft in (None, "prompt") else api.load_text_model(str(draft))
     notes: Counter[str] = Counter()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +20,7 @@ from anaphora.cli.arguments import (
     open_text_model,
     read_pairs,
     read_text,
+    reads_terminal,
     takes_text,
     warn_of_notes,
 )
@@ -122,14 +123,14 @@ def _score_text(
     from anaphora.text.token_names import shown_token
     from anaphora.text.tokenizer import UNK
 
+    interactive = reads_terminal(out, model, *text)
     loaded = open_text_model(out, model, device, patch)
     unit = math.log(10) if log10 else 1.0
     notes: Counter[str] = Counter()
     documents: list[dict[str, Any]] = []
     parts: list[float] = []
     lines = dropped = size = unknown = total_bytes = 0
-    interactive = "-" in text and sys.stdin.isatty()
-    with out.bar("scoring") as bar:
+    with nullcontext() if interactive else out.bar("scoring") as bar:
         # somebody who types sees each answer before the next line; otherwise lines are scored by thousands
         ahead = 1 if interactive else WINDOW
         scored = loaded.stream_score(read_text(text, notes), stride=stride, progress=bar, window=ahead)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from contextlib import nullcontext
 from functools import partial
@@ -24,6 +23,7 @@ from anaphora.cli.arguments import (
     describe_replaced,
     read_side,
     read_stdin,
+    reads_terminal,
     warn_of_notes,
 )
 from anaphora.cli.output import Device, Json, Output, Quiet
@@ -111,6 +111,7 @@ def translate(
     )
     notes: Counter[str] = Counter()
     lines = None if file == "-" else read_side([file], "source", notes)
+    interactive = reads_terminal(out, model, file)
     loaded = api.load_translator([model, *with_] if with_ else model, device)
     settings = loaded.settled(loaded.decoding(**decoding))  # mistakes in settings are named before anything is read
     drawing = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
@@ -121,7 +122,6 @@ def translate(
         raise UserError(what, cure="add --sample or --mbr chrf")
     if alignments not in (None, "pharaoh", "json"):
         raise UserError(f"--alignments {alignments} is no way to write them", cure="use pharaoh or json")
-    interactive = lines is None and sys.stdin.isatty()
     kept = None
     if output is not None and not is_device(output):
         kept = loaded.keep_unfinished(output, out.say, **decoding)
