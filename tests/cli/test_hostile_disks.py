@@ -120,7 +120,7 @@ def test_a_disk_that_fills_up_at_any_moment_of_training(
     undisturbed = (world.run / "model.safetensors").read_bytes()
     shutil.rmtree(world.run)
     fsync, said = os.fsync, set()
-    for moment in (1, 4, 8, 12, 14, 16, 17, 18, 20, 22, 24, 26, 28, 32):
+    for moment in (1, 4, 8, 14, 17, 18, 20, 22, 24, 27, 30, 33, 36, 40):
         left = moment
 
         def full(handle: int) -> None:
@@ -141,7 +141,7 @@ def test_a_disk_that_fills_up_at_any_moment_of_training(
         assert not list(world.run.rglob(".unfinished-*"))
         if (world.run / "checkpoints").is_dir() and any((world.run / "checkpoints").iterdir()):
             assert anaphora.load(world.run, "cpu").translate("a cat").text is not None
-        if moment % 3 == 0:  # others go on where the last one failed
+        if moment % 3 == 0 or moment > 20:  # others go on where the last one failed
             shutil.rmtree(world.run, ignore_errors=True)
     assert {"data", "step-00000001"} <= said, said
     assert world.say(*world.good("train")).code == 0
