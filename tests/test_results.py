@@ -23,8 +23,10 @@ from anaphora.decoding.translate import Candidate, ScoredPair, Translation
 from anaphora.decoding.vectors import WordVectors
 from anaphora.embeddings.vectors import Neighbours
 from anaphora.evaluation.by_length import LengthBin
+from anaphora.evaluation.classification import ClassificationReport, ClassScore
 from anaphora.evaluation.embeddings import AnalogyScore
 from anaphora.evaluation.sense_similarity import SenseSimilarity
+from anaphora.evaluation.significance import Interval, PairedBootstrap, PairedScore
 from anaphora.evaluation.weat import Association
 from anaphora.inspect.senses import MovedToken, NearSense, Sense, SensesText, TokenSenses, WordSenses
 from anaphora.inspect.trace import Trace, Walk
@@ -116,6 +118,8 @@ def results(text: str) -> list[Any]:
         Report([], {}),
         Comparison(Path("out"), rows, [], columns, [text], [], row, 2, {}),
         Trace([Walk(text, text, text, [])]),
+        ClassificationReport(5, 3, 0.6, 0.5, text, 0.6, [ClassScore(text, 0.5, 0.5, 0.5, 3, 2)], [[3]]),
+        PairedBootstrap(5, 100, 1, [PairedScore("BLEU", Interval(40, 40, 1), Interval(39, 39, 1), 0.03, text)]),
         Neighbours([(text, 0.5)]),
     ]
 

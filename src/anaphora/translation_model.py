@@ -285,6 +285,7 @@ class TranslationModel:
                 share = several_sentences(source for source, _ in pairs) if pairs else None
         return isinstance(share, int | float) and share <= SINGLE
 
+    @spelled_out(DecodingOptions)
     def keep_unfinished(
         self, output: Path, say: Callable[[str], None] = print, **decoding: Unpack[DecodingOptions]
     ) -> Unfinished:

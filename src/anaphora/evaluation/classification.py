@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from anaphora.results import brief, figure, html_table
+
 WIDTH = 80
 NUMBERS = ("precision", "recall", "F1", "lines")
 CONFUSIONS = 10
@@ -53,6 +55,26 @@ class ClassificationReport:
     """Precision, recall and F1 of each."""
     confusion: list[list[int]]
     """Lines by correct label (rows) and by the one given (columns), in the order of `classes`."""
+
+    def __repr__(self) -> str:
+        scores = f"accuracy {self.accuracy:.2%}", f"macro F1 {figure(self.macro_f1, '.4f')}"
+        return brief("ClassificationReport", None, *scores, f"{self.lines:,} lines", f"{len(self.classes)} classes")
+
+    def _repr_html_(self) -> str:
+        def measured(one: ClassScore) -> list[str]:
+            return [
+                one.label,
+                *(figure(value, ".4f") for value in (one.precision, one.recall, one.f1)),
+                f"{one.support:,}",
+            ]
+
+        heads = ("class", "precision", "recall", "F1", "lines")
+        labels = [one.label for one in self.classes]
+        counts = [[label, *(f"{value:,}" for value in row)] for label, row in zip(labels, self.confusion)]
+        shades = [[value / max(sum(row), 1) for value in row] for row in self.confusion]
+        return html_table(heads, map(measured, self.classes), caption=repr(self)) + html_table(
+            ["confusion", *labels], counts, caption="rows: what a line is; columns: what the model says", shades=shades
+        )
 
     def document(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from anaphora.evaluation.draws import DRAWS, Draws
 from anaphora.evaluation.translation import bleu_metric, ter_metric
+from anaphora.results import brief, html_lines
 
 SIGNIFICANT = 0.05
 
@@ -67,6 +68,13 @@ class PairedBootstrap:
     """Of the draws."""
     scores: list[PairedScore]
     """One for each metric: both scores, their difference and p."""
+
+    def __repr__(self) -> str:
+        tests = (f"{one.metric} {one.difference:+.2f} (p {one.p:.3g})" for one in self.scores)
+        return brief("PairedBootstrap", None, *tests, f"{self.lines:,} lines")
+
+    def _repr_html_(self) -> str:
+        return html_lines(self.table())
 
     def document(self) -> dict[str, Any]:
         """As JSON can hold it."""
