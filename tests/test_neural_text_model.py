@@ -221,8 +221,8 @@ def test_options_that_mean_nothing_are_refused(folders: dict[str, Path]) -> None
         ({"min_p": 2.0}, "min_p must be"),
         ({"repetition_penalty": 0.0}, "repetition_penalty must be"),
         ({"stop": [""]}, "a stop string is empty"),
-        ({"greedy": True, "min_p": 0.1}, "nothing is drawn"),
-        ({"coverage_penalty": 0.1}, "means nothing"),
+        ({"greedy": True, "min_p": 0.1}, "nothing is sampled"),
+        ({"coverage_penalty": 0.1}, "has no meaning"),
     ]:
         with pytest.raises(UserError, match=said):
             model.generate("the", **wrong)

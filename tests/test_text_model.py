@@ -262,8 +262,8 @@ def test_a_model_to_compare_with_is_a_loaded_one(folders: dict[str, Path]) -> No
         ({"samples": 2.5}, "samples must be a whole number"),
         ({"tokens": True}, "tokens must be a whole number"),
         ({"max_new_tokens": -3}, "-3 new tokens are asked for"),
-        ({"max_length": 5}, "max_length means nothing.*; tokens limits a text"),
-        ({"max_tokens": 5}, "max_tokens means nothing.*did you mean 'max_new_tokens'"),
+        ({"max_length": 5}, "max_length has no meaning.*; tokens limits a text"),
+        ({"max_tokens": 5}, "max_tokens has no meaning.*did you mean 'max_new_tokens'"),
         ({"zzz": 5}, "known: beam, .*, max_new_tokens, .*, tokens, top_k, top_p, unknown$"),
     ],
     ids=str,
@@ -424,7 +424,7 @@ def test_generate_through_the_api(model: TextModel) -> None:
     assert found == model.generate(["the", ""], samples=3, tokens=6, seed=4)
     greedy = model.generate("the", greedy=True, tokens=6)
     assert greedy == model.generate("the", beam=1, tokens=6)
-    with pytest.raises(UserError, match="temperature is about drawing at random"):
+    with pytest.raises(UserError, match="temperature is for sampling"):
         model.generate("the", greedy=True, temperature=0.5)
     with pytest.raises(UserError, match="greedy is a beam of 1"):
         model.generate("the", greedy=True, beam=3)

@@ -218,7 +218,10 @@ def test_any_arguments_end_in_order(
         words = commands.draw()
         stdin(monkeypatch, b"the cat\na dog\n")
         parsed.clear()
-        answer = say(*words)
+        try:
+            answer = say(*words)
+        except Exception as error:
+            pytest.fail(f"{words}: {error!r}")
         assert answer.code in (0, 2, 130), (words, answer)
         assert "Traceback" not in answer.err, (words, answer.err)
         if answer.code == 2:

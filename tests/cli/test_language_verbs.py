@@ -110,7 +110,7 @@ def test_logarithms_to_the_base_ten(folders: dict[str, Path], text: Path, say: A
         assert (found["log_probability"], found["logarithm"]) == (pytest.approx(sum(logs)), "10")
         assert json.loads(say(verb, folders["words"], "--text", text, "--json").last)["logarithm"] == "e"
         pairs = ["--source", text, "--target", text]
-        assert "--log10 is about --text" in say(verb, micro, *pairs, "--log10").err
+        assert "--log10 is for --text" in say(verb, micro, *pairs, "--log10").err
     assert (
         f"log P          {sum(logs):.3f}  (to the base 10"
         in say("evaluate", folders["words"], "--text", text, "--log10").out
@@ -293,9 +293,9 @@ def test_generate_goes_past_line_ends(folders: dict[str, Path], say: Any) -> Non
     ("words", "message"),
     [
         (["--lines", 0], "0 lines are asked for; ask for 1 to"),
-        (["--beam", 2, "--seed", 3], "seed is about drawing at random"),
-        (["--greedy", "--seed", 3], "seed is about drawing at random"),
-        (["--beam", 3, "--top-k", 3], "top_k is about drawing at random"),
+        (["--beam", 2, "--seed", 3], "seed is for sampling"),
+        (["--greedy", "--seed", 3], "seed is for sampling"),
+        (["--beam", 3, "--top-k", 3], "top_k is for sampling"),
         (["--greedy", "--beam", 3], "greedy is a beam of 1"),
         (["--beam", 2, "--samples", 3], "3 different texts are asked for"),
         (["--temperature", 0], "temperature must be above 0; --greedy"),
@@ -305,7 +305,7 @@ def test_generate_goes_past_line_ends(folders: dict[str, Path], say: Any) -> Non
         (["--samples", 0], "0 samples are asked for; ask for 1 to"),
         (["--set", "n_best=3"], "--set n_best has no meaning in generation"),
         (["--set", "samples=3"], "--set samples has no meaning"),
-        (["--set", "length_penalty=1"], "length_penalty is about a beam"),
+        (["--set", "length_penalty=1"], "length_penalty is for beam search"),
         (["--set", "top_k=many"], "top_k"),
         (["--tokens", 3, "--set", "min_length=3"], "at least 3 tokens are asked for"),
         (["--set", "beem=3"], "beem"),
@@ -408,7 +408,7 @@ def test_a_translator_where_a_language_model_is_needed(
     assert answer.code == 2
     assert "is a translator (transformer), and this needs a language model" in answer.err
     pairs = ["--source", corpus["source"], "--target", corpus["target"]]
-    assert "--log10 is about --text" in say("score", micro, *pairs, "--log10").err
+    assert "--log10 is for --text" in say("score", micro, *pairs, "--log10").err
 
 
 @pytest.mark.parametrize("verb", ["score", "evaluate", "generate", "info"])

@@ -106,7 +106,7 @@ def test_a_draft_and_how_it_did(draft: str, folders: dict[str, Path], say: Any) 
         (("--min-p", "1.5"), "min_p"),
         (("--repetition-penalty", "-1"), "repetition_penalty"),
         (("--stop", ""), "empty"),
-        (("--greedy", "--min-p", "0.1"), "nothing is drawn"),
+        (("--greedy", "--min-p", "0.1"), "nothing is sampled"),
         (("--set", "coverage_penalty=1"), "has no meaning"),
     ],
 )

@@ -153,8 +153,8 @@ def test_a_wrong_file_is_named_with_its_line(
 def test_what_is_asked_of_the_wrong_model(say, file: Path, micro: Path, run: Path) -> None:  # type: ignore[no-untyped-def]
     for words, message in (
         (("evaluate", file), "nothing to measure them by is given"),
-        (("evaluate", file, "--text", file), "--text is not about word vectors"),
-        (("evaluate", micro, "--similarity", file), "--similarity is about word vectors"),
+        (("evaluate", file, "--text", file), "--text is not for word vectors"),
+        (("evaluate", micro, "--similarity", file), "--similarity is for word vectors"),
         (("neighbours", micro, "a"), "is a model of kind transformer, and this needs word vectors"),
         (("translate", run, run / "card.md"), "is word vectors, and this needs a translator"),
         (("generate", run, "a"), "is word vectors, and this needs a language model"),

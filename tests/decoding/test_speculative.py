@@ -339,7 +339,7 @@ def test_a_text_that_cannot_go_on_ends() -> None:
 def test_mistakes_are_named() -> None:
     model = Recurrent(VOCABULARY, max_length=6)
     greedy = DecodingConfig(beam=1)
-    with pytest.raises(UserError, match="beam follows several"):
+    with pytest.raises(UserError, match="cannot be combined with a beam"):
         speculate(model, PromptDraft(), [4], DecodingConfig(beam=4))
     with pytest.raises(UserError, match="proposed at once"):
         speculate(model, PromptDraft(), [4], greedy, draft_tokens=0)

@@ -32,6 +32,10 @@ def test_it_finds_what_comparing_with_every_word_finds(vectors: Vectors, index: 
     assert [cosine for _, cosine in found] == pytest.approx([cosine for _, cosine in exact], abs=1e-5)
 
 
+def test_any_number_of_words_may_be_asked_for(index: VectorIndex) -> None:
+    assert 2500 < len(index.most_similar("w7", topn=10**30)) < 3000
+
+
 def test_less_effort_finds_less(index: VectorIndex) -> None:
     assert index.recall(questions=200, effort=10) < index.recall(questions=200, effort=200)
 

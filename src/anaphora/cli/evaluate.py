@@ -137,7 +137,7 @@ def evaluate(
         others["--tokenize"] = None if tokenize == "13a" else tokenize
         if idle_too := [flag for flag, value in others.items() if value is not None]:
             cure = "give --similarity, --analogies or --weat"
-            raise UserError(f"{idle_too[0]} is not about word vectors", cure=cure)
+            raise UserError(f"{idle_too[0]} is not for word vectors", cure=cure)
         _evaluate_vectors(out, model, similarity or [], analogies or [], weat or [])
         return
     if similarity and api.is_language_model(model):
@@ -160,7 +160,7 @@ def evaluate(
         evaluate_similarity(out, open_text_model(out, model, device, patch), similarity, patch or ())
         return
     if only := [flag for flag, value in asked.items() if value]:
-        raise UserError(f"{only[0]} is about word vectors", file=model, cure="leave it out, or give vectors")
+        raise UserError(f"{only[0]} is for word vectors", file=model, cure="leave it out, or give vectors")
     if takes_text(model, text, source, target):
         idle: dict[str, Any] = {"--beam": beam, "--set": set_, "--output": output, "--force": force or None}
         idle |= {"--with": with_, "--mbr": mbr, "--ter": ter or None}
@@ -180,7 +180,7 @@ def evaluate(
         return
     if log10 or stride is not None or patch or labels:
         said = "--log10" if log10 else "--patch" if patch else "--labels" if labels else "--stride"
-        raise UserError(f"{said} is about --text, and this is a translator", cure="leave it out")
+        raise UserError(f"{said} is for --text, and this is a translator", cure="leave it out")
     if picture is not None and by_length is None:
         raise UserError("--picture draws BLEU by length, and that is not measured", cure="add --by-length 5")
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):

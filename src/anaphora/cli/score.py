@@ -71,7 +71,7 @@ def score(
     if said := [name for name, given in about_text.items() if given]:
         from anaphora.errors import UserError
 
-        raise UserError(f"{said[0]} is about --text, and this is a translator", cure="leave it out")
+        raise UserError(f"{said[0]} is for --text, and this is a translator", cure="leave it out")
     from anaphora import api
     from anaphora.text.token_names import token_documents
 

@@ -85,7 +85,7 @@ def why(
         if picture is not None or alpha is not None:
             raise UserError("pictures are of a Backpack's senses, and these are word vectors", cure="leave it out")
         if patch:
-            raise UserError("--patch is about a Backpack, and these are word vectors", cure="leave it out")
+            raise UserError("--patch is for a Backpack, and these are word vectors", cure="leave it out")
         _apart(out, model, [prefix, *others] if prefix else others, word, top)
         return
     if others:

@@ -11,7 +11,7 @@ from anaphora.decoding.options import TextOptions
 from anaphora.errors import UserError, nearest
 
 DRAWING = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
-"""Settings that are about drawing at random."""
+"""Settings of sampling."""
 SAYING = tuple(TextOptions.__annotations__)
 """Settings that mean something for going on with a text."""
 MOST_LENGTH_PENALTY = 10
@@ -177,16 +177,16 @@ def saying(greedy: bool, beam: int | None, decoding: Mapping[str, Any], beside: 
     for name in given:
         if name not in SAYING:
             cure = "tokens limits a text" if name == "max_length" else nearest(name, {*SAYING, *beside})
-            raise UserError(f"decoding.{name} means nothing for going on with a text", cure=cure)
+            raise UserError(f"decoding.{name} has no meaning in generation", cure=cure)
     if given.get("temperature") == 0:
         raise UserError("temperature must be above 0", cure="--greedy (greedy=True) takes the likeliest token")
     if greedy and beam is not None and str(beam) != "1":
         raise UserError("greedy is a beam of 1, and a wider one is asked for", cure="choose one of the two")
     sample = not greedy and beam is None
     if not sample and (said := [name for name in DRAWING if name in given]):
-        raise UserError(f"{said[0]} is about drawing at random, and nothing is drawn", cure="leave it out, or draw")
+        raise UserError(f"{said[0]} is for sampling, and nothing is sampled", cure="leave it out, or sample")
     if "length_penalty" in given and (sample or greedy):
-        raise UserError("length_penalty is about a beam, and there is none", cure="leave it out, or set beam")
+        raise UserError("length_penalty is for beam search, and there is no beam", cure="leave it out, or set beam")
     if greedy:  # where the length counts, a text that has ended might be given up for a longer one
         given["length_penalty"] = 0.0
     return {"sample": sample, "beam": 1 if sample or greedy else beam, "n_best": 1, **given}

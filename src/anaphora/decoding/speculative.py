@@ -117,7 +117,7 @@ def speculate(
     if not 1 <= draft_tokens <= MOST_DRAFT_TOKENS:
         raise UserError(f"{draft_tokens} tokens are to be proposed at once", cure=f"make it 1 to {MOST_DRAFT_TOKENS}")
     if not config.sample and config.beam != 1:
-        raise UserError("a draft helps to say one text, and a beam follows several", cure="leave out the one or other")
+        raise UserError("a draft cannot be combined with a beam", cure="leave out one of them")
     limit = room(model, len(prompt), tokens, forgets=forgets)
     config = replace(config, min_length=min(config.min_length, limit - 1))  # where there is less room than was asked
     text = [BOS, *prompt]

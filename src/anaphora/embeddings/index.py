@@ -60,8 +60,9 @@ class VectorIndex:
 
     def nearest(self, queries: F32, topn: int = 10, *, effort: int = EFFORT) -> list[Near]:
         """The nearest words of each row of queries (Q, D), which are as long as one."""
+        topn = min(topn, len(self.vectors))
         self.graph.hnsw.efSearch = max(effort, topn)
-        scores, rows = self.graph.search(np.ascontiguousarray(queries, np.float32), min(topn, len(self.vectors)))
+        scores, rows = self.graph.search(np.ascontiguousarray(queries, np.float32), topn)
         words = self.vectors.index_to_key
         return [[(words[row], float(score)) for row, score in zip(*one) if row >= 0] for one in zip(rows, scores)]
 
