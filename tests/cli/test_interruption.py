@@ -68,6 +68,17 @@ def test_during_an_import_the_first_one_ends_at_once(
     assert left == [130]
 
 
+def test_the_last_moments_cannot_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[Any] = []
+    monkeypatch.setattr(interruption.atexit, "register", called.append)  # type: ignore[attr-defined]
+    interruption.begin()
+    for call in called:
+        call()
+    for number in interruption.SIGNALS:
+        os.kill(os.getpid(), number)
+    assert len(called) == 1
+
+
 def test_what_is_to_be_ignored_is_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     interruption.begin()

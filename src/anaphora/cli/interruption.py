@@ -8,6 +8,7 @@ and at a second one, the process ends at once. Training has handlers of its own 
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -30,6 +31,8 @@ def begin() -> None:
     global _asked, what_is_kept
     _asked, what_is_kept = False, None
     _handle(_interrupt)
+    atexit.unregister(_ignore)
+    atexit.register(_ignore)  # before all others, so that it is called after them
 
 
 def end() -> None:
@@ -72,6 +75,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
+
+
+def _ignore() -> None:
+    """At the very end the interpreter puts the system's own handlers back, which kill; but what is ignored stays so."""
+    for number in SIGNALS:
+        with suppress(ValueError):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _importing(frame: FrameType | None) -> bool:
