@@ -207,7 +207,7 @@ CLASSES = {
     "Translation": "anaphora.decoding.translate",
     "Candidate": "anaphora.decoding.translate",
     "ScoredPair": "anaphora.decoding.translate",
-    "Evaluation": "anaphora.translation_model",
+    "Evaluation": "anaphora.decoding.evaluation",
     "LengthBin": "anaphora.evaluation.by_length",
     "Alignment": "anaphora.decoding.alignment",
     "ScoredLine": "anaphora.decoding.language",

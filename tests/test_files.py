@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import read_pharaoh
 from anaphora.evaluation.embeddings import read_similarities
-from anaphora.files import parse_json, read_bytes, read_json, read_text
+from anaphora.files import LARGE, parse_json, read_bytes, read_json, read_text
 from anaphora.folder import METRICS, read_config, read_metrics
 from anaphora.models.ngram.file import read_trie
 from anaphora.text.tokenizer import Tokenizer
@@ -76,6 +77,16 @@ def test_a_config_of_many_megabytes_is_not_parsed(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("anaphora_format: 1\nmodel:\n  prune:\n" + "  - 0\n" * 500_000)
     with pytest.raises(UserError, match=r"config\.yaml: is larger than 1 MiB"):
         read_config(tmp_path)
+
+
+def test_no_more_room_is_made_than_a_file_needs(tmp_path: Path) -> None:
+    (tmp_path / "small.json").write_text("[1]")
+    tracemalloc.start()
+    try:
+        assert read_json(tmp_path / "small.json", LARGE) == [1]
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_brackets_without_end_are_no_json(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from anaphora.decoding.translate import ScoredPair, Translation
 from anaphora.embeddings.vectors import Vectors
 from anaphora.ensemble_model import EnsembleModel
 from anaphora.errors import UserError
+from anaphora.signatures import spelled_out
 from anaphora.text_model import TextModel
 from anaphora.translation_model import TranslationModel
 from anaphora.vectors_model import VectorsModel
@@ -271,6 +272,12 @@ def test_what_generate_can_be_asked_for() -> None:
     assert {*SAYING, "samples", "tokens", "max_new_tokens", "greedy", "beam", "draft"} <= shown.keys()
     assert {*typing.get_type_hints(GenerateOptions, vars(text_model))} <= shown.keys()
     assert {*SAYING, "tokens", "max_new_tokens"} <= inspect.signature(TextModel.stream).parameters.keys()
+
+
+def test_no_option_is_shown_that_is_not_taken() -> None:
+    with pytest.raises(TypeError, match=r"settled has no \*\*options"):
+        spelled_out(DecodingOptions)(TranslationModel.settled)
+    assert list(inspect.signature(TranslationModel.settled).parameters) == ["self", "settings"]
 
 
 @pytest.mark.parametrize("owner", [anaphora, TranslationModel, TextModel, EnsembleModel, VectorsModel, Vectors])

@@ -16,6 +16,7 @@ from anaphora.comparing.language import LanguageTask
 from anaphora.decoding import filling
 from anaphora.decoding.alignment import Alignment, Method
 from anaphora.decoding.classifying import Classified
+from anaphora.decoding.evaluation import Evaluation
 from anaphora.decoding.generation import Generation
 from anaphora.decoding.language import ScoredLine, TextEvaluation
 from anaphora.decoding.side_effect import SideEffect
@@ -36,7 +37,6 @@ from anaphora.text.checking.findings import Finding, Report
 from anaphora.text.words import Word, split_words
 from anaphora.training.counting import Counted
 from anaphora.training.request import Outcome
-from anaphora.translation_model import Evaluation
 
 ODD = "<script>alert('x')</script>&amp;\x1b[2J\n\u202eevil\u2028"
 LONG = "Der alte Bauer kaufte drei Äpfel und ging nach Hause. " * 20

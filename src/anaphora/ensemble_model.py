@@ -44,7 +44,7 @@ class EnsembleModel(TranslationModel):
         names: Sequence[str] | None = None,
         folder: Path | None = None,
     ) -> None:
-        """weights: one for each member, equal unless given. folder: where the ensemble itself is kept, if it is."""
+        """weights: one for each member, equal by default. folder: where the ensemble itself is kept, if it is."""
         if len(members) < 2:
             raise UserError(f"an ensemble needs at least two models, not {len(members)}", cure="name more of them")
         check_fit(members)

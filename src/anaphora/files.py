@@ -40,7 +40,8 @@ def read_bytes(path: Path, limit: int = SMALL, *, pipes: bool = False) -> bytes:
     if not pipes:
         check_regular(path, limit)
     with path.open("rb") as file:
-        content = file.read(limit + 1)  # those of /proc have no size beforehand
+        size = os.fstat(file.fileno()).st_size or limit  # pipes, and the files of /proc, have no size beforehand
+        content = file.read(min(size, limit) + 1)  # room is made for what is asked for, whatever there is
     if len(content) > limit:
         raise _too_large(path, limit)
     return content

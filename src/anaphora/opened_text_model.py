@@ -138,8 +138,8 @@ class OpenedTextModel:
     # -- how it reads ------------------------------------------------------------------------------------------------
 
     def windows(self, context: int | None = None, stride: int | None = None) -> dict[str, Any]:
-        """How a text too long for the model is read: `context` tokens at once, moved by `stride`; as it was learned,
-        unless given."""
+        """How a text too long for the model is read: `context` tokens at once, moved by `stride`; by default as in
+        training."""
         learned = None if self.config is None else self.config.windows()
         if learned is not None:
             context = learned[0] if context is None else context

@@ -75,7 +75,7 @@ class Mixed:
         return asdict(self)
 
     def kept(self) -> dict[str, Any]:
-        """What its metrics.json has: where the parts and the whole stood is nobody's business."""
+        """For its metrics.json, which is shared: the names of the parts, without their folders."""
         parts = [{**asdict(part), "model": name_of(part.model)} for part in self.parts]
         return {**asdict(self), "folder": None, "parts": parts}
 

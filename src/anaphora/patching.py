@@ -112,7 +112,7 @@ def even(
 ) -> Evened:
     """Find what makes a pair of words more evenly expected: `operations` for a patch, and the ratios before and after.
 
-    words: whose senses may change; professions unless given. prompts: lines with {} where such a word stands.
+    words: whose senses may change; professions by default. prompts: lines with {} where such a word stands.
     """
     from anaphora.decoding.pronouns import PROMPTS
     from anaphora.decoding.pronouns import even as find

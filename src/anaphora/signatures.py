@@ -34,6 +34,8 @@ def spelled_out(options: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         shown = inspect.signature(function)
         own = [one for one in shown.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        if len(own) == len(shown.parameters):
+            raise TypeError(f"{function.__qualname__} has no **options that could be spelled out")
         more = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
             for name, hint in option_types(options).items()

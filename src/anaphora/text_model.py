@@ -147,7 +147,7 @@ class TextModel(ScoringTextModel):
         place: int = 0,
         **decoding: Unpack[TextOptions],
     ) -> GenerationStream:
-        """`generate` for one text, heard while it is said: an iterator over pieces of text, each handed out as soon as
+        """`generate` for one text while it is generated: an iterator over pieces of text, each yielded as soon as
         nothing that follows can change it. Together they are the continuation that `generate` gives with the same
         settings; `.generation` is the rest of it, once the stream has come to its end. place: the prompt's among
         several that `generate` is asked for, each of which has its own noise."""
@@ -211,7 +211,7 @@ class TextModel(ScoringTextModel):
 
     def encode(self, lines: str | Lines, *, pool: Pool = "mean", layer: int | None = None) -> NDArray[np.float32]:
         """The vector of a text (dim,), or those of many lines (lines, dim). pool: mean, max, last, or first; layer: the
-        last unless given, 0 is the embedding."""
+        last by default, 0 is the embedding."""
         from anaphora.decoding.vectors import sentence_vectors
 
         found = list(sentence_vectors(self._needs("encode"), self.tokenizer, lines_of(lines), pool=pool, layer=layer))

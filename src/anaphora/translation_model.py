@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
@@ -17,6 +16,7 @@ import torch
 
 from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_translations
 from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
+from anaphora.decoding.evaluation import Evaluation
 from anaphora.decoding.options import DecodingOptions
 from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.decoding.splitting import SINGLE, several_sentences
@@ -25,10 +25,9 @@ from anaphora.decoding.unknown_words import UnknownWords, counted_replacements, 
 from anaphora.device import describe_device
 from anaphora.errors import UserError, shown
 from anaphora.evaluation.alignment import GoldAlignment
-from anaphora.evaluation.by_length import LengthBin
 from anaphora.evaluation.by_length import by_length as binned
 from anaphora.evaluation.draws import SAMPLES, SEED, Draws
-from anaphora.evaluation.significance import PairedBootstrap, compare_translations
+from anaphora.evaluation.significance import compare_translations
 from anaphora.evaluation.translation import bleu, chrf
 from anaphora.evaluation.translation import ter as ter_of
 from anaphora.folder import CONFIG, DATA, read_config, read_metrics, revision, weights_file
@@ -36,8 +35,8 @@ from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
-from anaphora.results import brief, figure, html_table
 from anaphora.signatures import known_names, spelled_out
+from anaphora.text.corpus import Corpus
 from anaphora.text.dictionary import Dictionary, of_folder
 from anaphora.text.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
 from anaphora.text.preparation import open_prepared
@@ -52,73 +51,6 @@ if TYPE_CHECKING:
     from anaphora.inspect.trace import Trace
 
 Progress = Callable[[int], None]
-
-
-@dataclass
-class Evaluation:
-    """How a model does on text with references."""
-
-    lines: int
-    """That were translated."""
-    bleu: float
-    """BLEU of sacreBLEU, 0 to 100."""
-    bleu_signature: str
-    """sacreBLEU's, without which two numbers cannot be compared."""
-    chrf: float
-    """chrF of sacreBLEU, 0 to 100."""
-    chrf_signature: str
-    """sacreBLEU's."""
-    loss: float
-    """Nats a target token, end marks included; NaN if no line could be scored."""
-    perplexity: float
-    """e^loss."""
-    lines_per_second: float
-    """Translated."""
-    beam: int
-    """Hypotheses that the search kept."""
-    search: str
-    """How translations were searched for, in a few words."""
-    device: str
-    """On which it ran."""
-    split_lines: int
-    """Lines translated in pieces because they were too long."""
-    unscored_lines: int
-    """Lines left out of the loss because a side was too long."""
-    replaced_words: dict[str, int] | None
-    """Unknown words that were replaced, by what (dictionary, copy); none if they are not."""
-    by_length: list[LengthBin] | None = None
-    """BLEU and chrF by the length of the source, where asked for."""
-    ter: float | None = None
-    """TER, lower is better, where asked for."""
-    ter_signature: str | None = None
-    """sacreBLEU's."""
-    significance: PairedBootstrap | None = None
-    """How it compares with another model on the same lines, where asked for."""
-    beside: Evaluation | None = None
-    """How that one does."""
-    translations: list[Translation] = dataclasses.field(repr=False, default_factory=list)
-    """What the model made of each line."""
-
-    def __repr__(self) -> str:
-        scores = f"BLEU {figure(self.bleu)}", f"chrF {figure(self.chrf)}", f"loss {figure(self.loss, '.3f')}"
-        return brief("Evaluation", None, *scores, f"{self.lines:,} lines", self.search)
-
-    def _repr_html_(self) -> str:
-        rows = [
-            ("BLEU", figure(self.bleu), self.bleu_signature),
-            ("chrF", figure(self.chrf), self.chrf_signature),
-            ("loss", figure(self.loss, ".3f"), "nats a token"),
-            ("perplexity", figure(self.perplexity), ""),
-            ("lines", f"{self.lines:,}", f"{self.lines_per_second:.1f} a second, {self.search}, on {self.device}"),
-        ]
-        table = html_table((), rows)
-        if self.by_length:
-            bins = [
-                (f"{one.shortest}–{one.longest} words", f"{one.lines:,}", figure(one.bleu), figure(one.chrf))
-                for one in self.by_length
-            ]
-            table += html_table(("source", "lines", "BLEU", "chrF"), bins)
-        return table
 
 
 class TranslationModel:
@@ -228,7 +160,7 @@ class TranslationModel:
         """`translate` for more lines than fit in memory: an iterator, in order.
 
         align: True for the method that was chosen for this model, or another `Method`; split: what a word is.
-        unfinished: where what is found is kept (`keep_unfinished`), so that a translation can be gone on with.
+        unfinished: where results are kept (`keep_unfinished`), so that an interrupted translation can be resumed.
         """
         settings = self.settled(self.decoding(**decoding))
         if align is not False and settings.stop:
@@ -267,9 +199,8 @@ class TranslationModel:
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return align_translations(self.model, *tokenizers, said, method, split=split, window=min(window, 1024))
 
-    @spelled_out(DecodingOptions)
     def settled(self, settings: DecodingConfig) -> DecodingConfig:
-        """With what is automatic decided."""
+        """Settings in which `auto` is replaced by what suits this model."""
         if settings.split_sentences != "auto":
             return settings
         return dataclasses.replace(settings, split_sentences="always" if self._learned_single_sentences else "never")
@@ -281,7 +212,7 @@ class TranslationModel:
         share = trained.get("several_sentences") if isinstance(trained, dict) else None
         if share is None and (self.folder / DATA / "manifest.json").is_file():
             with suppress(UserError):  # text that is damaged, or not all there
-                pairs = corpus_pairs(open_prepared(self.folder / DATA).train, 1000)
+                pairs = corpus_pairs(Corpus.open(self.folder / DATA / "train"), 1000)
                 share = several_sentences(source for source, _ in pairs) if pairs else None
         return isinstance(share, int | float) and share <= SINGLE
 
@@ -289,7 +220,7 @@ class TranslationModel:
     def keep_unfinished(
         self, output: Path, say: Callable[[str], None] = print, **decoding: Unpack[DecodingOptions]
     ) -> Unfinished:
-        """For `stream`: keeps beside `output` what is found by these settings, and knows what was found before."""
+        """For `stream`: keeps results beside `output`, so that an interrupted translation can be resumed."""
         from anaphora.decoding.unfinished import Unfinished
 
         circumstances = {
@@ -302,8 +233,8 @@ class TranslationModel:
         return Unfinished(output, circumstances, say)
 
     def unknown_words(self, settings: DecodingConfig, file: str | None = None) -> UnknownWords | None:
-        """Who replaces unknown words in what the model says; nobody, if none are to be replaced. `file`: a dictionary
-        that is asked for now; the one of the settings was copied into the folder when the model learned."""
+        """What replaces unknown words in translations, None if they stay as they are. `file`: a dictionary to use now;
+        that of the settings was copied into the folder when the model was trained."""
         mode = replacing(settings, self.target_tokenizer)
         for name in ("dictionary", "dictionary_threshold"):
             if mode != "dictionary" and getattr(settings, name) != getattr(self.config.decoding, name):
@@ -393,7 +324,7 @@ class TranslationModel:
         head: int | None = None,
         query: str | None = None,
     ) -> Trace:
-        """One head of one attention, step by step, for a sentence and its translation (the model's own unless given):
+        """One head of one attention, step by step, for a sentence and its translation (by default the model's own):
         `trace.walks[0]` has the steps and checks. See docs/walk.md."""
         from anaphora.inspect.walk_model import Asked, choose_part
         from anaphora.inspect.walk_translator import walk_translator

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,27 @@ def test_a_failure_says_why_in_one_sentence(tmp_path: Path) -> None:
     assert told.why(2) == "the loss became infinite"
     assert ours.why(1) == "RuntimeError: a mistake of ours"
     assert "SIGKILL" in killed.why(-9)
+
+
+def test_an_interrupted_comparison_leaves_the_signals_of_its_process_as_they_were(tmp_path: Path) -> None:
+    def mine(number: int, frame: object) -> None: ...
+
+    def interrupted(running: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, mine)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_jobs(
+                [script(tmp_path, "row", "import time; time.sleep(60)")],
+                1,
+                started=lambda job: None,
+                ended=lambda job, code: None,
+                looked=interrupted,
+            )
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def gone(process: int) -> bool:

@@ -107,7 +107,7 @@ def reads_terminal(out: Output, model: Path, *files: str | None) -> bool:
 
 
 def _stdin() -> Iterator[bytes]:
-    """Its lines; who types them is told how, and asked for each, on stderr."""
+    """Its lines; at a terminal, with a hint and a prompt on stderr."""
     asks = sys.stdin.isatty() and not {"-q", "--quiet"} & set(sys.argv)
     screen = Steadfast(sys.stderr)
     try:

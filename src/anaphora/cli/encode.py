@@ -85,19 +85,18 @@ def encode(
     how |= {"split": split or "punctuation"} if words else {"pool": pool or "mean"}
     try:
         if kind == ".jsonl":
-            written = _as_lines(loaded, lines, words=words, how=how)
+            written: list[str] = []
+            size = dim = 0
+            for row, (n, d) in _as_lines(loaded, lines, words=words, how=how):
+                size, dim = size + n, max(dim, d)
+                if output is not None:
+                    written.append(json_format.dumps(row, ensure_ascii=False) + "\n")
+                elif json:
+                    encodings.append(row)
+                else:
+                    out.text(json_format.dumps(row, ensure_ascii=False))
             if output is not None:
-                rows = list(written)
-                write_text(output, "".join(json_format.dumps(row, ensure_ascii=False) + "\n" for row, _ in rows))
-                size, dim = sum(n for _, (n, _) in rows), max((d for _, (_, d) in rows), default=0)
-            else:
-                size = dim = 0
-                for row, (n, d) in written:
-                    if json:
-                        encodings.append(row)
-                    else:
-                        out.text(json_format.dumps(row, ensure_ascii=False))
-                    size, dim = size + n, d
+                write_text(output, "".join(written))
         else:
             assert output is not None
             content, (size, dim) = _as_arrays(loaded, lines, words=words, how=how, kind=kind)

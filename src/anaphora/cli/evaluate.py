@@ -34,7 +34,7 @@ from anaphora.errors import UserError
 from anaphora.evaluation.draws import Draws
 
 if TYPE_CHECKING:
-    from anaphora.translation_model import Evaluation
+    from anaphora.decoding.evaluation import Evaluation
 
 
 def evaluate(

@@ -36,7 +36,7 @@ def begin() -> None:
 
 
 def end() -> None:
-    """The work is done and all is said: a signal that comes while the interpreter puts its things away ends it."""
+    """The work is done and all is said: a signal that comes while the interpreter shuts down ends it."""
     _handle(_leave)
 
 

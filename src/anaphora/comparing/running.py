@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from anaphora.device import c_library, cores
 
@@ -128,9 +129,10 @@ def _ready(waiting: Sequence[Job], running: Sequence[Job]) -> Job | None:
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Let them save what they have; who is asked a second time does not wait for that."""
+    before: dict[int, Any] = {}
     with suppress(ValueError):  # in a thread
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.default_int_handler)
+            before[number] = signal.signal(number, signal.default_int_handler)
     try:
         for process in processes:
             with suppress(ProcessLookupError):
@@ -144,6 +146,9 @@ def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        for one, handler in before.items():
+            if handler is not None:
+                signal.signal(one, handler)
 
 
 _PR_SET_PDEATHSIG = 1

@@ -50,13 +50,13 @@ class Generation:
     """What a language model said after a prompt."""
 
     prompt: str
-    """What was gone on with."""
+    """The text that was continued."""
     text: str
     """The prompt and what follows it."""
     continuation: str
     """What follows the prompt, alone."""
     tokens: list[str]
-    """The new tokens as people see them (text/token_names.py); the end mark is among them if it was said."""
+    """The new tokens as people see them (text/token_names.py); the end mark is among them if it was generated."""
     token_ids: list[int]
     """Of the new tokens."""
     token_scores: list[float]
@@ -66,11 +66,11 @@ class Generation:
     finished: bool
     """Whether it ended by itself, with its end mark or at a stop string, instead of being cut off at the limit."""
     stop: str | None = None
-    """The stop string that ended it. The text ends before it; the tokens are all that were said."""
+    """The stop string that ended it. The text ends before it; the tokens are all that were generated."""
     limit: int = 0
     """How many new tokens it could have had: as many as were asked for, or as the model had room for."""
     past_lines: bool = False
-    """Whether it was to go on past line ends to that limit."""
+    """Whether it was to continue past line ends up to that limit."""
     speculation: Speculation | None = None
     """How a draft did, where one was used."""
 
@@ -124,14 +124,14 @@ def generate(
     # of one batch: as long as each other to read, and with the same limits, so that no limit depends on the batch
     asked.sort(key=lambda one: (limits[one[0]], -len(prompts[one[0]])))
     found: list[list[Hypothesis]] = [[] for _ in prompts]
-    way = _way(model, config)
+    searcher = _searcher(model, config)
     most = max(1, min(NUMBERS // model.vocabulary, STEPS // tokens) // (1 if config.sample else config.beam))
     config = dataclasses.replace(config, n_best=1 if config.sample else samples)
     begin = 0
     while begin < len(asked):
         alike = limit, least, _ = limits[asked[begin][0]]
         batch = [one for one in asked[begin : begin + most] if limits[one[0]] == alike]
-        said = way.search_prompts(
+        said = searcher.search_prompts(
             model,
             [[BOS, *prompts[place]] for place, _ in batch],
             dataclasses.replace(config, max_length=limit, min_length=min(least, limit - 1)),
@@ -168,13 +168,13 @@ def generate_aloud(
     check_limits(config, tokens)
     limit = room(model, len(prompt), tokens, forgets=forgets)
     config = dataclasses.replace(config, n_best=1, max_length=limit, min_length=min(config.min_length, limit - 1))
-    name, way = place * MOST_SAMPLES, _way(model, config)
-    return way.search_prompt_aloud(model, [BOS, *prompt], config, sentence_id=name, lines=lines, forgets=forgets)
+    searcher, how = _searcher(model, config), {"lines": lines, "forgets": forgets}
+    return searcher.search_prompt_aloud(model, [BOS, *prompt], config, sentence_id=place * MOST_SAMPLES, **how)
 
 
-def _way(model: LanguageModel, config: DecodingConfig) -> Any:
-    """Who searches: where one row is followed in a model that is counted, nothing needs torch, whose import would take
-    longer than all the rest; everywhere else the one search."""
+def _searcher(model: LanguageModel, config: DecodingConfig) -> Any:
+    """The module that searches: where one row is followed in a model that is counted, nothing needs torch, whose import
+    would take longer than all the rest; everywhere else the one search."""
     follows_one = config.sample or (config.beam == 1 and config.length_penalty == 0)
     if getattr(getattr(model, "config", None), "kind", None) == "ngram" and follows_one:
         from anaphora.decoding import counted

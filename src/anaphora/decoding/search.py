@@ -437,7 +437,7 @@ def extend(
 
     The K best continuations among K * V live on. `ends` holds the log-probability of the hypotheses that end here, if
     they are among the K best of all continuations, and -inf for the others: a beam of one ends when ending is best.
-    last (B, K): rows that an end mark ends; for the others it is a token. All, unless given.
+    last (B, K): rows that an end mark ends; for the others it is a token. By default all.
     """
     scores[:, EOS] = FORBIDDEN if last is None else scores[:, EOS].masked_fill(last.view(-1), FORBIDDEN)
     rows, vocabulary = live.shape[1], scores.shape[1]

@@ -115,9 +115,9 @@ class Translation:
     n_best: list[Candidate]
     """Best first; the first is the translation itself."""
     pieces: int = 1
-    """In how many pieces the line was translated: more than one if it was too long for the model."""
+    """In how many pieces the line was translated: more than one if it was too long, or of several sentences."""
     token_ids: list[tuple[list[int], list[int]]] = field(default_factory=list)
-    """For each piece, what the model read and what it said in the best candidate, without marks; none if not asked."""
+    """For each piece, what the model read and said in the best candidate, without marks; none of a blank line."""
     alignment: Alignment | None = None
     """Which source words each word came from, where asked for (`align=True`)."""
     replaced: list[Replacement] = field(default_factory=list)

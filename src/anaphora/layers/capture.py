@@ -127,7 +127,7 @@ def capture(
     """Record the attention of the chosen layers and heads for as long as the block lasts.
 
     model: what `anaphora.load` returned, or its network alone. layers: paths, or patterns with * and ?, as the
-    network's `named_modules()` names them. heads: which ones, in this order; all unless given. gradients: keep the
+    network's `named_modules()` names them. heads: which ones, in this order; all by default. gradients: keep the
     recorded tensors in the graph, to learn from them; without it they hold no graph and no model.
     """
     module = model if isinstance(model, nn.Module) else getattr(model, "model", None)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from anaphora.errors import UserError
 from anaphora.text.lines import COMPRESSIONS, Place, decode, text_lines, without_mark
-from anaphora.text.tables import column_of, numbered_rows
+from anaphora.text.tables import numbered_rows, tsv_column
 
 BLOCK_LINES = 8192  # lines of a table put together
 FORMATS = {
@@ -58,7 +58,7 @@ def place(name: str, side: str) -> Place:
         raise UserError(f"plain text has no columns, but {name!r} asks for column {column!r}", cure=f"write {path!r}")
     named = bool(column)
     if format == "tsv":
-        column = column_of(column, path, "tsv", {"target": "2"}.get(side, "1"))
+        column = tsv_column(column or {"target": "2"}.get(side, "1"), path)
     return Place(Path(path), format, column or (side if format != "text" else ""), named)
 
 

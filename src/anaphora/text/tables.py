@@ -34,8 +34,12 @@ def numbered_rows(where: Place, notes: Counter[str]) -> Iterator[tuple[int, str]
         yield number, one_line(field(line, where, number), notes)
 
 
-def is_column_number(column: str) -> bool:
-    return column.isascii() and column.isdigit() and len(column) <= DIGITS and int(column) > 0
+def tsv_column(column: str, path: str) -> str:
+    """The number of a TSV's column, if it is one."""
+    if not (column.isascii() and column.isdigit() and len(column) <= DIGITS and int(column) > 0):
+        what = f"columns of a TSV file are numbers from 1, not {shown.repr(column)}"
+        raise UserError(what, file=path, cure=f"write {path}#1")
+    return column
 
 
 def field(line: str, where: Place, number: int, *, strict: bool = True) -> str:
@@ -215,15 +219,3 @@ def _leaves(columns: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterato
             yield from _leaves(kind, (*before, name))
         else:
             yield [*before, name]
-
-
-def column_of(column: str, path: object, format: str, default: str) -> str:
-    """The number of a TSV's column, as it was written or by default."""
-    column = column or default
-    if not is_column_number(column):
-        raise UserError(
-            f"columns of a {format.upper()} file are numbers from 1, not {shown.repr(column)}",
-            file=str(path),
-            cure=f"write {path}#1",
-        )
-    return column

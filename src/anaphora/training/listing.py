@@ -170,7 +170,7 @@ def every_setting() -> list[Setting]:
 
 
 def find_settings(wanted: str | None = None, recipe: str | None = None) -> list[Setting]:
-    """The settings of a section, or of a name with or without its section; all of them unless given."""
+    """The settings of a section, or of a name with or without its section; all of them by default."""
     listed = without_recipe() if recipe is None else of_recipe(recipe)
     if wanted is None:
         return listed

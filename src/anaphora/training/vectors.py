@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anaphora.config import differences, merge
+from anaphora.config import differences
 from anaphora.device import peak_resident
 from anaphora.embeddings.formats import all_numbers, load_vectors, save_vectors
 from anaphora.embeddings.pieces import Learned
@@ -49,11 +49,12 @@ from anaphora.text.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.text.tokenizer import SPECIALS
 from anaphora.text.word_tokenizer import open_tokenizer
 from anaphora.training.interruption import interruptible
-from anaphora.training.recipes import Document, RunConfig, load_recipe
+from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import RunReporter, duration, short
 from anaphora.training.request import Interrupted, Outcome, Request
 from anaphora.training.session import check_folder, working_in
 from anaphora.training.vectors_card import LEARNED, words_are, write_vectors_card
+from anaphora.training.vectors_settling import settle_vectors
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,8 +63,6 @@ CHECKPOINT = "{}.safetensors"
 """In the folder of checkpoints, by the kind: all tables, and how far they have come."""
 COOCCURRENCES = "cooccurrences"
 """Folder of GloVe's counts, inside the run's; it stays, and can be asked (embeddings/cooccurrence.py)."""
-RULE = ("punctuation", "lowercase")
-"""Settings of section `data` that say what the words of a text are."""
 HARMLESS = (
     *("data.text", "data.phrases_from", "tokenizer.words"),
     *("training.threads", "training.checkpoint_seconds", "training.max_memory"),
@@ -71,8 +70,6 @@ HARMLESS = (
 """Settings whose change alone changes nothing: names of files, whose content is compared, and how fast it goes."""
 LITTLE = 0.25
 """Where subsampling leaves less of a text than this, it is told."""
-FREE = ("algorithm", "window", "shrink_window", "negatives", "exponent", "sample")
-"""What a run may change of the vectors that it starts from: how they are learned, not what their tables mean."""
 
 
 @dataclass(repr=False)  # its base's
@@ -92,102 +89,13 @@ def train_vectors(request: Request, console: Console | None = None) -> LearnedVe
     """Make, continue or finish the run of word vectors that `request` describes."""
     if request.device not in ("auto", "cpu"):
         raise UserError(f"word vectors are learned on the CPU, not on {request.device}", cure="leave out the device")
-    config = settled(request)
+    config = settle_vectors(request)
     check_text(config.data)
     check_folder(request.run)
     reporter = RunReporter(request.run, console)
     smaller = "take fewer dimensions (model.dim) or fewer words (tokenizer.minimum_count, tokenizer.vocabulary)"
     with working_in(request.run, reporter, smaller=smaller):
         return VectorsRun(request, config, reporter).complete()
-
-
-def settled(request: Request) -> RunConfig:
-    """The settings of the run: those of the recipe and the user's, and of the vectors it starts from what must stay."""
-    asked = merge(_as_the_text_is(load_recipe(request.recipe), request), request.own)
-    run = {"recipe": request.recipe, "start_from": None if request.start_from is None else str(request.start_from)}
-    if request.start_from is not None:
-        whole = request.start_from.resolve()
-        if request.run.resolve() in (whole, *whole.parents):  # forced, it would be gone before it is read
-            raise UserError("a run cannot start from itself", file=request.run, cure="train into another folder")
-        asked = _inherited(asked, request)
-        asked = _with_phrases(asked, request.start_from / PHRASES)
-    config = RunConfig.read({"run": run, **asked})
-    tokenizer = config.tokenizer
-    if (tokenizer.kind, tokenizer.split) != ("word", "blanks"):
-        raise UserError(
-            "word vectors are learned of words between blanks",
-            cure="leave tokenizer.kind and tokenizer.split as the recipe has them; data.punctuation=apart sets "
-            "punctuation apart",
-        )
-    if tokenizer.words and (config.data.phrases or config.data.phrases_from):
-        raise UserError(
-            "tokenizer.words names all words, and phrases would be new ones",
-            cure="leave out tokenizer.words, or data.phrases and data.phrases_from",
-        )
-    return config
-
-
-def _as_the_text_is(recipe: Document, request: Request) -> Document:
-    """The recipe, with what it says of words where that is not settled by what is there: the run that goes on, which
-    keeps its rule (before there were any, words were what stands between blanks), or the one that it starts from. Items
-    stay as they are, and a given vocabulary names words as the text has them."""
-    asked = merge(recipe, request.own)
-    items = bool(asked.get("data", {}).get("items"))
-    said = [f"data.{key}" for key in RULE if items and key in request.own.get("data", {})]
-    if said:
-        raise UserError(f"{said[0]} is about words, and items stay as they are", cure="leave it out, or --items")
-    rule = {key: value for key, value in recipe.get("data", {}).items() if key in RULE}
-    known = next((at for at in (request.run, request.start_from) if at is not None and (at / CONFIG).is_file()), None)
-    if known is not None:
-        there = read_config(known).get("data") or {}
-        rule = {key: there[key] for key in RULE if key in there}
-    elif items or asked.get("tokenizer", {}).get("words"):
-        rule = {}
-    data = {key: value for key, value in recipe.get("data", {}).items() if key not in RULE}
-    return {**recipe, "data": {**data, **rule}}
-
-
-def _with_phrases(asked: Document, table: Path) -> Document:
-    """A run joins the phrases of the one that it starts from, unless it says otherwise (data.phrases_from)."""
-    data = asked.get("data", {})
-    if "phrases_from" in data or not table.is_file():
-        return asked
-    return {**asked, "data": {**data, "phrases_from": str(table)}}
-
-
-def _inherited(asked: Document, request: Request) -> Document:
-    start = request.start_from
-    assert start is not None
-    if asked.get("model", {}).get("kind") != "word2vec":
-        raise UserError(
-            "GloVe learns from the counts of a whole text, and starts from nothing",
-            cure="leave out --from, give all text to --text; or choose --recipe skipgram or cbow",
-        )
-    if start.is_file():
-        vectors = load_vectors(start)
-        there = {"dim": vectors.vector_size}  # what else they were learned with, the file does not say
-        if any(word != word.lower() for word in vectors) and "lowercase" not in request.own.get("data", {}):
-            asked = {**asked, "data": {**asked.get("data", {}), "lowercase": False}}  # its words are the text's
-    else:
-        config = RunConfig.read(read_config(start), file=str(start / CONFIG))
-        if config.model.kind not in VECTOR_MODELS:
-            raise UserError(
-                f"is a model of kind {config.model.kind}, from which no word vectors can start",
-                file=start,
-                cure="start from word vectors, or leave out --from",
-            )
-        model = config.vectors[0]
-        there = {"dim": model.dim}
-        if isinstance(model, Word2VecConfig):
-            there = {key: value for key, value in asdict(model).items() if key not in FREE}
-    for key, value in request.own.get("model", {}).items():
-        if key in there and str(value) != str(there[key]):
-            raise UserError(
-                f"has model.{key}={there[key]}, which cannot become {value}",
-                file=start,
-                cure="leave that setting out, or train without --from",
-            )
-    return {**asked, "model": {**asked.get("model", {}), **there}}
 
 
 class VectorsRun:

@@ -40,7 +40,7 @@ class Finding:
     lines: list[int] = field(default_factory=list)
     """The numbers of the first of them."""
     details: dict[int, str] = field(default_factory=dict)
-    """By line: what is told of that line, where it is more than the message."""
+    """By line: what is reported of it, where that is more than the message."""
     extra: dict[str, Any] = field(default_factory=dict)
     """More about it, by kind."""
 
