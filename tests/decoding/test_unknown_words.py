@@ -461,6 +461,26 @@ def test_a_dictionary_given_to_training_goes_into_the_folder(tmp_path: Path) -> 
     assert len(model.translate(["the dog sees a cat."], stop=["."], prefixes=["Zorba"])) == 1
 
 
+def test_a_run_that_was_interrupted_has_the_dictionary_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, mine = write_pairs(tmp_path, 20), tmp_path / "mine.tsv"
+    mine.write_text("dog\tDackel\n")
+    few = {**MICRO, "tokenizer.kind": "word", "tokenizer.fallback": "unk", "tokenizer.vocabulary": 12}
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("anaphora.training.learning.LearningRun.finish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            anaphora.train(tmp_path / "run", **files, settings={**few, "decoding.dictionary": str(mine)}, device="cpu")
+    mine.unlink()
+    assert anaphora.load(tmp_path / "run", "cpu").dictionary()["dog"] == Entry("dog", "Dackel")
+    anaphora.average(tmp_path / "run", device="cpu", force=True)
+    assert anaphora.load(tmp_path / "run", "cpu").dictionary()["dog"] == Entry("dog", "Dackel")
+
+
 def test_another_dictionary_midway_takes_the_place_of_the_first(tmp_path: Path) -> None:
     """Of a run that has nothing left to learn, too; without --force it is refused, as any other setting is."""
     files = write_pairs(tmp_path, 20)

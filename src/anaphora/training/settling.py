@@ -63,17 +63,17 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     if saved is not None and request.force:
         run = {"recipe": request.recipe, "start_from": start}
         config = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
-        _check_dictionary(folder, config)
     else:
         pairs = prepared.manifest["train"]["rows"]
         config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start=origin)
-    if saved is not None:
-        changes = differences(by_name(saved), by_name(config.document()))
-        refuse(folder, changes, force=request.force)
-        for name, (old, new) in changes.items():
-            reporter.message(f"changed {name}: {old} → {new}")
-        if "decoding.dictionary" in changes and config.decoding.dictionary is not None:
-            reporter.message(f"unknown words: {copy_into(folder, config.decoding.dictionary)}")
+    changes = {} if saved is None else differences(by_name(saved), by_name(config.document()))
+    refuse(folder, changes, force=request.force)
+    for name, (old, new) in changes.items():
+        reporter.message(f"changed {name}: {old} → {new}")
+    given = config.decoding.dictionary
+    stale = saved is None or "decoding.dictionary" in changes or not (folder / DICTIONARY).exists()
+    if given is not None and stale:  # now, while its path is known: config.yaml keeps its name alone
+        reporter.message(f"unknown words: {copy_into(folder, given)}")
     names = set(prepared.manifest["tokenizers"].values())
     for name in sorted(names):
         write_text(folder / name, (folder / DATA / name).read_text(encoding="utf-8"))
@@ -131,15 +131,6 @@ def check_replacing(config: RunConfig) -> None:
             what = f"decoding.replace_unknown={mode}" if words else "a model that says no unknown words"
             raise UserError(f"decoding.dictionary means nothing for {what}", cure="leave it out")
         Dictionary.read(Path(config.decoding.dictionary))
-
-
-def _check_dictionary(folder: Path, config: RunConfig) -> None:
-    """A run keeps the name of its dictionary, not where it stands, until the end of training makes a copy."""
-    given = config.decoding.dictionary
-    if given is not None and not Path(given).exists() and not (folder / DICTIONARY).exists():
-        raise UserError(
-            "where decoding.dictionary stands is not kept", file=given, cure="name it again, with its folder"
-        )
 
 
 def saved_settings(folder: Path, kinds: Collection[str]) -> dict[str, Any] | None:
