@@ -30,6 +30,11 @@ FORMAT = 1
 
 CONFIG, WEIGHTS, CARD, METRICS = "config.yaml", "model.safetensors", "card.md", "metrics.json"
 CHECKPOINTS, DATA, LOGS = "checkpoints", "data", "logs"
+COUNTING = "counting"
+"""Folder in which n-grams are counted, inside the run's; it goes when the model is there."""
+COOCCURRENCES = "cooccurrences"
+"""Folder of GloVe's counts, inside the run's; it stays, and can be asked (embeddings/cooccurrence.py)."""
+LOCK, OWNER = ".lock", ".owner.json"
 UNFINISHED = ".unfinished-"
 """Prefix of temporary names; whatever carries it was left by a killed process and may be deleted by the lock's
 owner."""
@@ -143,8 +148,10 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         yield temporary
         for file in (*temporary.rglob("*"), temporary):
             sync(file)
-        _take_name(temporary, place)
+        old = take_name(temporary, place)
         sync(place.parent)
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
         sweep_beside(place)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -154,18 +161,17 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         raise
 
 
-def _take_name(new: Path, path: Path) -> None:
-    """Rename a complete folder, in place of whatever stands there, though others may be doing the same."""
+def take_name(new: Path, path: Path) -> Path | None:
+    """Rename a complete folder, in place of whatever stands there, though others may be doing the same. Where that
+    stands then, if there was anything: the caller deletes it."""
     old = path.with_name(f"{UNFINISHED}{os.getpid()}-old-{path.name}")
     for attempt in range(ATTEMPTS):
         try:
             if not path.exists():
                 new.rename(path)
-                return
+                return None
             if exchange(new, path):
-                sync(path.parent)
-                shutil.rmtree(new, ignore_errors=True)  # it stands for the old one now
-                return
+                return new  # it stands for the old one now
             shutil.rmtree(old, ignore_errors=True)
             path.rename(old)
             try:
@@ -174,13 +180,12 @@ def _take_name(new: Path, path: Path) -> None:
                 if not path.exists():
                     old.rename(path)
                 raise
-            sync(path.parent)
-            shutil.rmtree(old, ignore_errors=True)
-            return
+            return old
         except OSError as error:
             if error.errno not in OVERTAKEN or attempt == ATTEMPTS - 1:
                 raise
             time.sleep(0.001 * attempt)
+    return None
 
 
 def recover(path: Path) -> None:
@@ -188,7 +193,7 @@ def recover(path: Path) -> None:
     another process is doing that, wait for it."""
     with contextlib.suppress(OSError):  # no name that the system takes; or another process was quicker
         for _ in range(ATTEMPTS):
-            if path.exists() or path.is_symlink() or not (left := _left_behind(path, "old-")):
+            if path.exists() or path.is_symlink() or not (left := left_behind(path, "old-")):
                 return
             if dead := [folder for process, folder in left if not _runs(process)]:
                 max(dead, key=lambda folder: folder.stat().st_mtime).rename(path)
@@ -196,7 +201,7 @@ def recover(path: Path) -> None:
             time.sleep(0.001)
 
 
-def _left_behind(path: Path, kind: str = "") -> list[tuple[int, Path]]:
+def left_behind(path: Path, kind: str = "") -> list[tuple[int, Path]]:
     """What other processes made beside this very file or folder and did not finish, with their numbers."""
     ours = re.compile(rf"{re.escape(UNFINISHED)}(\d+)-{kind}{re.escape(path.name)}")
     with contextlib.suppress(OSError):  # where one may write, but not look
@@ -229,7 +234,7 @@ def publish(source: Path, path: Path) -> None:
 def is_run(folder: Path) -> bool:
     """Whether Anaphora made this folder: names alone prove nothing, people have a data/ and a config.yaml too."""
     with contextlib.suppress(OSError, UserError, ValueError, TypeError):
-        if (folder / ".lock").exists() or "settings" in read_json(folder / DATA / "manifest.json"):
+        if (folder / LOCK).exists() or "settings" in read_json(folder / DATA / "manifest.json"):
             return True
     with contextlib.suppress(OSError, UserError):
         return bool(read_config(folder))
@@ -270,7 +275,7 @@ def sweep_beside(path: Path) -> None:
     """Delete what processes that are no more left half-written or half-deleted of this very file or folder, which has
     no lock. What it should have replaced goes only when something stands in its place."""
     kind = "(?:gone-|old-)?" if path.exists() else "(?:gone-)?"
-    for process, leftover in _left_behind(path, kind):
+    for process, leftover in left_behind(path, kind):
         if not _runs(process):
             _delete(leftover)
 
@@ -298,8 +303,8 @@ def _runs(process: int) -> bool:
 
 def discard_empty(folder: Path) -> None:
     """Remove a run folder in which nothing but its lock was ever made: the command was a mistake from the start."""
-    if all(path.name == ".lock" for path in folder.iterdir()):
-        (folder / ".lock").unlink(missing_ok=True)
+    if all(path.name == LOCK for path in folder.iterdir()):
+        (folder / LOCK).unlink(missing_ok=True)
         folder.rmdir()
 
 
@@ -313,8 +318,8 @@ class RunLock:
     def __init__(self, folder: Path) -> None:
         from filelock import FileLock
 
-        self.note = folder / ".owner.json"
-        self.lock = FileLock(folder / ".lock")
+        self.note = folder / OWNER
+        self.lock = FileLock(folder / LOCK)
         self.folder = folder
         self.abandoned: dict[str, Any] | None = None
 
@@ -361,7 +366,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     recover(folder)
     if not path.is_file():
-        begun = (folder / DATA).is_dir() and (folder / ".lock").exists()
+        begun = (folder / DATA).is_dir() and (folder / LOCK).exists()
         if begun and not (folder / WEIGHTS).exists() and not (folder / CHECKPOINTS).exists():
             cure = "repeat the `anaphora train` command and let it come to its end"
             raise UserError("holds no model yet", file=folder, cure=cure)

@@ -105,7 +105,7 @@ class VectorsModel:
 
     def _read(self) -> Vectors:
         """Those that were written when all was learned, or else of the last checkpoint."""
-        from anaphora.training.vectors import unfinished_vectors
+        from anaphora.training.checkpointed_vectors import unfinished_vectors
 
         assert self.config is not None
         if (self.folder / WEIGHTS).is_file():
@@ -157,8 +157,8 @@ class VectorsModel:
         """P(k | first), P(k | second) and their ratio, of words k or of those that tell the two most apart: asked of
         the counts that GloVe was learned from (inspect/ratios.py)."""
         from anaphora.embeddings.cooccurrence import Cooccurrences
+        from anaphora.folder import COOCCURRENCES
         from anaphora.inspect.ratios import ratio_table
-        from anaphora.training.vectors import COOCCURRENCES
 
         if self.config is None or self.config.model.kind != "glove":
             kind = "a file of vectors" if self.config is None else f"a model of kind {self.config.model.kind}"

@@ -143,7 +143,7 @@ def test_a_validation_text_comes_too_late(tmp_path: Path, text_files: dict[str, 
 def test_killed_while_a_forced_change_is_made(
     tmp_path: Path, text_files: dict[str, Path], done: Path, monkeypatch: pytest.MonkeyPatch, apart: int
 ) -> None:
-    """At every moment the folder is the old model, the new one, or none: never a mixture of both."""
+    """At every moment the folder is the old model or the new one."""
     settings = {"tokenizer.minimum_count": 40, "model.order": 2}
     train(tmp_path / "new", text_files, settings=settings)
     seen = set()
@@ -155,14 +155,15 @@ def test_killed_while_a_forced_change_is_made(
             train(folder, text_files, settings=settings, force=True)
 
         killed = in_a_child(attempt)
-        if (folder / "model.safetensors").exists():
-            loaded = anaphora.load(folder)
-            which = done if loaded.config.model.order == 3 else tmp_path / "new"
-            assert model_of(folder) == model_of(which)
-            assert (folder / "tokenizer.json").read_bytes() == (which / "tokenizer.json").read_bytes()
-            seen.add(which)
+        loaded = anaphora.load(folder)
+        which = done if loaded.config.model.order == 3 else tmp_path / "new"
+        assert model_of(folder) == model_of(which)
+        assert (folder / "tokenizer.json").read_bytes() == (which / "tokenizer.json").read_bytes()
+        assert loaded.info()["metrics"]["finished"] is True
+        seen.add(which)
         train(folder, text_files, settings=settings, force=True)
         assert model_of(folder) == model_of(tmp_path / "new")
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == ["new", "run"], "nothing is left over"
         shutil.rmtree(folder)
         if killed == 0:
             break

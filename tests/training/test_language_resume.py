@@ -117,6 +117,11 @@ def test_other_settings_are_refused_unless_forced(plain_text: dict[str, Path], t
     assert train(run, plain_text, "gru", forced, force=True).steps == 3
     with pytest.raises(UserError, match=r"model\.dim"):
         train(run, plain_text, "gru", {"model.dim": 8}, force=True)
+    other = tmp_path / "other.txt"
+    other.write_text("another text\n" * 40)
+    with pytest.raises(UserError, match=r"model\.dim"):
+        train(run, {**plain_text, "text": other}, "gru", {"model.dim": 8}, force=True)
+    assert train(run, plain_text, "gru", forced).steps == 3, "the text that was prepared is still there"
     with pytest.raises(UserError, match="kind"):
         train(run, plain_text, "lstm")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import anaphora
 from anaphora.errors import UserError
+from deadly import Deadly, in_a_child
 from micro_runs import MICRO, write_pairs
 
 
@@ -120,3 +122,34 @@ def test_the_card_is_a_table_on_every_line(micro: Path) -> None:
     card = (micro / "card.md").read_text()
     (row,) = [line for line in card.splitlines() if line.startswith("| BLEU")]
     assert len(re.findall(r"(?<!\\)\|", row)) == 4 and "nrefs:1\\|case:mixed" in row
+
+
+def test_a_change_that_is_refused_leaves_the_prepared_text_as_it_was(files: dict[str, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(run, files)
+    (tmp_path / "other").mkdir()
+    other = write_pairs(tmp_path / "other", 50)
+    with pytest.raises(UserError, match=r"model\.dim is .* there and 24 now"):
+        train(run, other, force=True, model__dim=24)
+    assert train(run, files).steps == 2
+
+
+def test_killed_while_its_text_is_changed_midway_the_model_stays_usable(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    train(run, files)
+    before = (run / "model.safetensors").read_bytes()
+    (tmp_path / "other").mkdir()
+    other = write_pairs(tmp_path / "other", 50)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    for moment in (1, 4, 8, 12):
+
+        def attempt(at: int = moment) -> None:
+            Deadly(monkeypatch, at)
+            train(run, other, force=True, training__log_every=3)
+
+        assert in_a_child(attempt) == -9
+        assert anaphora.load(run, "cpu").translate("the cat").text is not None
+        assert (run / "model.safetensors").read_bytes() == before
+    assert train(run, other, force=True, training__log_every=3).steps == 2

@@ -54,7 +54,10 @@ def train(
     ] = None,
     from_: Annotated[Path | None, typer.Option("--from", "--start-from", help="Fine-tune this trained model.")] = None,
     device: Device = "auto",
-    force: Annotated[bool, typer.Option("--force", help="Continue a run with changed settings.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Continue a run with changed settings; word vectors and n-grams are made anew."),
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

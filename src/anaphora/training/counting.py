@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import differences
@@ -24,6 +25,7 @@ from anaphora.errors import UserError
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
+    COUNTING,
     DATA,
     METRICS,
     WEIGHTS,
@@ -49,6 +51,7 @@ from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import describe_notes
 from anaphora.text.language_corpus import check_text, prepare_text
 from anaphora.text.prepared_text import TOKENIZER, PreparedText, read_manifest
+from anaphora.training.anew import beginning_anew
 from anaphora.training.counting_card import COUNTED, write_counting_card
 from anaphora.training.recipes import RunConfig, complete
 from anaphora.training.reporting import RunReporter
@@ -58,8 +61,6 @@ from anaphora.training.session import check_folder, working_in
 if TYPE_CHECKING:
     from rich.console import Console
 
-COUNTING = "counting"
-"""Folder in which a run counts, inside its own; it goes when the model is there."""
 MEASURED_AT_ONCE = 1 << 18
 """Tokens of the validation text that are scored at once."""
 HARMLESS = ("data.text", "data.valid_text", "tokenizer.words", "training.max_memory")
@@ -106,27 +107,42 @@ def count_run(request: Request, console: Console | None = None) -> Counted:
 class CountingRun:
     """One run on its way."""
 
-    def __init__(self, request: Request, config: RunConfig, model: NgramConfig, reporter: RunReporter) -> None:
-        self.folder, self.force = request.run, request.force
+    def __init__(
+        self,
+        request: Request,
+        config: RunConfig,
+        model: NgramConfig,
+        reporter: RunReporter,
+        *,
+        folder: Path | None = None,
+    ) -> None:
+        """folder: where it is made, while another run has the name that it is to have."""
+        self.request, self.run, self.force = request, request.run, request.force
+        self.folder = folder or request.run
         self.config, self.model, self.reporter = config, model, reporter
         self.memory = config.training.memory_limit()
         self.began = time.monotonic()
         self.counting = self.folder / COUNTING
 
     def complete(self) -> Counted:
-        """Whatever of it is not done yet."""
+        """Whatever of it is not done yet; what replaces a model that is there is counted beside it."""
         changed = self._compare()
         there = (self.folder / WEIGHTS).exists()
+        if there and any(name.partition(".")[0] not in USE for name in changed):
+            return self._begin_anew()
         if self.memory is not None:
             give_back_what_is_freed()
             if not there:  # a finished run says so at once
                 compile_elsewhere()
         prepared = self._prepare(there)
-        recount = any(name.partition(".")[0] not in USE for name in changed)
+        if prepared is None:
+            return self._begin_anew()
         metrics = read_metrics(self.folder)
-        if there and metrics.get("finished") is True and prepared.reused and not recount:
+        if there and metrics.get("finished") is True and prepared.reused:
             with suppress(KeyError, TypeError):  # where metrics.json is damaged, all of it is found again
                 return self._was_finished(metrics, changed)
+        if there and not self._published():
+            return self._begin_anew()
         self._explain(prepared)
         fitted = self._fit(prepared)
         self._publish()
@@ -143,11 +159,23 @@ class CountingRun:
             prepared.manifest,
             fitted,
             measured,
+            name=self.run.resolve().name,
             seconds=time.monotonic() - self.began,
             peak_memory=peak,
         )
         discard(self.counting)
         return self._outcome(metrics, "all lines are counted")
+
+    def _begin_anew(self) -> Counted:
+        self.reporter.finish()
+        if self.folder != self.run:
+            self.reporter.message("what was counted for the new model is discarded")
+            discard(self.folder)
+            self.folder.mkdir()
+            return self.complete()
+        with beginning_anew(self.run, ("ngram",)) as new:
+            self.reporter.message(f"counted anew; the model in {self.run} stays until that is finished")
+            return CountingRun(self.request, self.config, self.model, self.reporter, folder=new).complete()
 
     # -- settings ------------------------------------------------------------------------------------------------------
 
@@ -193,24 +221,27 @@ class CountingRun:
         if changed:
             write_config(self.folder, self.config.document())
         discard(self.counting)
-        self.reporter.message(f"{self.folder} is finished: the same text was counted with the same settings")
+        self.reporter.message(f"{self.run} is finished: the same text was counted with the same settings")
         return outcome
 
     # -- text ----------------------------------------------------------------------------------------------------------
 
-    def _prepare(self, there: bool) -> PreparedText:
-        """The text as ids. What was made of another text is kept, model or no model, unless it is forced."""
+    def _prepare(self, there: bool) -> PreparedText | None:
+        """The text as ids. What was made of another text is kept, model or no model, unless it is forced: nothing where
+        that text has a model."""
         saved = read_manifest(self.folder / DATA)
         try:
             prepared = prepare_text(
                 self.folder / DATA,
                 self.config.data,
                 self.config.tokenizer,
-                on_change="rebuild" if self.force else "raise",
+                on_change="rebuild" if self.force and not there else "raise",
                 progress=self.reporter.stage,
             )
         except CorpusChanged as error:
             self.reporter.finish()
+            if self.force:
+                return None
             if saved and error.changed == ["the validation text"] and not saved["settings"]["valid_text"]:
                 measure = f"`anaphora evaluate {self.folder} --text FILE`"
                 raise UserError(
@@ -222,7 +253,7 @@ class CountingRun:
         self.reporter.finish()
         if saved and not there:
             went = "going on from there" if prepared.reused else "another text: what was saved is discarded"
-            self.reporter.message(f"{self.folder} holds an unfinished run; {went}")
+            self.reporter.message(f"{self.run} holds an unfinished run; {went}")
         return prepared
 
     # -- counting ------------------------------------------------------------------------------------------------------
@@ -261,7 +292,7 @@ class CountingRun:
             self.reporter.stage(f"on disk: {told}", len(done), stages)
 
         limit = "" if self.memory is None else f", within {self.memory / 1e6:,.0f} MB"
-        self.reporter.message(f"counting in {self.folder}{limit} …")
+        self.reporter.message(f"counting in {self.run}{limit} …")
         fitted = fit(
             prepared.train,
             prepared.manifest["vocabulary"],
@@ -283,14 +314,18 @@ class CountingRun:
         return fitted
 
     def _publish(self) -> None:
-        """Make it the folder's model. At no moment do settings or a tokeniser stand beside the numbers of others."""
+        """Make it the folder's model, which has none; its settings and its tokeniser come first."""
         made, published = self.counting / WEIGHTS, self.folder / WEIGHTS
-        if published.exists() and not published.samefile(made):
+        if not published.exists():
             (self.folder / METRICS).unlink(missing_ok=True)
-            published.unlink()
         write_bytes(self.folder / TOKENIZER, (self.folder / DATA / TOKENIZER).read_bytes())
         write_config(self.folder, self.config.document())
         publish(made, published)
+
+    def _published(self) -> bool:
+        """Whether the folder's model is what was counted last, and only what it says of itself is missing."""
+        made = self.counting / WEIGHTS
+        return made.exists() and made.samefile(self.folder / WEIGHTS)
 
     # -- validation ----------------------------------------------------------------------------------------------------
 
@@ -335,7 +370,7 @@ class CountingRun:
     def _outcome(self, metrics: dict[str, Any], reason: str, peak_memory: int | None = None) -> Counted:
         cost = metrics["cost"]
         return Counted(
-            folder=self.folder,
+            folder=self.run,
             reason=reason,
             steps=0,
             tokens=metrics["tokens"],

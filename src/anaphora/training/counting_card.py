@@ -27,11 +27,12 @@ def write_counting_card(
     fitted: Fitted,
     measured: TextEvaluation | None,
     *,
+    name: str,
     seconds: float,
     peak_memory: int,
 ) -> dict[str, Any]:
     """Called when the model is the folder's; `seconds` are those of the process that finished it. Returns the
-    metrics."""
+    metrics. name: of the run."""
     train = manifest["train"]
     metrics = {
         "anaphora": __version__,
@@ -58,12 +59,12 @@ def write_counting_card(
             "device": f"cpu, {os.cpu_count()} core{'s' * ((os.cpu_count() or 1) > 1)}",
         },
     }
-    write_text(folder / CARD, _card(folder, config, metrics, measured))
+    write_text(folder / CARD, _card(name, config, metrics, measured))
     write_json(folder / METRICS, metrics)  # last: it says that the run is finished
     return metrics
 
 
-def _card(folder: Path, config: RunConfig, metrics: dict[str, Any], measured: TextEvaluation | None) -> str:
+def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextEvaluation | None) -> str:
     model, data, tokenizer = config.model, config.data, config.tokenizer
     assert isinstance(model, NgramConfig)
     train, cost = metrics["trained_on"], metrics["cost"]
@@ -90,7 +91,7 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any], measured: Te
     ]
     return "\n".join(
         [
-            f"# {folder.resolve().name}",
+            f"# {name}",
             "",
             f"A language model made with Anaphora {__version__}: recipe `{config.recipe}`, n-grams up to order "
             f"{model.order}, {model.smoothing} smoothing, {metrics['vocabulary']:,} tokens in the vocabulary ({cut}).",
@@ -114,9 +115,9 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any], measured: Te
             "",
             "## Use",
             "```",
-            f"anaphora evaluate {folder.resolve().name} --text test.txt",
-            f"anaphora generate {folder.resolve().name} --samples 3",
-            f'anaphora why {folder.resolve().name} "a beginning"',
+            f"anaphora evaluate {name} --text test.txt",
+            f"anaphora generate {name} --samples 3",
+            f'anaphora why {name} "a beginning"',
             "```",
             "It takes and returns raw text, one line at a time.",
             "",

@@ -60,6 +60,11 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
             differences(text_settings(by_name(saved)), text_settings(by_name(asked.document()))),
             force=request.force,
         )
+    start = None if request.start_from is None else str(request.start_from)
+    run = {"recipe": request.recipe, "start_from": start}
+    if saved is not None and request.force:
+        forced = RunConfig.read({**merge(saved, recipe, request.own, found), "run": run})
+        refuse(folder, differences(by_name(saved), by_name(forced.document())), force=True)
     keeper = folder if saved is not None else request.start_from
     prepared = prepare_text(
         folder / DATA,
@@ -71,9 +76,7 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
         progress=reporter.stage,
     )
     _check_row(asked, request.own, prepared.manifest["train"]["tokens"])
-    start = None if request.start_from is None else str(request.start_from)
     labels: Document = {"model": {"labels": prepared.class_names}} if labelled else {}
-    run = {"recipe": request.recipe, "start_from": start}
     if saved is not None and request.force:
         config = RunConfig.read({**merge(saved, recipe, request.own, found, labels), "run": run})
     else:

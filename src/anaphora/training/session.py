@@ -8,6 +8,7 @@ from pathlib import Path
 
 from anaphora.errors import CURES, UserError, first_line, refused_by_system
 from anaphora.folder import RunLock, check_name, discard_empty, is_run, recover
+from anaphora.training.anew import clear_replaced
 from anaphora.training.reporting import RunReporter
 
 
@@ -40,6 +41,7 @@ def working_in(folder: Path, reporter: RunReporter, *, smaller: str) -> Iterator
         raise refused_by_system(error, "cannot be made", file=folder) from None
     try:
         with RunLock(folder) as lock:
+            clear_replaced(folder)
             if lock.abandoned is not None:
                 killed = lock.abandoned["process"]
                 reporter.message(f"the last process here ({killed}) was killed; what it saved is still there")

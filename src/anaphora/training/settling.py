@@ -51,6 +51,12 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     if saved is not None:  # before the corpus is touched
         text = differences(text_settings(by_name(saved)), text_settings(by_name(asked.document())))
         refuse(folder, text, force=request.force)
+    start = None if request.start_from is None else str(request.start_from)
+    forced = None
+    if saved is not None and request.force:
+        run = {"recipe": request.recipe, "start_from": start}
+        forced = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
+        refuse(folder, differences(by_name(saved), by_name(forced.document())), force=True)
     if saved is None and not (folder / DATA).exists():
         check_request(asked.data.sides(), asked.data.valid_sides(), asked.data.hold_out, longest(asked))
         warn(asked, reporter)
@@ -59,10 +65,8 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     keep = None if keeper is None else load_tokenizers(keeper)
     rebuild = saved is None or request.force
     prepared = prepare_pairs(folder / DATA, asked, keep=keep, rebuild=rebuild, reporter=reporter)
-    start = None if request.start_from is None else str(request.start_from)
-    if saved is not None and request.force:
-        run = {"recipe": request.recipe, "start_from": start}
-        config = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
+    if forced is not None:
+        config = forced
     else:
         pairs = prepared.manifest["train"]["rows"]
         config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start=origin)

@@ -20,7 +20,7 @@ import numpy as np
 
 from anaphora.config import differences
 from anaphora.device import peak_resident
-from anaphora.embeddings.formats import all_numbers, load_vectors, save_vectors
+from anaphora.embeddings.formats import all_numbers, save_vectors
 from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import GloveConfig, GloveTraining, Word2VecConfig, Word2VecTraining
 from anaphora.embeddings.vectors import Vectors
@@ -29,8 +29,8 @@ from anaphora.errors import UserError
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
+    COOCCURRENCES,
     DATA,
-    METRICS,
     WEIGHTS,
     discard,
     read_config,
@@ -41,6 +41,7 @@ from anaphora.folder import (
 )
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import by_name
+from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import describe_notes
 from anaphora.text.items import item_name
 from anaphora.text.language_corpus import check_text, fingerprint, prepare_text
@@ -48,6 +49,8 @@ from anaphora.text.phrases import PHRASES
 from anaphora.text.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.text.tokenizer import SPECIALS
 from anaphora.text.word_tokenizer import open_tokenizer
+from anaphora.training.anew import beginning_anew
+from anaphora.training.checkpointed_vectors import CHECKPOINT, start_vectors
 from anaphora.training.interruption import interruptible
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import RunReporter, duration, short
@@ -59,10 +62,6 @@ from anaphora.training.vectors_settling import settle_vectors
 if TYPE_CHECKING:
     from rich.console import Console
 
-CHECKPOINT = "{}.safetensors"
-"""In the folder of checkpoints, by the kind: all tables, and how far they have come."""
-COOCCURRENCES = "cooccurrences"
-"""Folder of GloVe's counts, inside the run's; it stays, and can be asked (embeddings/cooccurrence.py)."""
 HARMLESS = (
     *("data.text", "data.phrases_from", "tokenizer.words"),
     *("training.threads", "training.checkpoint_seconds", "training.max_memory"),
@@ -101,8 +100,12 @@ def train_vectors(request: Request, console: Console | None = None) -> LearnedVe
 class VectorsRun:
     """One run on its way."""
 
-    def __init__(self, request: Request, config: RunConfig, reporter: RunReporter) -> None:
-        self.folder, self.force = request.run, request.force
+    def __init__(
+        self, request: Request, config: RunConfig, reporter: RunReporter, *, folder: Path | None = None
+    ) -> None:
+        """folder: where it is made, while another run has the name that it is to have."""
+        self.request, self.run, self.force = request, request.run, request.force
+        self.folder = folder or request.run
         self.config, self.reporter = config, reporter
         self.model, self.training = config.vectors
         self.checkpoint = self.folder / CHECKPOINTS / CHECKPOINT.format(self.model.kind)
@@ -112,15 +115,16 @@ class VectorsRun:
         """The fingerprint of the text, so that prepared text can be made again if it is lost."""
 
     def complete(self) -> LearnedVectors:
-        """Whatever of it is not done yet."""
-        self._compare()
-        begun = self.checkpoint.exists()
-        prepared = self._prepare(begun)
+        """Whatever of it is not done yet; forced, with other settings or text, all of it anew."""
+        changed, begun = self._compare(), self.checkpoint.exists()
+        prepared = None if changed else self._prepare(begun)
+        if prepared is None:
+            return self._begin_anew(changed or "another text")
         metrics = read_metrics(self.folder)
         if begun and prepared.reused and metrics.get("finished") is True and (self.folder / WEIGHTS).exists():
             with suppress(KeyError, TypeError):  # where metrics.json is damaged, it is written anew
                 outcome = self._outcome(metrics, "it was finished already")
-                self.reporter.message(f"{self.folder} is finished: the same text was learned with the same settings")
+                self.reporter.message(f"{self.run} is finished: the same text was learned with the same settings")
                 return outcome
         self._explain(prepared)
         write_bytes(self.folder / TOKENIZER, (self.folder / DATA / TOKENIZER).read_bytes())
@@ -141,7 +145,7 @@ class VectorsRun:
             all_numbers(vectors, self.folder)
         except UserError as error:
             cure = "lower training.learning_rate, and add --force to learn anew"
-            raise UserError(f"has diverged: {error.what}", file=self.folder, cure=cure) from None
+            raise UserError(f"has diverged: {error.what}", file=self.run, cure=cure) from None
         save_vectors(vectors, self.folder / WEIGHTS)
         metrics = write_vectors_card(
             self.folder,
@@ -149,6 +153,7 @@ class VectorsRun:
             prepared.manifest,
             learned,
             facts,
+            name=self.run.resolve().name,
             words=len(vectors),
             peak_memory=peak_resident(),
         )
@@ -156,17 +161,17 @@ class VectorsRun:
 
     # -- settings ------------------------------------------------------------------------------------------------------
 
-    def _compare(self) -> None:
-        """What differs from the run that is there is refused; forced, it begins anew."""
+    def _compare(self) -> str | None:
+        """What differs from the run that is there, for which it is to begin anew; refused unless forced."""
         folder = self.folder
         if not (folder / CONFIG).exists():
-            return
+            return None
         saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
         if saved.model.kind not in VECTOR_MODELS:
             raise UserError(f"holds a model of kind {saved.model.kind}", file=folder, cure="choose another folder")
         there = (folder / CHECKPOINTS / CHECKPOINT.format(saved.model.kind)).exists()  # which may be the other kind
         if not there and not (folder / WEIGHTS).exists():
-            return  # nothing that could be lost
+            return None  # nothing that could be lost
         if not there:
             raise UserError(
                 "holds vectors but no checkpoint to continue from",
@@ -176,7 +181,7 @@ class VectorsRun:
         found = differences(by_name(saved.document()), by_name(self.config.document()))
         changed = {name: both for name, both in found.items() if name not in HARMLESS}
         if not changed:
-            return
+            return None
         spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in changed.items())
         if not self.force:
             raise UserError(
@@ -185,37 +190,46 @@ class VectorsRun:
                 cure="repeat the old command, choose another folder (--from goes on from this one), or add --force to "
                 "learn anew",
             )
-        self._discard(f"changed: {spoken}")
+        return f"changed: {spoken}"
 
-    def _discard(self, why: str) -> None:
-        self.reporter.message(f"{why}; what was learned is discarded")
-        (self.folder / METRICS).unlink(missing_ok=True)
-        (self.folder / WEIGHTS).unlink(missing_ok=True)
-        discard(self.folder / CHECKPOINTS)
-        discard(self.folder / COOCCURRENCES)
+    def _begin_anew(self, why: str) -> LearnedVectors:
+        self.reporter.finish()
+        if self.folder != self.run:
+            self.reporter.message(f"{why}; what was learned of the new vectors is discarded")
+            discard(self.folder)
+            self.folder.mkdir()
+            return self.complete()
+        with beginning_anew(self.run, VECTOR_MODELS) as new:
+            self.reporter.message(f"{why}; learned anew, and what is in {self.run} stays until that is finished")
+            return VectorsRun(self.request, self.config, self.reporter, folder=new).complete()
 
     # -- text ----------------------------------------------------------------------------------------------------------
 
-    def _prepare(self, begun: bool) -> PreparedText:
-        """The text as ids; a run that has learned something keeps to it."""
-        restored = begun and not self.force and read_manifest(self.folder / DATA) is None
+    def _prepare(self, begun: bool) -> PreparedText | None:
+        """The text as ids; a run that has learned something keeps to it. Nothing where it is forced to another one."""
+        restored = begun and read_manifest(self.folder / DATA) is None
         if restored and self._text() != self._recorded_text():
+            if self.force:
+                return None
             raise UserError(
                 "holds a run whose prepared text is gone or damaged, and it was not learned from this text",
                 file=self.folder,
                 cure="give the text of that run, choose another folder (--from goes on from this one), or add --force "
                 "to learn anew",
             )
-        prepared = prepare_text(
-            self.folder / DATA,
-            self.config.data,
-            self.config.tokenizer,
-            on_change="raise" if begun and not self.force else "rebuild",
-            progress=self.reporter.stage,
-        )
+        try:
+            prepared = prepare_text(
+                self.folder / DATA,
+                self.config.data,
+                self.config.tokenizer,
+                on_change="raise" if begun else "rebuild",
+                progress=self.reporter.stage,
+            )
+        except CorpusChanged:
+            if self.force:
+                return None
+            raise
         self.reporter.finish()
-        if begun and not prepared.reused and not restored:
-            self._discard("another text")
         what, least = "item" if self.config.data.items else "word", self.config.tokenizer.minimum_count
         if prepared.manifest["vocabulary"] == len(SPECIALS):
             raise UserError(
@@ -369,7 +383,7 @@ class VectorsRun:
 
     def _outcome(self, metrics: dict[str, Any], reason: str) -> LearnedVectors:
         return LearnedVectors(
-            folder=self.folder,
+            folder=self.run,
             reason=reason,
             steps=0,
             tokens=metrics["tokens"],
@@ -384,43 +398,3 @@ class VectorsRun:
             words_per_second=metrics.get("words_per_second", 0.0),
             new_words=metrics["new_words"],
         )
-
-
-def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
-    """Tables to go on from, and what is to be said of them: those of a run's checkpoint, or vectors alone."""
-    checkpoint = start / CHECKPOINTS / CHECKPOINT.format("word2vec")
-    if checkpoint.is_file():
-        model, _, _ = Word2Vec.load(checkpoint)
-        model.config = config
-        return model, ""
-    vectors = load_vectors(start if start.is_file() else start / WEIGHTS)
-    if config.subwords and vectors.subwords is None:
-        raise UserError(
-            "holds vectors of whole words, which say nothing of their subwords",
-            file=start,
-            cure="leave out model.subwords, or train without --from",
-        )
-    if vectors.subwords is not None:
-        raise UserError(
-            "holds subwords but no checkpoint, which has what their words' own rows are",
-            file=start,
-            cure="start from the folder of the run that learned them",
-        )
-    counts = np.zeros(len(vectors), np.int64) if vectors.counts is None else vectors.counts
-    model = Word2Vec(config, vectors.index_to_key, counts)
-    model.hidden.reshape(-1, model.stride)[:, : config.dim] = vectors.vectors
-    return model, " (vectors alone: what predicts words is learned anew)"
-
-
-def unfinished_vectors(folder: Path, kind: str) -> tuple[Vectors, Learned] | None:
-    """The vectors of a run's checkpoint, and how far it had come."""
-    checkpoint = folder / CHECKPOINTS / CHECKPOINT.format(kind)
-    if not checkpoint.is_file():
-        return None
-    if kind == "glove":
-        from anaphora.embeddings.glove import Glove
-
-        factors, learned, _, _ = Glove.load(checkpoint)
-        return factors.vectors(), learned
-    model, learned, _ = Word2Vec.load(checkpoint)
-    return model.vectors(), learned

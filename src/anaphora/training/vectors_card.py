@@ -28,10 +28,11 @@ def write_vectors_card(
     learned: Learned,
     facts: dict[str, Any],
     *,
+    name: str,
     words: int,
     peak_memory: int,
 ) -> dict[str, Any]:
-    """Called when the vectors are the folder's; returns the metrics."""
+    """Called when the vectors are the folder's; returns the metrics. name: of the run."""
     model, training = config.vectors
     train = manifest["train"]
     metrics = {
@@ -61,7 +62,7 @@ def write_vectors_card(
             "device": f"cpu, {os.cpu_count()} core{'s' * ((os.cpu_count() or 1) > 1)}",
         },
     }
-    write_text(folder / CARD, _card(folder, config, metrics))
+    write_text(folder / CARD, _card(name, config, metrics))
     write_json(folder / METRICS, metrics)  # last: it says that the run is finished
     return metrics
 
@@ -72,7 +73,7 @@ def words_are(data: DataConfig) -> str:
     return f"{apart}, {'lower case' if data.lowercase else 'upper and lower case differ'}"
 
 
-def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
+def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
     model, _ = config.vectors
     train, cost, what = metrics["trained_on"], metrics["cost"], "items" if config.data.items else "words"
     how = f"window {model.window}"
@@ -96,7 +97,7 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
     losses = [f"| {epoch} | {loss:.4f} |" for epoch, loss in enumerate(metrics["losses"], start=1)]
     return "\n".join(
         [
-            f"# {folder.resolve().name}",
+            f"# {name}",
             "",
             f"Vectors of {metrics['vocabulary']:,} {what}, {model.dim} numbers each, learned with Anaphora "
             f"{__version__}: recipe `{config.recipe}`, {how}.",
@@ -116,10 +117,10 @@ def _card(folder: Path, config: RunConfig, metrics: dict[str, Any]) -> str:
             "",
             "## Use",
             "```",
-            f"anaphora neighbours {folder.resolve().name} WORD",
-            f"anaphora analogy {folder.resolve().name} man king woman",
-            f"anaphora map {folder.resolve().name} --picture map.png",
-            f"anaphora convert {folder.resolve().name} vectors.txt",
+            f"anaphora neighbours {name} WORD",
+            f"anaphora analogy {name} man king woman",
+            f"anaphora map {name} --picture map.png",
+            f"anaphora convert {name} vectors.txt",
             "```",
             "",
         ]

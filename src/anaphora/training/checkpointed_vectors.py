@@ -1,0 +1,58 @@
+"""What a run of word vectors has saved: to start another one from, or to use before it is finished."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from anaphora.embeddings.formats import load_vectors
+from anaphora.embeddings.pieces import Learned
+from anaphora.embeddings.settings import Word2VecConfig
+from anaphora.embeddings.vectors import Vectors
+from anaphora.embeddings.word2vec import Word2Vec
+from anaphora.errors import UserError
+from anaphora.folder import CHECKPOINTS, WEIGHTS
+
+CHECKPOINT = "{}.safetensors"
+"""In the folder of checkpoints, by the kind: all tables, and how far they have come."""
+
+
+def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
+    """Tables to go on from, and what is to be said of them: those of a run's checkpoint, or vectors alone."""
+    checkpoint = start / CHECKPOINTS / CHECKPOINT.format("word2vec")
+    if checkpoint.is_file():
+        model, _, _ = Word2Vec.load(checkpoint)
+        model.config = config
+        return model, ""
+    vectors = load_vectors(start if start.is_file() else start / WEIGHTS)
+    if config.subwords and vectors.subwords is None:
+        raise UserError(
+            "holds vectors of whole words, which say nothing of their subwords",
+            file=start,
+            cure="leave out model.subwords, or train without --from",
+        )
+    if vectors.subwords is not None:
+        raise UserError(
+            "holds subwords but no checkpoint, which has what their words' own rows are",
+            file=start,
+            cure="start from the folder of the run that learned them",
+        )
+    counts = np.zeros(len(vectors), np.int64) if vectors.counts is None else vectors.counts
+    model = Word2Vec(config, vectors.index_to_key, counts)
+    model.hidden.reshape(-1, model.stride)[:, : config.dim] = vectors.vectors
+    return model, " (vectors alone: what predicts words is learned anew)"
+
+
+def unfinished_vectors(folder: Path, kind: str) -> tuple[Vectors, Learned] | None:
+    """The vectors of a run's checkpoint, and how far it had come."""
+    checkpoint = folder / CHECKPOINTS / CHECKPOINT.format(kind)
+    if not checkpoint.is_file():
+        return None
+    if kind == "glove":
+        from anaphora.embeddings.glove import Glove
+
+        factors, learned, _, _ = Glove.load(checkpoint)
+        return factors.vectors(), learned
+    model, learned, _ = Word2Vec.load(checkpoint)
+    return model.vectors(), learned
