@@ -6,7 +6,8 @@ Heavy parts are imported by the functions that need them: counting, for one, has
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 Path_ = str | PathLike[str]
 Files = Path_ | Sequence[Path_]
+Stage = Callable[[str, int, int | None], None]
+"""(name of a stage, how much of it is done, how much there is if that is known)"""
 FOR_VECTORS = "neighbours, analogy, map, evaluate, why (of GloVe), convert and info take word vectors"
 
 
@@ -140,7 +143,7 @@ def check(
     write_clean: Path_ | None = None,
     estimate: bool = True,
     device: str = "auto",
-    progress: bool | Console | Callable[[str, int, int | None], None] = True,
+    progress: bool | Console | Stage = True,
 ) -> Report:
     """Look for what would spoil training on a corpus: `report.findings` with kind, file, line, message and cure.
 
@@ -153,7 +156,6 @@ def check(
     from anaphora.text.checking.check import check_corpus
     from anaphora.text.checking.cleaning import write_clean as write_clean_corpus
     from anaphora.text.preparation import refuse_one_file_twice
-    from anaphora.training.reporting import RunReporter
     from anaphora.training.settling import longest
 
     own = _settings(settings)
@@ -184,16 +186,12 @@ def check(
     if estimate:
         choose_device(device)  # a device that is not there is said at once
     words = config.tokenizer.vocabulary or 50_000
-    reporter = RunReporter(Path(), None if callable(progress) else console_for(progress))  # it writes no files here
-    stage = progress if callable(progress) else reporter.stage
-    try:
+    with _stages(progress) as stage:
         report, found = check_corpus(files, max_length=longest(config), vocabulary=words, progress=stage)
         train = found.parts["train"]
         if estimate and not report.stops and len(train) >= 2:
             stage("trying some updates", 0, None)
             report.proposal = _proposal(train, recipe, own, held_out="valid" not in files, device=device)
-    finally:
-        reporter.finish()
     if write_clean is not None:
         report.cleaned = write_clean_corpus(found, files, Path(write_clean))
     return report
@@ -409,6 +407,21 @@ def _is_counted(path: Path) -> bool:
     return model.kind in COUNTED_MODELS and all(map(_is_counted, parts))
 
 
+@contextmanager
+def _stages(progress: bool | Console | Stage) -> Iterator[Stage]:
+    """What a check calls with its progress: a function of the caller's, or a bar for the length of the block."""
+    if callable(progress):
+        yield progress
+        return
+    from anaphora.training.reporting import RunReporter
+
+    reporter = RunReporter(Path(), console_for(progress))  # stages are written to no file
+    try:
+        yield reporter.stage
+    finally:
+        reporter.finish()
+
+
 def _check_text(
     files: dict[str, list[str]],
     recipe: str,
@@ -418,14 +431,13 @@ def _check_text(
     *,
     estimate: bool,
     device: str,
-    progress: bool | Console | Callable[[str, int, int | None], None],
+    progress: bool | Console | Stage,
 ) -> Report:
     """`check` for text of one side."""
     from anaphora.device import choose_device
     from anaphora.text.checking.plain import check_plain_text, write_clean_text
     from anaphora.text.language_corpus import check_text
     from anaphora.text.settings import DataConfig
-    from anaphora.training.reporting import RunReporter
     from anaphora.training.text_proposal import propose_for_text
 
     if not files["train"]:
@@ -440,9 +452,7 @@ def _check_text(
     files = {part: names for part, names in files.items() if names}
     if estimate:
         choose_device(device)
-    reporter = RunReporter(Path(), None if callable(progress) else console_for(progress))
-    stage = progress if callable(progress) else reporter.stage
-    try:
+    with _stages(progress) as stage:
         report, found = check_plain_text(files, vocabulary=config.tokenizer.vocabulary, progress=stage)
         if estimate and not report.stops:
             stage("trying it on a sample", 0, None)
@@ -451,8 +461,6 @@ def _check_text(
                 report.proposal = dataclasses.asdict(proposal)
             except UserError as error:
                 report.proposal = {"error": str(error)}
-    finally:
-        reporter.finish()
     if write_clean is not None:
         report.cleaned = write_clean_text(found, files, Path(write_clean))
     return report

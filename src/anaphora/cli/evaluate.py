@@ -118,9 +118,7 @@ def evaluate(
     anaphora evaluate runs/backpack --similarity wordsim353.tsv --similarity simlex999.tsv
     """
     from anaphora import api
-    from anaphora.evaluation.by_length import fewest
     from anaphora.evaluation.translation import bleu
-    from anaphora.folder import write_text
 
     out = Output(as_json=json, quiet=quiet)
     asked = {"--similarity": similarity, "--analogies": analogies, "--weat": weat}
@@ -197,6 +195,16 @@ def evaluate(
     with out.bar("translating", len(sources) * (1 if other is None else 2)) as bar:
         how: dict[str, Any] = {"tokenize": tokenize, "by_length": by_length, "ter": ter, "progress": bar}
         found = loaded.evaluate(sources, targets, beside=other, **how, **draws.options(), **decoding)
+    _report(out, found, model, beside, output, picture)
+
+
+def _report(
+    out: Output, found: Evaluation, model: Path, beside: Path | None, output: Path | None, picture: Path | None
+) -> None:
+    """Scores of a translator, for people and as JSON; its translations and the picture, where they are asked for."""
+    from anaphora.evaluation.by_length import fewest
+    from anaphora.folder import write_bytes, write_text
+
     out.result(f"BLEU {found.bleu:.2f}  {found.bleu_signature}")
     out.result(f"chrF {found.chrf:.2f}  {found.chrf_signature}")
     if found.ter is not None:
@@ -224,7 +232,6 @@ def evaluate(
         if picture is not None and len(found.by_length) == 1:
             out.say("note: all lines are in one bin, so the picture has one point; give a smaller --by-length")
     if picture is not None and found.by_length is not None:
-        from anaphora.folder import write_bytes
         from anaphora.inspect.lengths_picture import lengths_picture
 
         name = model.resolve().name
