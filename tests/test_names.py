@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,49 @@ def test_a_run_that_started_from_another_one_goes_on_wherever_that_is(
     shutil.copytree(tmp_path / "b" / "base", tmp_path / "other")
     with pytest.raises(UserError, match=r"run\.start_from is 'base' there and 'other' now"):
         anaphora.train(tmp_path / "run", start_from=tmp_path / "other", **again)
+
+
+def test_whole_paths_are_kept_where_that_is_wished(
+    micro: Path, corpus: dict[str, Path], secret: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = {"data.paths": "full"}
+    run = Path(shutil.copytree(micro, secret / "run"))  # begun with names
+    anaphora.train(run, **corpus, settings={**MICRO, "training.max_steps": 3, **full}, device="cpu")
+    assert read_yaml(run / "config.yaml")["data"]["source"] == [str(corpus["source"])]
+    assert leaks(run, str(corpus["source"])) == [str(run / name) for name in SHARED]
+    anaphora.train(run, **corpus, settings={**MICRO, "training.max_steps": 4}, device="cpu")  # and back
+    assert leaks(run, str(corpus["source"])) == []
+    verse: dict[str, Any] = {"text": secret / "verse.txt"}
+    small = {"model.dim": 8, "training.epochs": 1, "tokenizer.minimum_count": 1}
+    for recipe, own in (("ngram", {"model.order": 2}), ("skipgram", small)):
+        anaphora.train(secret / recipe, **verse, recipe=recipe, settings={**own, **full})
+        assert len(leaks(secret / recipe)) == 3
+        for settings in (own, {**own, **full}):
+            monkeypatch.chdir(secret)
+            again = anaphora.train(secret / recipe, text="verse.txt", recipe=recipe, settings=settings)
+            assert again.reason == "it was finished already"
+    anaphora.mix(secret / "mixed", [secret / "ngram"] * 2, weights=[0.5, 0.5])
+    assert len(leaks(secret / "mixed")) == 6, "a part is copied as it is"
+    with pytest.raises(UserError, match=r"data\.paths cannot be 'short'; known: full, names"):
+        anaphora.train(secret / "no", **verse, settings={"data.paths": "short"})
+
+
+def test_parts_of_earlier_versions_are_copied_without_their_paths(secret: Path) -> None:
+    for name in ("one", "two"):
+        run, text = secret / name, secret / "verse.txt"
+        anaphora.train(run, text=text, recipe="ngram", settings={"model.order": 2, "data.paths": "full"})
+        document = read_yaml(run / "config.yaml")
+        del document["data"]["paths"]
+        (run / "config.yaml").write_text(write_yaml(document))
+        assert len(leaks(run)) == 3
+        metrics = json.loads((run / "metrics.json").read_text()) | {"converted_from": "/a/secret/place.arpa"}
+        (run / "metrics.json").write_text(json.dumps(metrics))
+    anaphora.mix(secret / "mixed", [secret / "one", secret / "two"], weights=[0.5, 0.5])
+    assert leaks(secret / "mixed") == []
+    copied = json.loads((secret / "mixed" / "one" / "metrics.json").read_text())
+    assert copied["trained_on"]["text"] == ["verse.txt"] and copied["converted_from"] == "place.arpa"
+    assert "`verse.txt`" in (secret / "mixed" / "one" / "card.md").read_text()
+    assert anaphora.load(secret / "mixed").evaluate(["the sea is green"]).tokens == 5  # type: ignore[union-attr]
 
 
 def test_counted_and_mixed_models_tell_no_path(secret: Path, tmp_path: Path) -> None:

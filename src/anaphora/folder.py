@@ -23,7 +23,7 @@ from typing import Any
 from anaphora.errors import RIGHTS, UPGRADE, UserError, refused_by_system
 from anaphora.exchange import exchange
 from anaphora.files import read_json
-from anaphora.names import by_name
+from anaphora.names import as_wished
 
 FORMAT = 1
 """Version of the model folder; a reader refuses folders of a newer one."""
@@ -398,7 +398,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def write_config(folder: Path, document: dict[str, Any]) -> None:
     from anaphora.config import write_yaml
 
-    write_text(folder / CONFIG, write_yaml({"anaphora_format": FORMAT, **by_name(document)}))
+    write_text(folder / CONFIG, write_yaml({"anaphora_format": FORMAT, **as_wished(document)}))
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:

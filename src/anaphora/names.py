@@ -46,6 +46,45 @@ def by_name(document: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
+def as_wished(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as config.yaml holds them: by name, unless `data.paths` is full."""
+    data = document.get("data")
+    return dict(document) if isinstance(data, Mapping) and data.get("paths") == "full" else by_name(document)
+
+
+def paths_in(document: Mapping[str, Any], metrics: Mapping[str, Any]) -> set[str]:
+    """The files and folders that a model's settings and metrics name by more than their names: those of models that
+    were made before names were kept."""
+    found: list[Any] = [
+        content.get(key)
+        for section, keys in NAMING.items()
+        if isinstance(content := document.get(section), Mapping)
+        for key in keys
+    ]
+    trained = metrics.get("trained_on")
+    if isinstance(trained, Mapping):
+        found += [trained.get(key) for key in (*NAMING["run"], *NAMING["data"])]
+    found.append(metrics.get("converted_from"))
+    for whole in (metrics.get("mixture"), metrics.get("ensemble")):
+        parts = whole.get("parts") if isinstance(whole, Mapping) else None
+        found += [part.get("model") for part in parts or () if isinstance(part, Mapping)]
+    flat = [path for one in found for path in (one if isinstance(one, list) else [one])]
+    return {path for path in flat if isinstance(path, str) and path and name_of(path) != path}
+
+
+def without_folders(content: Any, paths: Iterable[str]) -> Any:
+    """Metrics or a card, with the names of these files in place of their paths."""
+    longest_first = sorted(paths, key=len, reverse=True)
+    if isinstance(content, Mapping):
+        return {key: without_folders(value, longest_first) for key, value in content.items()}
+    if isinstance(content, list):
+        return [without_folders(value, longest_first) for value in content]
+    if isinstance(content, str):
+        for path in longest_first:
+            content = content.replace(path, name_of(path))
+    return content
+
+
 def _named(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_named(one) for one in value]

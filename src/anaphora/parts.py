@@ -8,15 +8,30 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from anaphora.errors import UserError
-from anaphora.folder import CARD, CONFIG, METRICS, WEIGHTS, publish, read_config, recover, weights_file
+from anaphora.files import read_text
+from anaphora.folder import (
+    CARD,
+    CONFIG,
+    METRICS,
+    WEIGHTS,
+    publish,
+    read_config,
+    read_metrics,
+    recover,
+    weights_file,
+    write_config,
+    write_json,
+    write_text,
+)
 from anaphora.models import ENSEMBLES, TRANSLATORS
-from anaphora.names import name_of
+from anaphora.names import as_wished, by_name, name_of, paths_in, without_folders
 from anaphora.results import brief, figure, html_table
 
 Path_ = str | PathLike[str]
@@ -134,13 +149,27 @@ def refuse_holding(out: Path, models: Sequence[Path_]) -> None:
 def copy_model(source: Path, target: Path) -> None:
     """A model folder without what else a run keeps. Weights are shared with the original where the disk allows: neither
     is ever written into, so neither can change the other."""
-    for name in (CONFIG, METRICS, CARD, *BESIDE, *(path.name for path in source.glob("tokenizer*.json"))):
+    for name in (*BESIDE, *(path.name for path in source.glob("tokenizer*.json"))):
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
-    model = read_config(source).get("model") or {}
+    document = read_config(source)
+    write_config(target, document)
+    _copy_description(source, target, document)
+    model = document.get("model") or {}
     if model.get("kind") in HOLDERS:
         for name in model["parts"]:
             (target / name).mkdir()
             copy_model(source / name, target / name)
     else:
         publish(weights_file(source), target / WEIGHTS)
+
+
+def _copy_description(source: Path, target: Path, document: dict[str, Any]) -> None:
+    """The metrics and the card of a model, which name files as its settings do."""
+    metrics = read_metrics(source)
+    paths = paths_in(document, metrics) if as_wished(document) == by_name(document) else set()
+    if metrics:
+        write_json(target / METRICS, without_folders(metrics, paths))
+    if (source / CARD).is_file():
+        with suppress(UserError, ValueError):  # a damaged one says nothing
+            write_text(target / CARD, without_folders(read_text(source / CARD), paths))

@@ -216,7 +216,10 @@ class _Comparison:
 
     def row(self, entry: Entry, plan: Plan, anew: bool) -> dict[str, Any]:
         """How far a row is; one that was begun with other settings is refused, or begun anew where that is forced."""
-        asked = {section: {k: v for k, v in own.items() if k not in FILES} for section, own in plan.settings.items()}
+        asked = {
+            section: {k: v for k, v in own.items() if k not in (*FILES, "paths")}
+            for section, own in plan.settings.items()
+        }
         new = {"name": entry.name, "recipe": entry.recipe, "settings": entry.written.partition(":")[2], "asked": asked}
         new |= {"endings": list(entry.endings), "made_of": list(entry.after)}
         new |= {"folder": str(self.run(entry.name)), "state": "planned"}

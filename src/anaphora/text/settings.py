@@ -70,6 +70,9 @@ class DataConfig:
     """The tokeniser learns from at most this many lines of each side, spread evenly over the corpus."""
     seed: int = 1
     """Another seed holds out other pairs, or lines."""
+    paths: Literal["names", "full"] = "names"
+    """How config.yaml, card.md and metrics.json name the files that a model was made from: by their names alone, or
+    full, with their folders, as they were given. It holds for what is written from then on."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_length", 1), ("tokenizer_lines", 1), ("hold_out", 0)):

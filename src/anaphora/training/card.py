@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.folder import CARD, METRICS, write_json, write_text
-from anaphora.names import name_of, names_of
+from anaphora.names import as_wished
 from anaphora.training.checkpoint import Progress
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
@@ -28,9 +28,10 @@ def write_card(
     several: float,
 ) -> None:
     """Called whenever other weights become the folder's model; `weights` says which ones they are."""
+    shared = as_wished(config.document())
     trained = {
-        "source": names_of(config.data.source),
-        "target": names_of(config.data.target),
+        "source": shared["data"]["source"],
+        "target": shared["data"]["target"],
         "pairs": manifest["train"]["rows"],
         "tokens": manifest["train"]["tokens"],
         "left_out": manifest["train"]["left_out"],
@@ -83,7 +84,8 @@ def _card(
         if name in scores
     ]
     model = config.translator
-    start = f" It started from `{name_of(config.start_from)}`." if config.start_from else ""
+    origin = as_wished(config.document())["run"]["start_from"]
+    start = f" It started from `{origin}`." if origin else ""
     lines = [
         f"# {folder.resolve().name}",
         "",

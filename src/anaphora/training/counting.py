@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 MEASURED_AT_ONCE = 1 << 18
 """Tokens of the validation text that are scored at once."""
-HARMLESS = ("data.text", "data.valid_text", "tokenizer.words", "training.max_memory")
+HARMLESS = ("data.text", "data.valid_text", "data.paths", "tokenizer.words", "training.max_memory")
 """Settings whose change alone changes nothing: names of files, whose content is compared, and where it is counted."""
 USE = ("decoding", "run")
 """Sections that say how a model is used: no reason to count again."""

@@ -11,7 +11,7 @@ from anaphora.evaluation.language import UNNORMALISED
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
 from anaphora.models.ngram.model import NgramConfig, without_padding
-from anaphora.names import names_of
+from anaphora.names import as_wished
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
 from anaphora.version import __version__
@@ -49,7 +49,7 @@ def write_counting_card(
         "unknown_tokens": train["unknown_tokens"],
         "validation": {} if measured is None else measured.document(),
         "trained_on": {
-            "text": names_of(config.data.text),
+            "text": as_wished(config.document())["data"]["text"],
             **{name: train[name] for name in ("lines", "dropped_lines", "held_out_lines", "bytes", "tokens")},
             "fingerprint": manifest["settings"]["text"],
         },

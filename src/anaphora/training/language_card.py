@@ -7,7 +7,7 @@ from typing import Any
 
 from anaphora.evaluation.language import note_on_unknown
 from anaphora.folder import CARD, METRICS, write_json, write_text
-from anaphora.names import name_of, names_of
+from anaphora.names import as_wished
 from anaphora.training.checkpoint import Progress
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
@@ -30,7 +30,7 @@ def write_language_card(
     """Called whenever other weights become the folder's model; `weights` says which ones they are."""
     train = manifest["train"]
     trained = {
-        "text": names_of(config.data.text),
+        "text": as_wished(config.document())["data"]["text"],
         "lines": train["lines"],
         "tokens": train["tokens"],
         "unknown_tokens": train["unknown_tokens"],
@@ -89,7 +89,8 @@ def _card(
     measured = [f"| {label} | {scores[name]:{form}} |" for name, (label, form) in named.items() if name in scores]
     note = note_on_unknown(scores.get("unknown_tokens", 0), scores.get("tokens", 0))
     what = "A classifier" if model.labels else "A masked language model" if masked else "A language model"
-    start = f" It started from `{name_of(config.start_from)}`." if config.start_from else ""
+    origin = as_wished(config.document())["run"]["start_from"]
+    start = f" It started from `{origin}`." if origin else ""
     verb = "classify" if model.labels else "fill" if masked else "generate"
     classes = [f"It tells apart: {', '.join(model.labels)}.", ""] if model.labels else []
     lines = [

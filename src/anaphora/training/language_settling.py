@@ -17,7 +17,7 @@ from anaphora.config import differences, merge
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
 from anaphora.models import NEURAL_MODELS
-from anaphora.names import by_name
+from anaphora.names import as_wished, by_name
 from anaphora.text.formats import read_blocks
 from anaphora.text.language_corpus import check_text, prepare_text
 from anaphora.text.prepared_text import TOKENIZER, PreparedText
@@ -92,7 +92,7 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
         for name, (old, new) in changes.items():
             reporter.message(f"changed {name}: {old} → {new}")
     write_bytes(folder / TOKENIZER, (folder / DATA / TOKENIZER).read_bytes())
-    if saved != by_name(config.document()):
+    if saved != as_wished(config.document()):
         write_config(folder, config.document())
     return config, prepared
 

@@ -152,7 +152,7 @@ WINDOWED = ("dan", "transformer-decoder", "transformer-encoder", "backpack")
 """Kinds whose rows know nothing of those before them: the mean of a whole book says nothing, and attention to all of it
 has no room."""
 COUNTED: dict[str, tuple[str, ...]] = {
-    "data": ("text", "valid_text", "boundaries", "blank_lines", "hold_out", "tokenizer_lines", "seed"),
+    "data": ("text", "valid_text", "boundaries", "blank_lines", "hold_out", "tokenizer_lines", "seed", "paths"),
     "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
     "training": ("max_memory",),
     "decoding": (
@@ -172,7 +172,7 @@ PHRASES = ("phrases", "phrase_score", "phrase_threshold", "phrase_minimum_count"
 OF_VECTORS = ("items", "punctuation", "lowercase", *PHRASES)
 """Settings of section `data` that only word vectors have."""
 VECTORS: dict[str, tuple[str, ...]] = {
-    "data": ("text", *OF_VECTORS),
+    "data": ("text", "paths", *OF_VECTORS),
     "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
     "decoding": (),
 }

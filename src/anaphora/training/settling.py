@@ -17,7 +17,7 @@ from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, we
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
-from anaphora.names import by_name
+from anaphora.names import as_wished, by_name
 from anaphora.parts import HOLDERS
 from anaphora.text.batches import GROWTH
 from anaphora.text.dictionary import FILE as DICTIONARY
@@ -84,7 +84,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
         if path.name not in names:
             path.unlink()
-    if saved != by_name(config.document()):
+    if saved != as_wished(config.document()):
         write_config(folder, config.document())
     return config, prepared
 
@@ -185,8 +185,8 @@ def longest(config: RunConfig) -> int:
     return min(config.data.max_length, int((config.translator.max_length - 2) / growth))
 
 
-FILES = (*PAIRS, "text", "valid_text", "labels", "valid_labels")
-"""Settings that name files: what counts is their content, and `prepare` looks at that."""
+FILES = (*PAIRS, "text", "valid_text", "labels", "valid_labels", "paths")
+"""Settings that name files, and how to name them: what counts is their content, and `prepare` looks at that."""
 
 
 def text_settings(document: Mapping[str, Any]) -> Document:

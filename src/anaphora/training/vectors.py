@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 HARMLESS = (
-    *("data.text", "data.phrases_from", "tokenizer.words"),
+    *("data.text", "data.phrases_from", "data.paths", "tokenizer.words"),
     *("training.threads", "training.checkpoint_seconds", "training.max_memory"),
 )
 """Settings whose change alone changes nothing: names of files, whose content is compared, and how fast it goes."""

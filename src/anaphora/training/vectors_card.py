@@ -10,7 +10,7 @@ from anaphora.device import cores
 from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import Word2VecConfig
 from anaphora.folder import CARD, METRICS, write_json, write_text
-from anaphora.names import name_of, names_of
+from anaphora.names import as_wished
 from anaphora.text.phrases import PHRASES
 from anaphora.text.settings import DataConfig
 from anaphora.training.recipes import RunConfig
@@ -34,7 +34,7 @@ def write_vectors_card(
 ) -> dict[str, Any]:
     """Called when the vectors are the folder's; returns the metrics. name: of the run."""
     model, training = config.vectors
-    train = manifest["train"]
+    train, shared = manifest["train"], as_wished(config.document())
     metrics = {
         "anaphora": __version__,
         "finished": True,
@@ -49,8 +49,8 @@ def write_vectors_card(
         **facts,
         **({"phrases": manifest["phrases"]} if "phrases" in manifest else {}),
         "trained_on": {
-            "text": names_of(config.data.text),
-            "start_from": None if config.start_from is None else name_of(config.start_from),
+            "text": shared["data"]["text"],
+            "start_from": shared["run"]["start_from"],
             **{name: train[name] for name in ("lines", "dropped_lines", "bytes", "tokens")},
             "fingerprint": manifest["settings"]["text"],
         },
@@ -84,7 +84,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
         }[model.objective]
         how = f"{model.algorithm}, {how}, each word {objective}{', with subwords' if model.subwords else ''}"
     began = (
-        f" It started from `{name_of(config.start_from)}`; {metrics['new_words']:,} {what} are new."
+        f" It started from `{train['start_from']}`; {metrics['new_words']:,} {what} are new."
         if config.start_from
         else ""
     )
