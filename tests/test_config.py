@@ -107,6 +107,7 @@ def test_values_take_their_type(key: str, given_: Any, kept: Any) -> None:
         ("name", ["x"], "model.name must be text"),
         ("norm", "pst", "model.norm cannot be 'pst'; did you mean 'post'?"),
         ("norm", "middle", "model.norm cannot be 'middle'; known: post, pre"),
+        ("norm", False, "model.norm cannot be False; known: post, pre"),
         ("limit", "soon", "model.limit must be a whole number"),
         ("heads", 0, "model: heads must be at least 1"),
     ],

@@ -4,6 +4,7 @@ says."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -417,6 +418,18 @@ def test_classes_have_the_models_probabilities(kind: str, folders: dict[str, Pat
         assert list(one.probabilities.values()) == sorted(one.probabilities.values(), reverse=True)
         assert one.probability == max(one.probabilities.values())
     assert not any(one.cut for one in found)
+
+
+def test_a_line_is_classified_before_the_next_is_typed(folders: dict[str, Path]) -> None:
+    typed: list[str] = []
+
+    def keyboard() -> Iterator[str]:
+        for line in VERSE[:3]:
+            typed.append(line)
+            yield line
+
+    answers = loaded(folders["lstm classifier"]).stream_classify(keyboard(), window=1)
+    assert [(next(answers).text, len(typed)) for _ in range(3)] == [(line, n) for n, line in enumerate(VERSE[:3], 1)]
 
 
 def test_of_a_line_too_long_for_a_classifier_the_beginning_is_read(folders: dict[str, Path]) -> None:

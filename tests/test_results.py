@@ -167,7 +167,7 @@ def test_the_text_comes_first_and_is_the_string() -> None:
     assert repr(first.n_best[1]) == "Candidate('Ein Mann schläft.', score -0.90, cut off)"
     assert brief("Kind", "a" * 300, "fact").endswith("…', fact)")
     said = Generation("I am", "I am the", " the", ["␣the"], [5], [-1.0], -1.0, True)
-    assert str(said) == "I am the" and repr(said) == "Generation('I am the', 1 new tokens, log P -1.00)"
+    assert str(said) == "I am the" and repr(said) == "Generation('I am the', 1 new token, log P -1.00)"
     assert repr(results("x")[14]).startswith("Evaluation(BLEU 41.99, chrF 60.00, loss –, 3 lines, beam 5")
 
 

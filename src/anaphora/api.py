@@ -369,7 +369,7 @@ def load_translator(folder: Path_ | Sequence[Path_], device: str = "auto", *, ve
             cure="score, evaluate, generate, fill, encode, classify, why and info take language models",
         )
     if is_vectors(folder):
-        raise UserError("is word vectors, and this needs a translator", file=folder, cure=FOR_VECTORS)
+        raise UserError("holds word vectors, and this needs a translator", file=folder, cure=FOR_VECTORS)
     from anaphora.device import choose_device
     from anaphora.ensemble_model import open_member
 
@@ -382,7 +382,7 @@ def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True)
 
     path = Path(folder)
     if is_vectors(path):
-        raise UserError("is word vectors, and this needs a language model", file=folder, cure=FOR_VECTORS)
+        raise UserError("holds word vectors, and this needs a language model", file=folder, cure=FOR_VECTORS)
     if _is_counted(path):  # needs no torch, so none is loaded to look for a device
         if device not in ("auto", "cpu"):
             raise UserError(

@@ -85,7 +85,8 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
         if isinstance(value, bool) and {"on", "off"} <= set(allowed):
             value = "on" if value else "off"
         if value not in allowed:
-            cure = nearest(value if isinstance(value, str) else shown.repr(value), [str(a) for a in allowed])
+            listed = "known: " + ", ".join(sorted(map(str, allowed)))  # False is like no name
+            cure = nearest(value, map(str, allowed)) if isinstance(value, str) else listed
             raise UserError(f"{name} cannot be {shown.repr(value)}", file=file, cure=cure)
         return value
     if origin is list:

@@ -251,11 +251,14 @@ class TextModel(ScoringTextModel):
         found = self.stream_classify(lines)
         return next(found) if isinstance(lines, str) else list(found)
 
-    def stream_classify(self, lines: str | Lines) -> Iterator[Classified]:
-        """`classify` for more lines than fit in memory: an iterator, in order."""
-        from anaphora.decoding.classifying import classify_lines
+    def stream_classify(self, lines: str | Lines, *, window: int | None = None) -> Iterator[Classified]:
+        """`classify` for more lines than fit in memory: an iterator, in order.
 
-        return classify_lines(self._needs("classify"), self.tokenizer, lines_of(lines))
+        window: lines read ahead; 1 answers each line before the next is read.
+        """
+        from anaphora.decoding.classifying import WINDOW, classify_lines
+
+        return classify_lines(self._needs("classify"), self.tokenizer, lines_of(lines), window=window or WINDOW)
 
     def evaluate_labels(self, lines: Lines, labels: Lines, *, progress: Progress | None = None) -> ClassificationReport:
         """How a classifier's answers compare with the correct labels: accuracy beside that of the commonest label,

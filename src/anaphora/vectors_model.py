@@ -12,13 +12,13 @@ What vectors can be asked is in embeddings/vectors.py, under names that users of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anaphora.embeddings.formats import load_vectors, save_vectors
-from anaphora.embeddings.vectors import Vectors
+from anaphora.embeddings.vectors import F32, Near, Vectors
 from anaphora.errors import UserError
 from anaphora.evaluation.embeddings import (
     MOST_FREQUENT,
@@ -116,6 +116,25 @@ class VectorsModel:
         vectors, learned = found
         self.notes.append(f"the run is not finished: {learned.pieces:,} of {learned.of:,} pieces are learned")
         return vectors
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.vectors
+
+    def __getitem__(self, word: str | Sequence[str]) -> F32:
+        return self.vectors[word]
+
+    def neighbours(self, word: str, topn: int = 10) -> Near:
+        """The words nearest to a word, with the cosine of each; of many words at once: `vectors.neighbours`."""
+        return self.vectors.most_similar(word, topn=topn)
+
+    def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
+        """a is to b as c is to …: the words nearest to b - a + c."""
+        return self.vectors.analogy(a, b, c, topn)
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 

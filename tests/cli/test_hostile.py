@@ -197,7 +197,7 @@ def test_an_endless_line_is_translated_in_pieces_and_counted(world: World) -> No
     answer = world.say("translate", world.model, world.folder / "long", "--beam", 1, "--set", "max_length=1")
     assert answer.code == 0, answer.err
     assert answer.out.count("\n") == 4
-    assert "1 line was too long for the model, or of several sentences, and translated in pieces" in answer.err
+    assert "1 line of several sentences, or too long for the model: translated in pieces" in answer.err
 
 
 # Settings and devices -------------------------------------------------------------------------------------------------

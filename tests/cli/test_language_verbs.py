@@ -196,7 +196,7 @@ def test_evaluate(name: str, folders: dict[str, Path], text: Path, say: Any) -> 
     assert f"perplexity     {own.perplexity:.3f}" in answer.out
     assert f"bits per byte  {own.bits_per_byte:.4f}" in answer.out
     assert ("blank lines left out (1)" if name == "backoff" else "blank lines kept") in answer.out
-    assert ("lines read on, as one text" if name == "backoff" else "each line by itself") in answer.out
+    assert ("read as one text" if name == "backoff" else "each line by itself") in answer.out
 
 
 def test_evaluate_says_what_is_impossible(folders: dict[str, Path], text: Path, say: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from anaphora.cli.average import apart
 from micro_runs import MICRO, arguments, command
 
 FAST = arguments(MICRO)
@@ -150,3 +151,14 @@ def test_unknown_verbs_and_options(say: Any) -> None:
         assert said in answer.err
         answer = say(words[0], "--json", *words[1:])
         assert said in json.loads(answer.last)["error"] and answer.code == 2
+
+
+def test_text_in_the_place_of_a_file(mistaken: Any, micro: Path) -> None:
+    answer = mistaken("translate", micro, "The dog sleeps.")
+    cure = 'this takes the name of a file; text itself comes by stdin: echo "…" | anaphora …'
+    assert answer == f"The dog sleeps.: there is no such file; {cure}"
+
+
+def test_a_close_call_is_shown_with_the_digits_that_decide() -> None:
+    assert (apart(5.59631, 5.59629), apart(5.59629, 5.59631)) == ("5.59631", "5.59629")
+    assert (apart(5.5, 4.25), apart(1.0, 1.0)) == ("5.5000", "1.00000000000000000")

@@ -215,7 +215,9 @@ def test_who_types_is_told_how(
 
     answer = typed()
     assert answer.code == 0
-    assert answer.err.startswith(f"loading {model} …\ntype a line and press Enter; Ctrl-D ends\n> ")
+    together = {"generate": "type lines and press Enter; Ctrl-D ends, and all are answered"}
+    hint = together.get(words[0], "type a line and press Enter; Ctrl-D ends")
+    assert answer.err.startswith(f"loading {model} …\n{hint}\n> ")
     assert answer.err.count("> ") == 3  # two lines and the end
     assert "> " not in answer.out and answer.out.count("\n") == 2
     assert typed("--quiet").err == ""

@@ -93,7 +93,7 @@ def test_a_map(say, run: Path, tmp_path: Path) -> None:  # type: ignore[no-untyp
     picture = tmp_path / "map.png"
     made = say("map", run, "--picture", picture)
     assert made.code == 0 and picture.read_bytes().startswith(b"\x89PNG")
-    assert "of a word's 10 nearest" in made.out and "trustworthiness" in made.out
+    assert "of the 10 nearest neighbours preserved" in made.out and "trustworthiness" in made.out
     document = json.loads(say("map", run, "aword1", "bword2", "--around", 5, "--json").last)
     assert len(document["words"]) == 12 and document["picture"] is None
     for words, message in (
@@ -156,9 +156,9 @@ def test_what_is_asked_of_the_wrong_model(say, file: Path, micro: Path, run: Pat
         (("evaluate", file, "--text", file), "--text is not for word vectors"),
         (("evaluate", micro, "--similarity", file), "--similarity is for word vectors"),
         (("neighbours", micro, "a"), "is a model of kind transformer, and this needs word vectors"),
-        (("translate", run, run / "card.md"), "is word vectors, and this needs a translator"),
-        (("generate", run, "a"), "is word vectors, and this needs a language model"),
-        (("average", run), "there is no need"),
+        (("translate", run, run / "card.md"), "holds word vectors, and this needs a translator"),
+        (("generate", run, "a"), "holds word vectors, and this needs a language model"),
+        (("average", run), "holds word vectors, which have no checkpoints; average neural models"),
         (("neighbours", "nowhere", "a"), "there is no such folder"),
         (("neighbours", "nowhere.txt", "a"), "nowhere.txt"),
     ):

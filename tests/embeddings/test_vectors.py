@@ -364,3 +364,13 @@ def test_vectors_of_other_numbers_are_refused(tmp_path: Path, dtype: type) -> No
     save_file({"vectors": np.ones((2, 3), dtype), "words": words}, tmp_path / "v.safetensors")
     with pytest.raises(UserError, match=r"v\.safetensors: (holds vectors of|cannot be read)"):
         load_vectors(tmp_path / "v.safetensors")
+
+
+def test_a_loaded_model_answers_as_its_vectors_do(tmp_path: Path) -> None:
+    (tmp_path / "v.vec").write_text("3 2\na 1 0\nb 0.9 0.1\nc 0 1\n")
+    model = VectorsModel(tmp_path / "v.vec")
+    assert len(model) == 3 and "a" in model and "z" not in model
+    assert model["c"].tolist() == [0.0, 1.0]
+    assert model.neighbours("a", topn=1) == model.vectors.most_similar("a", topn=1)
+    assert model.neighbours("a", topn=1)[0][0] == "b"
+    assert model.analogy("a", "b", "c", topn=1) == model.vectors.analogy("a", "b", "c", topn=1)

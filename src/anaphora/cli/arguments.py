@@ -74,12 +74,12 @@ def check_new_file(path: Path | None, *, force: bool, inputs: Iterable[str | Pat
         folder.check_new_file(path, force=force, inputs=read)
 
 
-def read_stdin(notes: Counter[str] | None = None) -> Iterator[str]:
+def read_stdin(notes: Counter[str] | None = None, *, together: bool = False) -> Iterator[str]:
     """Lines of stdin as they come, split on \\n only; `notes` counts what was tidied."""
     from anaphora.text.formats import tidy
 
     notes = Counter() if notes is None else notes
-    for number, line in enumerate(_stdin(), start=1):
+    for number, line in enumerate(_stdin(together=together), start=1):
         try:
             text = line.removesuffix(b"\n").decode("utf-8")
         except UnicodeDecodeError as error:
@@ -106,13 +106,14 @@ def reads_terminal(out: Output, model: Path, *files: str | None) -> bool:
     return True
 
 
-def _stdin() -> Iterator[bytes]:
+def _stdin(*, together: bool) -> Iterator[bytes]:
     """Its lines; at a terminal, with a hint and a prompt on stderr."""
     asks = sys.stdin.isatty() and not {"-q", "--quiet"} & set(sys.argv)
     screen = Steadfast(sys.stderr)
     try:
         if asks:
-            print("type a line and press Enter; Ctrl-D ends", file=screen)
+            ends = "Ctrl-D ends, and all are answered" if together else "Ctrl-D ends"
+            print(f"type {'lines' if together else 'a line'} and press Enter; {ends}", file=screen)
         while True:
             if asks:
                 print("> ", end="", file=screen, flush=True)
@@ -207,12 +208,15 @@ def describe_replaced(by: Mapping[str, int]) -> str:
     return f"{count(number, 'unknown word', 'unknown words')} replaced{f': {each}' if each else ''}"
 
 
-def read_text(files: Sequence[str], notes: Counter[str] | None = None) -> Iterator[str]:
-    """All lines of a language model's text, file after file, as they come; - is stdin."""
+def read_text(files: Sequence[str], notes: Counter[str] | None = None, *, together: bool = False) -> Iterator[str]:
+    """All lines of a language model's text, file after file, as they come; - is stdin. together: no line is answered
+    before the last is read, and somebody who types is told so."""
     from anaphora.text.formats import read_column
 
     notes = Counter() if notes is None else notes
     if list(files).count("-") > 1:
         raise UserError("stdin can be read once, and - stands twice", cure="leave one of them out")
     for name in files:
-        yield from read_stdin(notes) if name == "-" else read_column([name], "text", notes, strict=False)
+        yield from (
+            read_stdin(notes, together=together) if name == "-" else read_column([name], "text", notes, strict=False)
+        )

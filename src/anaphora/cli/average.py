@@ -40,7 +40,9 @@ def average(
         if last is not None or force:
             raise UserError("--undo brings back what training published", cure="leave out --last and --force")
         undone = api.average(run, undo=True)
-        out.result(f"{run} is again what training published: {undone['weights'] or 'its newest checkpoint'}")
+        out.result(
+            f"{run} has the weights again that training published: {undone['weights'] or 'its newest checkpoint'}"
+        )
         out.finish(undone)
         return
     found = api.average(run, last, device=device, force=force)
@@ -53,7 +55,13 @@ def average(
     if not found["kept"]:
         before, after = (found[when][found["metric"]] for when in ("before", "after"))
         out.result(
-            f"not kept: {found['metric']} {after:.4f} is worse than {before:.4f}; {run} stays as it is (--force keeps "
-            "the mean all the same)"
+            f"not kept: {found['metric']} {apart(after, before)} is worse than {apart(before, after)}; {run} stays as "
+            "it is (--force keeps the average all the same)"
         )
     out.finish(found)
+
+
+def apart(value: float, other: float) -> str:
+    """With as many decimal places, four or more, as tell it from the other."""
+    places = next((places for places in range(4, 17) if f"{value:.{places}f}" != f"{other:.{places}f}"), 17)
+    return f"{value:.{places}f}"

@@ -226,7 +226,7 @@ def _print_cleaned(cleaned: dict[str, Any], console: Console) -> None:
         )
         console.print(Text("\n".join(f"  {printable(file)}" for file in files), style="cyan"))
     if cleaned["left"]:
-        again = f"{cleaned['left']} findings are left: check what was written once more"
+        again = f"{count(cleaned['left'], 'finding is', 'findings are')} left: check what was written once more"
         console.print(Text(again, style="yellow"))
     options = ("--source", "--target") if "pairs" in cleaned else ("--text",)
     first = " ".join(f"{option} {file}" for option, file in zip(options, cleaned["files"]["train"]))

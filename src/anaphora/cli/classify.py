@@ -47,7 +47,7 @@ def classify(
     notes: Counter[str] = Counter()
     if labels == file == "-":
         raise UserError("stdin can be read once, and - stands twice", cure="name a file for one of them")
-    lines: Iterable[str] = read_text([file], notes)
+    lines: Iterable[str] = read_text([file], notes, together=labels is not None)
     gold: list[str] | None = None
     if labels is not None:
         gold, lines = [label.strip() for label in read_text([labels], notes)], list(lines)
@@ -57,7 +57,7 @@ def classify(
     cut = 0
     with nullcontext() if interactive else out.bar("classifying") as bar:
         try:
-            for found in loaded.stream_classify(lines):
+            for found in loaded.stream_classify(lines, window=1 if interactive else None):
                 ranked = list(found.probabilities.items())
                 shown = ranked if all_ else ranked[:1]
                 out.text("\t".join(f"{label}\t{p:.4f}" for label, p in shown), flush=interactive)

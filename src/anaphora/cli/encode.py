@@ -76,7 +76,7 @@ def encode(
     reads_terminal(out, model, file)
     loaded = api.load_text_model(model, device)
     notes: Counter[str] = Counter()
-    lines = list(read_text([file], notes))
+    lines = list(read_text([file], notes, together=True))
     warn_of_notes(out, notes)
     if not lines:
         out.say(f"warning: {file} is empty: there is nothing to encode")

@@ -217,8 +217,8 @@ def _report(
     if found.replaced_words:
         out.say(describe_replaced(found.replaced_words))
     if found.split_lines:
-        lines = count(found.split_lines, "line was", "lines were")
-        out.say(f"{lines} too long for the model, or of several sentences, and translated in pieces")
+        lines = count(found.split_lines, "line", "lines")
+        out.say(f"{lines} of several sentences, or too long for the model: translated in pieces")
     if found.unscored_lines:
         out.say(f"{count(found.unscored_lines, 'pair was', 'pairs were')} too long to be scored")
     if output is not None:

@@ -49,7 +49,7 @@ def evaluate_text(
     out.result(f"bits per byte  {found.bits_per_byte:.4f}  ({count(found.bytes, 'byte', 'bytes')}, newlines included)")
     log = found.log_probability / (math.log(10) if log10 else 1.0)
     out.result(f"log P          {log:.3f}  ({'to the base 10' if log10 else 'natural logarithm'}, of the whole text)")
-    read = "each line by itself" if found.boundaries == "lines" else "lines read on, as one text"
+    read = "each line by itself" if found.boundaries == "lines" else "read as one text"
     blank = "kept" if found.blank_lines == "keep" else f"left out ({found.dropped_lines:,})"
     out.result(f"{count(found.lines, 'line', 'lines')}, {read}, blank lines {blank}")
     if found.stride is not None:

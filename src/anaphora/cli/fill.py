@@ -50,7 +50,7 @@ def fill(
     reads_terminal(out, model, file)
     loaded = api.load_text_model(model, device)
     notes: Counter[str] = Counter()
-    lines = list(read_text([file], notes)) if file is not None else list(text or [])
+    lines = list(read_text([file], notes, together=True)) if file is not None else list(text or [])
     warn_of_notes(out, notes)
     if not lines:
         out.say(f"warning: {file} is empty: there is nothing to fill in")

@@ -112,7 +112,7 @@ def generate(
     loaded = open_text_model(out, model, device, patch)
     guess: Any = draft if draft in (None, "prompt") else api.load_text_model(str(draft))
     notes: Counter[str] = Counter()
-    prompts = list(read_text([file], notes)) if file is not None else list(prompt or [""])
+    prompts = list(read_text([file], notes, together=True)) if file is not None else list(prompt or [""])
     warn_of_notes(out, notes)
     if not prompts:
         out.say(f"warning: {file} is empty: there is nothing to continue")

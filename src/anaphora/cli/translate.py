@@ -159,8 +159,8 @@ def translate(
     if lines is not None and not lines:
         out.say(f"warning: {file} is empty: there is nothing to translate")
     if split:
-        several = ", or of several sentences, and" if settings.split_sentences == "always" else " and"
-        out.say(f"{count(split, 'line was', 'lines were')} too long for the model{several} translated in pieces")
+        several = "of several sentences, or " if settings.split_sentences == "always" else ""
+        out.say(f"{count(split, 'line', 'lines')} {several}too long for the model: translated in pieces")
     if unfinished:
         out.say(f"{count(unfinished, 'translation', 'translations')} reached the length limit (decoding.max_length)")
     if replaced:

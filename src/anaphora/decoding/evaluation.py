@@ -57,7 +57,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         scores = f"BLEU {figure(self.bleu)}", f"chrF {figure(self.chrf)}", f"loss {figure(self.loss, '.3f')}"
-        return brief("Evaluation", None, *scores, f"{self.lines:,} lines", self.search)
+        return brief("Evaluation", None, *scores, f"{self.lines:,} line{'s' * (self.lines != 1)}", self.search)
 
     def _repr_html_(self) -> str:
         rows = [

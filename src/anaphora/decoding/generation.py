@@ -78,7 +78,8 @@ class Generation:
         return self.text
 
     def __repr__(self) -> str:
-        log = f"{len(self.token_ids)} new tokens, log P {figure(self.log_probability)}"
+        number = len(self.token_ids)
+        log = f"{number} new token{'s' * (number != 1)}, log P {figure(self.log_probability)}"
         return brief("Generation", self.text, log, "" if self.finished else "cut off")
 
     def _repr_html_(self) -> str:

@@ -31,7 +31,7 @@ DOES: dict[Ability, str] = {
     "walk": "attend to words",
 }
 USE: dict[Ability, str] = {
-    "score": "give a language model; this one is for `anaphora classify`",
+    "score": "give a language model; this one is for `anaphora classify` and `anaphora evaluate` with --labels",
     "generate": "give a language model that reads from left to right; for blanks there is `anaphora fill`",
     "fill": "give a masked one (--recipe transformer-encoder); to go on with a text there is `anaphora generate`",
     "classify": "give a model that was trained with --labels",

@@ -66,7 +66,8 @@ def csv_rows(where: Place, notes: Counter[str]) -> Iterator[tuple[int, str]]:
 def _rows(where: Place, notes: Counter[str]) -> Iterator[tuple[int, list[str]]]:
     """The fields of each row, and the line that it begins in. Of a table with several columns, empty lines are none."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
-    reader = csv.reader((f"{line}\n" for line in text_lines(where, notes)), strict=True)
+    found: Counter[str] = Counter()
+    reader = csv.reader((f"{line}\n" for line in text_lines(where, found)), strict=True)
     width, begin = 0, 1
     while True:
         try:
@@ -74,6 +75,7 @@ def _rows(where: Place, notes: Counter[str]) -> Iterator[tuple[int, list[str]]]:
         except csv.Error as error:
             raise _broken(error, where.path, begin, reader.line_num) from None
         if fields is None:
+            notes.update({name: number for name, number in found.items() if name != "crlf"})  # CSV's own line ends
             return
         width = width or len(fields)
         if fields or width <= 1:

@@ -143,6 +143,8 @@ def reading(path: Path) -> Iterator[None]:
             raise UserError(f"is a link to {target}, which is not there", file=path, cure="mend the link") from error
         close = get_close_matches(path.name, beside, n=1)
         cure = f"did you mean {close[0]!r}?" if close else "check the path"
+        if not close and len(path.parts) == 1 and " " in path.name and not path.suffix.strip("."):
+            cure = 'this takes the name of a file; text itself comes by stdin: echo "…" | anaphora …'
         raise UserError("there is no such file", file=path, cure=cure) from error
     except PermissionError as error:
         raise UserError("this file may not be read", file=path, cure=f"chmod +r {path.name}") from error

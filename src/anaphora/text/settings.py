@@ -30,9 +30,9 @@ class DataConfig:
     valid_text: list[str] = field(default_factory=list)
     """Text that a language model is measured on."""
     labels: list[str] = field(default_factory=list)
-    """What kind of text each line of `text` is, line for line: the model then learns to tell."""
+    """Files with the labels of a classifier, one for each line of `text`."""
     valid_labels: list[str] = field(default_factory=list)
-    """The same of `valid_text`."""
+    """Labels for `valid_text`."""
     items: bool = False
     """Of text that vectors are learned from: each line is a sequence of items of any sort (a reader's books, the tags
     of a picture), parted by tabs or, in a file without any, by blanks."""

@@ -44,7 +44,7 @@ class MadeUp:
 @dataclass
 class Guess:
     text: str
-    said: str
+    predicted: str
     label: str
 
 

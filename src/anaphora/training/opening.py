@@ -19,11 +19,11 @@ def open_run(folder: Path, device: str = "auto") -> LearningRun:
     config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
     kind = config.model.kind
     if kind in COUNTED_MODELS:
-        raise UserError(f"is a model of kind {kind}, which has no checkpoints", file=folder, cure="there is no need")
+        raise UserError("is a counted model, which has no checkpoints", file=folder, cure="average neural models")
     if kind in ENSEMBLES:
         raise UserError("is an ensemble, which has no checkpoints", file=folder, cure="average its members' runs")
     if kind in VECTOR_MODELS:
-        raise UserError("is word vectors, of which the last ones count", file=folder, cure="there is no need")
+        raise UserError("holds word vectors, which have no checkpoints", file=folder, cure="average neural models")
     if kind in NEURAL_MODELS:
         from anaphora.text.prepared_text import open_text
         from anaphora.training.language import LanguageRun

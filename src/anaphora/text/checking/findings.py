@@ -97,7 +97,8 @@ class Report:
 
     def __repr__(self) -> str:
         kinds = ", ".join(dict.fromkeys(finding.kind for finding in self.findings))
-        found = f"{len(self.findings)} findings: {kinds}" if self.findings else "no problems found"
+        number = len(self.findings)
+        found = f"{number} finding{'s' * (number != 1)}: {kinds}" if number else "no problems found"
         return brief("Report", None, found, "training would refuse this corpus" if self.stops else "")
 
     def _repr_html_(self) -> str:
