@@ -101,6 +101,11 @@ class EnsembleModel(TranslationModel):
         return Choice(method, None, f"each member is read by its own method: {said}")
 
     @cached_property
+    def _learned_single_sentences(self) -> bool:
+        """Whether all members did: an ensemble has no training text of its own."""
+        return all(one._learned_single_sentences for one in self.members)
+
+    @cached_property
     def _dictionary(self) -> Dictionary:
         return self.members[0].dictionary()
 

@@ -207,7 +207,8 @@ class TranslationModel:
 
     @cached_property
     def _learned_single_sentences(self) -> bool:
-        """As its metrics say, or its training text where it is still there; where neither is known, no."""
+        """Whether the lines that it was trained on are single sentences: as its metrics say, or its training text where
+        that is still there; where neither is known, no."""
         trained = read_metrics(self.folder).get("trained_on")
         share = trained.get("several_sentences") if isinstance(trained, dict) else None
         if share is None and (self.folder / DATA / "manifest.json").is_file():
@@ -227,7 +228,7 @@ class TranslationModel:
             "anaphora": __version__,
             "torch": torch.__version__,
             "device": describe_device(self.device),
-            "model": self.revision,
+            "model": [self.revision, dataclasses.asdict(self.config.model)],
             "decoding": dataclasses.asdict(self.settled(self.decoding(**decoding))),
         }
         return Unfinished(output, circumstances, say)

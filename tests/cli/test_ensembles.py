@@ -206,7 +206,7 @@ def test_more_mistakes(say: Any, world: Path, corpus: dict[str, Path], tmp_path:
         (["train", out, "--source", corpus["source"], "--target", corpus["target"]], "holds a model of kind ensemble"),
         (["train", tmp_path / "on", "--from", out, "--source", corpus["source"], "--target", corpus["target"]],
          "an ensemble has no model of its own"),
-        (["translate", world / "one", world / "test.en", "--with", world / "left"], "another target vocabulary"),
+        (["translate", world / "one", world / "test.en", "--with", world / "left"], "a different target vocabulary"),
         (["translate", world / "one", world / "test.en", "--with", world / "verse"], "is a language model"),
         (["score", world / "verse", "--text", world / "test.en", "--with", world / "one"], "--with is about transl"),
     ):  # fmt: skip

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+import anaphora
 from anaphora.decoding import translate
+from anaphora.mixing import mix
 from micro_runs import write_pairs
 
 SMALL = ["--set", "batch_sentences=8"]
@@ -50,6 +52,17 @@ class Breaking:
 def breaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Breaking]:
     monkeypatch.setattr(translate, "WINDOW", 4096)
     yield Breaking(monkeypatch)
+
+
+def test_an_ensemble_with_other_weights_is_another_model(micro: Path, tmp_path: Path) -> None:
+    names = []
+    for number, weights in enumerate(([0.5, 0.5], [0.9, 0.1])):
+        mix(tmp_path / str(number), [micro, micro], weights=weights)
+        model = anaphora.load(tmp_path / str(number), "cpu")
+        with model.keep_unfinished(tmp_path / "out", lambda line: None) as kept:  # type: ignore[union-attr]
+            kept.file.seek(0)
+            names.append(kept.file.readline())
+    assert names[0] != names[1]
 
 
 @pytest.mark.parametrize(

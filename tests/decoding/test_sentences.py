@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import anaphora
 from anaphora.decoding.splitting import sentences, several_sentences
 from anaphora.decoding.translate import Translation
+from anaphora.mixing import mix
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,17 @@ def test_what_is_not_known_of_a_model_is_not_assumed(micro: Path, tmp_path: Path
         metrics["trained_on"]["several_sentences"] = share
         (copy / "metrics.json").write_text(json.dumps(metrics))
         assert anaphora.load(copy, "cpu").translate(LINE).pieces == pieces  # type: ignore[union-attr, call-overload]
+
+
+def test_an_ensemble_splits_what_all_its_members_would(micro: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(micro, tmp_path / "other", ignore=shutil.ignore_patterns("data", "checkpoints")))
+    mix(tmp_path / "both", [micro, other])
+    for both in (tmp_path / "both", [other, micro]):
+        assert anaphora.load(both, "cpu").translate(LINE, beam=1).pieces == 3  # type: ignore[union-attr, call-overload]
+    metrics = json.loads((micro / "metrics.json").read_text())
+    metrics["trained_on"]["several_sentences"] = 0.5
+    (other / "metrics.json").write_text(json.dumps(metrics))
+    assert anaphora.load([micro, other], "cpu").translate(LINE, beam=1).pieces == 1  # type: ignore[union-attr, call-overload]
 
 
 def test_a_text_of_several_lines_keeps_them(model: Any) -> None:

@@ -34,7 +34,11 @@ def undo_average(folder: Path) -> dict[str, Any]:
     with RunLock(folder):
         kept = folder / KEPT
         if not kept.is_dir():
-            raise UserError("has no average to undo", file=folder, cure="there is no need: training's own model stands")
+            raise UserError(
+                "has no average to undo",
+                file=folder,
+                cure="the model is training's own",
+            )
         for name in PUBLISHED:
             if (kept / name).is_file():
                 publish(kept / name, folder / name)

@@ -238,9 +238,9 @@ WORDING: dict[str, tuple[str, str, str, str]] = {
     ),
     "boilerplate": (
         "duplicate",
-        "this line stands {times} times or more",
-        "{n} lines repeat lines that stand {times} times or more, as headers, footers and menus do",
-        "a model learns to say them again and again; --write-clean keeps each once",
+        "this line occurs {times} times or more",
+        "{n} lines repeat lines that occur {times} times or more, as headers, footers and menus do",
+        "a model would learn to generate them over and over; --write-clean keeps each once",
     ),
     "leak-line": (
         "leak",

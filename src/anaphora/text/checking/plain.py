@@ -89,7 +89,7 @@ class TextCheck(Check):
                 (here, _), (there, line) = part.source.where(number), part.source.where(earlier)
                 where = f"line {line}" + ("" if there == here else f" of {there}")
                 count = times[earlier] + 1
-                detail = f"this line repeats {where}" + (f"; it stands {count:,} times" if count > 2 else "")
+                detail = f"this line repeats {where}" + (f"; it occurs {count:,} times" if count > 2 else "")
                 (often if count >= BOILERPLATE else repeat)[number] = detail
         self.tell(part, "boilerplate", list(often), details=often, times=BOILERPLATE)
         self.tell(part, "repeat", list(repeat), details=repeat)
