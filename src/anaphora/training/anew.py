@@ -65,8 +65,9 @@ def beginning_anew(run: Path, kinds: Collection[str]) -> Iterator[Path]:
     _replace(place, new)
 
 
-def clear_replaced(run: Path) -> None:
-    """Delete what a killed process left of a run that it had replaced; for the owner of the lock."""
+def clear_replaced(run: Path) -> Path | None:
+    """Delete what a killed process left of a run that it had replaced; for the owner of the lock. Returns the folder of
+    a new run that is not finished, if there is one."""
     place, new = run.resolve(), _beside(run)
     for _, old in left_behind(place, "old-"):  # where names cannot be exchanged in one step
         if (old / REPLACED).exists() and not new.exists():
@@ -75,6 +76,7 @@ def clear_replaced(run: Path) -> None:
         _delete_replaced(new, place)
     sweep_beside(new)
     sweep_beside(place)
+    return new if new.exists() else None
 
 
 def _beside(run: Path) -> Path:

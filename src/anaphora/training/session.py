@@ -41,10 +41,12 @@ def working_in(folder: Path, reporter: RunReporter, *, smaller: str) -> Iterator
         raise refused_by_system(error, "cannot be made", file=folder) from None
     try:
         with RunLock(folder) as lock:
-            clear_replaced(folder)
+            unfinished = clear_replaced(folder)
             if lock.abandoned is not None:
                 killed = lock.abandoned["process"]
                 reporter.message(f"the last process here ({killed}) was killed; what it saved is still there")
+            if unfinished is not None:
+                reporter.message(f"note: {unfinished} holds an unfinished run that --force began; it may be deleted")
             yield
     except UserError:
         if fresh:
