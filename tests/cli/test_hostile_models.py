@@ -52,7 +52,7 @@ MODELS: dict[str, tuple[Callable[[Path], None], str]] = {
     "the last bits": (damage("model.safetensors", flip(1.0)), DATA_DAMAGED),
     "newer": (
         damage("config.yaml", lambda c: c.replace(b"anaphora_format: 1", b"anaphora_format: 2")),
-        r"config\.yaml: was written by a newer Anaphora \(format 2, .*; upgrade with",
+        r"config\.yaml: was written by a newer Anaphora \(format 2, .*; install a newer version",
     ),
     "someone else's config": (
         damage("config.yaml", lambda _: b"my: {own: 3}\n"),

@@ -22,7 +22,7 @@ def test_early_stopping_is_remembered(say: Any, corpus: Path, tmp_path: Path) ->
     first = say(*command(run, corpus, STEPS, *hasty)[3:])
     assert first.code == 0, first.err
     stopped = json.loads((checkpoints(run)[-1] / "progress.json").read_text())
-    assert stopped["step"] < STEPS and "no better chrf in 1 checkpoints" in first.err
+    assert stopped["step"] < STEPS and "no better chrf in 1 checkpoint " in first.err
     before = (run / "model.safetensors").read_bytes()
     again = say(*command(run, corpus, STEPS, *hasty)[3:])
     assert again.code == 0 and "no better chrf" in again.err

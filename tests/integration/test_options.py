@@ -247,6 +247,7 @@ def test_held_out_pairs_are_not_trained_on(tmp_path: Path) -> None:
 # Decoding -----------------------------------------------------------------------------------------------------------
 
 DECODED: list[dict[str, Any]] = [
+    {"split_sentences": "always"},
     {"beam": 1},
     {"beam": 3, "n_best": 3},
     {"beam": 3, "length_penalty": 0.0},
@@ -340,7 +341,7 @@ def test_loading_and_translating_use_up_no_random_numbers(micro: Path) -> None:
 def test_every_setting_is_exercised() -> None:
     """A new setting must join the lists above."""
     elsewhere = {
-        "data": {"source", "target", "valid_source", "valid_target"},  # test_validation_files
+        "data": {"source", "target", "valid_source", "valid_target", "paths"},  # test_validation_files, test_names.py
         "tokenizer": {"words"},  # test_a_vocabulary_of_ones_own
         "model": {
             *("dim", "layers", "feed_forward", "max_length"),  # MICRO
