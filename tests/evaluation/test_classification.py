@@ -70,5 +70,7 @@ def test_tables_fit_on_80_columns(count: int) -> None:
     lines = str(found).split("\n")
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith(f"accuracy {found.accuracy:.2%} ({found.correct} of {3 * count}), macro F1 ")
+    assert lines[0].partition("macro F1 ")[2] == f"{100 * found.macro_f1:.2f}"
+    assert f"macro F1 {100 * found.macro_f1:.2f}, " in repr(found)
     assert any("correct label (rows)" in line for line in lines) == (count < 7)
     assert any("predicted as" in line for line in lines) == (count >= 7)

@@ -57,7 +57,7 @@ class ClassificationReport:
     """Lines by correct label (rows) and by the one given (columns), in the order of `classes`."""
 
     def __repr__(self) -> str:
-        scores = f"accuracy {self.accuracy:.2%}", f"macro F1 {figure(self.macro_f1, '.4f')}"
+        scores = f"accuracy {self.accuracy:.2%}", f"macro F1 {figure(100 * self.macro_f1)}"
         return brief("ClassificationReport", None, *scores, f"{self.lines:,} lines", f"{len(self.classes)} classes")
 
     def _repr_html_(self) -> str:

@@ -84,7 +84,8 @@ class PairedBootstrap:
     def table(self, names: Sequence[str] = ("first", "second")) -> Iterator[str]:
         """In 80 columns."""
         first, second = (name if len(name) <= 20 else "…" + name[-19:] for name in names)
-        yield f"paired bootstrap over {self.lines:,} lines, {self.samples:,} draws, seed {self.seed}"
+        lines = f"{self.lines:,} line{'s' * (self.lines != 1)}"
+        yield f"paired bootstrap over {lines}, {self.samples:,} draws, seed {self.seed}"
         yield f"{'':<13}{first:>20}{second:>20}{'difference':>12}{'p':>9}"
         for one in self.scores:
             digits = 2 if one.signature else 4

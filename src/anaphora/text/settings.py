@@ -38,9 +38,11 @@ class DataConfig:
     of a picture), parted by tabs or, in a file without any, by blanks."""
     punctuation: Literal["attached", "apart"] = "attached"
     """Of text that vectors are learned from. apart: "king," is a word and a comma, as in raw text they are; attached:
-    words are what stands between blanks, as in text that was tokenised before."""
+    words are what stands between blanks, as in text that was tokenised before. The recipes skipgram, cbow and glove
+    have apart."""
     lowercase: bool = False
-    """Of text that vectors are learned from: upper and lower case are one."""
+    """Of text that vectors are learned from: upper and lower case are one. The recipes skipgram, cbow and glove have
+    true."""
     phrases: int = 0
     """Of text that vectors are learned from: how many times to look for words that belong together, and join them
     (new york → new_york); the second time finds phrases of phrases (new_york_times). 0: words stay apart."""
