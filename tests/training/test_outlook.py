@@ -42,6 +42,7 @@ def test_a_large_model_on_little_text_is_warned_of_with_time_and_size() -> None:
     # 1e13 operations at 5e10 a second; one checkpoint of weights and two moments, 4 bytes each
     assert "an update takes about 3:20 here (1.0e+13 operations), all 120 about 6:40:00" in said
     assert "the folder grows to about 1.5 GB" in said
+    assert "for less memory training.batch_tokens" in said
 
 
 def test_a_long_run_is_warned_of_however_much_text_there_is() -> None:

@@ -133,7 +133,8 @@ def warnings(
             f"the folder grows to about {size / 1e9:.1f} GB"
         )
         said.append(
-            "to make it smaller: a recipe that is sized to the text (`anaphora train --help`), model.layers, model.dim"
+            "to make it smaller: a recipe that is sized to the text (`anaphora train --help`), model.layers, "
+            "model.dim; for less memory training.batch_tokens"
         )
     return said
 
