@@ -204,8 +204,9 @@ def test_text_of_a_language_model(say: Any, book: Path, tmp_path: Path) -> None:
     answer = say("check", "--text", book, "--write-clean", tmp_path / "clean", "--no-estimate")
     assert answer.code == 0, answer.err
     whole = " ".join(answer.out.split())
-    for words in (f"{last} lines to learn from", f"book.txt:{last}", "repeats line 1", f"{last - 1} lines written"):
+    for words in (f"{last} lines to learn from", "repeats line 1", f"{last - 1} lines written"):
         assert words in whole, words
+    assert f"book.txt:{last}" in answer.out.replace("\n", "")  # a long path is wrapped where the line ends
     assert f"train RUN --text {tmp_path / 'clean' / 'book.txt'}" in answer.out.replace("\n", "")
     found = json.loads(say("check", "--text", book, "--no-estimate", "--json").last)
     assert [(one["problem"], one["line"]) for one in found["findings"]] == [("repeat", last)]

@@ -151,10 +151,11 @@ def test_average_prints_what_it_averaged_kept_and_undid(say: Any, monkeypatch: p
     lines = say("average", "run").out.splitlines()
     assert lines[0] == "averaged 2 checkpoints: steps 4, 8"
     assert lines[3] == (
-        "not kept: loss 3.3860 is worse than 3.3100; run stays as it is (--force keeps the mean all the same)"
+        "not kept: loss 3.3860 is worse than 3.3100; run stays as it is (--force keeps the average all the same)"
     )
     monkeypatch.setattr(api, "average", lambda *_, **__: {"undone": True, "weights": "those of step 8"})
-    assert say("average", "run", "--undo").out == "run is again what training published: those of step 8\n"
+    undone = say("average", "run", "--undo").out
+    assert undone == "restored in run: the weights that training published, those of step 8\n"
     assert "leave out --last and --force" in say("average", "run", "--undo", "--force").err
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from anaphora.decoding import counted, prompted
-from anaphora.decoding.generation import _way
+from anaphora.decoding.generation import _searcher
 from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.sampling import noise_keys, uniform
 from anaphora.decoding.settings import DecodingConfig
@@ -63,7 +63,7 @@ def beside(model: NgramModel, config: DecodingConfig, lines: int) -> list[tuple[
 def test_it_says_what_the_search_says(name: str, lines: int, model: NgramModel) -> None:
     for seed in (1, 2, 77):
         config = DecodingConfig(**{"sample": True, "seed": seed, "max_length": 14, **SETTINGS[name]})  # type: ignore[arg-type]
-        assert _way(model, config) is counted
+        assert _searcher(model, config) is counted
         for ours, theirs in beside(model, config, lines):
             assert ours.tokens == theirs.tokens
             assert (ours.finished, ours.stopped) == (theirs.finished, theirs.stopped)
@@ -99,5 +99,5 @@ def test_noise_is_that_of_the_search() -> None:
 
 
 def test_beams_are_left_to_the_search(model: NgramModel) -> None:
-    assert _way(model, DecodingConfig(beam=2)) is prompted
-    assert _way(model, DecodingConfig(beam=1)) is prompted  # a length penalty may prefer a longer text
+    assert _searcher(model, DecodingConfig(beam=2)) is prompted
+    assert _searcher(model, DecodingConfig(beam=1)) is prompted  # a length penalty may prefer a longer text

@@ -41,7 +41,7 @@ def average(
             raise UserError("--undo brings back what training published", cure="leave out --last and --force")
         undone = api.average(run, undo=True)
         out.result(
-            f"{run} has the weights again that training published: {undone['weights'] or 'its newest checkpoint'}"
+            f"restored in {run}: the weights that training published, {undone['weights'] or 'its newest checkpoint'}"
         )
         out.finish(undone)
         return
