@@ -206,8 +206,9 @@ def test_text_of_a_language_model(say: Any, book: Path, tmp_path: Path) -> None:
     whole = " ".join(answer.out.split())
     for words in (f"{last} lines to learn from", "repeats line 1", f"{last - 1} lines written"):
         assert words in whole, words
-    assert f"book.txt:{last}" in answer.out.replace("\n", "")  # a long path is wrapped where the line ends
-    assert f"train RUN --text {tmp_path / 'clean' / 'book.txt'}" in answer.out.replace("\n", "")
+    unbroken = "".join(answer.out.split())  # a long path is wrapped wherever the line ends
+    assert f"book.txt:{last}" in unbroken
+    assert f"trainRUN--text{tmp_path / 'clean' / 'book.txt'}" in unbroken
     found = json.loads(say("check", "--text", book, "--no-estimate", "--json").last)
     assert [(one["problem"], one["line"]) for one in found["findings"]] == [("repeat", last)]
     assert found["corpus"]["train"]["lines"] == last and found["proposal"] is None

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,15 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX sig
 
 class Left(BaseException):
     """In the place of os._exit."""
+
+
+@pytest.fixture(autouse=True)
+def heeded() -> Iterator[None]:
+    """Signals as a terminal leaves them: a test run under nohup or in the background inherits some as ignored."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in interruption.SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -325,8 +325,10 @@ def test_a_shell_completes_verbs_and_options(
     monkeypatch.setenv("COMP_CWORD", str(place))
     answer = say()
     assert (set(answer.out.split()), answer.code) == (offered, 0)
+    monkeypatch.setenv("_ANAPHORA_COMPLETE", "source_bash")
+    assert "_ANAPHORA_COMPLETE=complete_bash" in say().out
     monkeypatch.delenv("_ANAPHORA_COMPLETE")
-    assert "_ANAPHORA_COMPLETE=complete_bash" in say("--show-completion", "bash").out
+    assert "--install-completion" in say("--help").out
 
 
 def test_no_arguments_show_the_help(say: Any) -> None:
