@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,57 @@ def timed(work: Callable[[], Any], *, warm: int = 5, repeat: int = 15) -> float:
     return sorted(times)[len(times) // 2]
 
 
+def kernel_ms(works: Sequence[Callable[[], Any]], rounds: int = 5) -> float:
+    """Milliseconds of one call where calls stand one behind the other in a CUDA graph, as in a captured step: nothing
+    of the host is in it. `works` do the same on different tensors, together more than the L2 cache holds."""
+    if SMOKE:
+        return timed(works[0])
+
+    def all_of_them() -> None:
+        for _ in range(rounds):
+            for work in works:
+                work()
+
+    return timed(captured(all_of_them, warm=1), warm=2, repeat=7) / (rounds * len(works))
+
+
+CHOSEN: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+MANY = 4096
+
+
+def fastest(
+    key: tuple[Any, ...], ways: Sequence[tuple[Any, ...]], launch: Callable[..., Any], rows: int
+) -> tuple[Any, ...]:
+    """The way (a tuple of block sizes, warps, …) whose `launch(*way)` takes least, tried once for each key; launching
+    twice must do no harm. Few rows say nothing of many: they take the first way. A graph that is being captured cannot
+    try: whoever captures runs the work once before."""
+    if key in CHOSEN:
+        return CHOSEN[key]
+    if SMOKE or len(ways) == 1 or rows < MANY:
+        return ways[0]
+    if torch.cuda.is_current_stream_capturing():
+        return ways[0]
+    took: dict[tuple[Any, ...], float] = {}
+    for way in ways:
+        try:
+            launch(*way)
+            launch(*way)
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(4_000_000)  # 2 ms: meanwhile the host gets ahead, and its own time is not measured
+            begin.record()
+            for _ in range(20):
+                launch(*way)
+            end.record()
+            end.synchronize()
+            took[way] = begin.elapsed_time(end) / 20
+        except Exception as error:  # out of registers or shared memory: another way is left
+            print(f"  {key} {way}: {type(error).__name__}: {str(error)[:120]}")
+    CHOSEN[key] = min(took, key=lambda way: took[way])
+    told = ", ".join(f"{'/'.join(map(str, way))} {ms * 1e3:.1f}" for way, ms in took.items())
+    print(f"  chosen for {' '.join(map(str, key))}: {CHOSEN[key]} of (us) {told}", flush=True)
+    return CHOSEN[key]
+
+
 def ceilings() -> None:
     """The two rates that every limit is computed from, measured on this card."""
     global PRODUCTS, COPIES
@@ -84,14 +135,20 @@ def say(name: str, **columns: Any) -> None:
         Path(option("--out")).write_text(json.dumps(ROWS, indent=1))
 
 
+def last_line() -> None:
+    """All rows as JSON, on one line."""
+    print(json.dumps(ROWS), flush=True)
+
+
 def relative(ours: Tensor, reference: Tensor) -> float:
     """‖ours - reference‖ / ‖reference‖."""
     return float((ours.double() - reference.double()).norm() / reference.double().norm().clamp(min=1e-30))
 
 
-def section(name: str, work: Callable[[], Any]) -> None:
-    """One that fails is reported and does not take the others with it; a smoke run fails with it."""
-    if not wanted(name):
+def section(name: str, work: Callable[[], Any], of: str = "") -> None:
+    """One that fails is reported and does not take the others with it; a smoke run fails with it. `of`: the name it is
+    asked for by."""
+    if not wanted(of or name):
         return
     start = time.perf_counter()
     try:
