@@ -4,20 +4,41 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import anaphora
+from anaphora.decoding.unfinished import Unfinished
+from anaphora.embeddings.cooccurrence import Cooccurrences
+from anaphora.embeddings.formats import load_vectors
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import read_pharaoh
 from anaphora.evaluation.embeddings import read_similarities
-from anaphora.files import LARGE, parse_json, read_bytes, read_json, read_text
-from anaphora.folder import METRICS, read_config, read_metrics
-from anaphora.models.ngram.file import read_trie
+from anaphora.files import LARGE, is_there, open_file, parse_json, read_bytes, read_json, read_text
+from anaphora.folder import (
+    CHECKPOINTS,
+    CONFIG,
+    LOCK,
+    METRICS,
+    WEIGHTS,
+    RunLock,
+    read_config,
+    read_metrics,
+    weights_file,
+    write_json,
+    write_text,
+)
+from anaphora.models import read_language_model, settings
+from anaphora.models.ngram.file import read_checksum, read_trie
+from anaphora.models.weights import read_weights
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.word_tokenizer import open_tokenizer
+from anaphora.training.checkpoint import Progress
+from anaphora.training.reporting import RunReporter
 
 
 def pipe(path: Path) -> None:
@@ -51,6 +72,104 @@ def test_no_pipe_no_device_no_terabyte_is_read(
 def test_metrics_that_cannot_be_read_say_nothing(tmp_path: Path, make: Make, said: str) -> None:
     make(tmp_path / METRICS)
     assert read_metrics(tmp_path) == {}
+
+
+NO_FILE = pytest.mark.parametrize("make", [pipe, device])
+
+
+@NO_FILE
+def test_what_stands_in_the_place_of_weights_is_refused_though_a_checkpoint_has_some(
+    tmp_path: Path, make: Make
+) -> None:
+    checkpoint = tmp_path / CHECKPOINTS / "step-00000003"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / WEIGHTS).write_bytes(b"weights")
+    assert weights_file(tmp_path) == checkpoint / WEIGHTS
+    make(tmp_path / WEIGHTS)
+    with pytest.raises(UserError, match=r"/model\.safetensors: is a pipe or a device, not a file; put the file itself"):
+        weights_file(tmp_path)
+
+
+def test_a_link_that_leads_nowhere_and_a_folder_are_no_files(tmp_path: Path) -> None:
+    (tmp_path / WEIGHTS).symlink_to("gone")
+    with pytest.raises(UserError, match="is a link that leads nowhere; put the file itself in its place"):
+        weights_file(tmp_path)
+    assert not is_there(tmp_path / "gone")
+    with pytest.raises(UserError, match=r"cannot be read \(Is a directory\); it is a folder; name a file"):
+        is_there(tmp_path)
+
+
+@NO_FILE
+@pytest.mark.parametrize("load", [open_file, read_weights, read_trie, read_checksum, load_vectors])
+def test_no_pipe_and_no_device_is_opened(tmp_path: Path, make: Make, load: Callable[[Path], object]) -> None:
+    make(tmp_path / WEIGHTS)
+    with pytest.raises(UserError, match="is a pipe or a device"):
+        load(tmp_path / WEIGHTS)
+
+
+@NO_FILE
+@pytest.mark.parametrize("kind", ["ngram", "lstm"])
+def test_no_model_is_read_from_a_pipe(tmp_path: Path, make: Make, kind: str) -> None:
+    make(tmp_path / WEIGHTS)
+    with pytest.raises(UserError, match=r"/model\.safetensors: is a pipe or a device"):
+        read_language_model(settings({"kind": kind}), tmp_path)
+
+
+@NO_FILE
+def test_a_table_with_a_pipe_in_it_is_refused(tmp_path: Path, make: Make) -> None:
+    make(tmp_path / "total.bin")
+    with pytest.raises(UserError, match=r"total\.bin: is a pipe or a device"):
+        Cooccurrences(tmp_path)
+
+
+@NO_FILE
+def test_a_run_writes_into_no_pipe(tmp_path: Path, make: Make) -> None:
+    for name in (METRICS, CONFIG, LOCK):
+        make(tmp_path / name)
+    with pytest.raises(UserError, match=r"metrics\.json: is a pipe or a device"):
+        write_json(tmp_path / METRICS, {})
+    with pytest.raises(UserError, match=r"config\.yaml: is a pipe or a device"):
+        write_text(tmp_path / CONFIG, "kind: lstm\n")
+    with pytest.raises(UserError, match=r"\.lock: is a pipe or a device"), RunLock(tmp_path):
+        pass
+
+
+@NO_FILE
+def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path, make: Make) -> None:
+    (tmp_path / "logs").mkdir()
+    make(tmp_path / "logs" / "log.jsonl")
+    with pytest.raises(UserError, match=r"log\.jsonl: is a pipe or a device"):
+        RunReporter(tmp_path, None).start(Progress(), 10)
+
+
+@NO_FILE
+def test_a_translation_does_not_go_on_from_a_pipe(tmp_path: Path, make: Make) -> None:
+    make(tmp_path / "out.txt.unfinished")
+    with pytest.raises(UserError, match=r"out\.txt\.unfinished: is a pipe or a device"):
+        Unfinished(tmp_path / "out.txt", {}, print)
+
+
+def test_a_pipe_that_a_user_names_is_written_to(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    write_text(Path(f"/dev/fd/{writer}"), "a b\n", pipes=True)
+    os.close(writer)
+    assert os.read(reader, 100) == b"a b\n"
+    os.close(reader)
+
+
+def test_files_of_folders_are_read_through_one_door() -> None:
+    """Whoever opens a file by its name alone waits for ever where that is a pipe."""
+    source = Path(anaphora.__file__).parent
+    opened = re.compile(r"\.read_(text|bytes)\(|\.open\(\"rb?\"|\bsafe_open\(|\bload_file\(")
+    found = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if path.name != "files.py" and any(opened.search(line) for line in path.read_text().splitlines())
+    }
+    own = {"comparing/running.py", "training/proposal.py", "device.py"}  # of its own processes, and /proc
+    named = {"text/lines.py", "models/language/patch.py", "inspect/trace_file.py", "inspect/walk_file.py"}  # by a user
+    looked_at = {"models/weights.py", "models/ngram/file.py", "models/language/sense_table.py", "embeddings/formats.py"}
+    assert found <= own | named | looked_at | {"converting_backpack.py"}
 
 
 def test_a_pipe_that_a_user_names_is_read(tmp_path: Path) -> None:

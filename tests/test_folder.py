@@ -59,7 +59,7 @@ def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
     folder.write_text(tmp_path / "link", "new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "old.txt").read_text() == "new"
-    folder.write_text(Path("/dev/null"), "nobody reads this")
+    folder.write_text(Path("/dev/null"), "nobody reads this", pipes=True)
     assert Path("/dev/null").is_char_device()
     assert leftovers(tmp_path) == []
 

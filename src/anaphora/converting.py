@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anaphora.errors import UserError
+from anaphora.files import is_there
 from anaphora.folder import (
     CARD,
     CONFIG,
@@ -68,7 +69,7 @@ class Conversion:
 
 def check_source(source: Path) -> None:
     """A model that no other format here can hold is refused, whatever its new name would be."""
-    if not (source / CONFIG).is_file():
+    if not is_there(source / CONFIG):
         return
     kind = (read_config(source).get("model") or {}).get("kind", "transformer")
     if kind in ("backpack", *COUNTED_MODELS, *VECTOR_MODELS):

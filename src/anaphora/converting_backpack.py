@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.errors import UserError, shown
-from anaphora.files import read_json
+from anaphora.files import check_regular, is_there, read_json
 from anaphora.folder import (
     CARD,
     CONFIG,
@@ -46,7 +46,7 @@ def is_published_backpack(folder: Path) -> bool:
     """Whether a folder is that of a Backpack published elsewhere, or of what calls itself one."""
     from anaphora.models.language.published_backpack import is_backpack
 
-    if not (folder / PUBLISHED_CONFIG).is_file() or (folder / CONFIG).exists():
+    if not is_there(folder / PUBLISHED_CONFIG) or (folder / CONFIG).exists():
         return False
     try:
         return is_backpack(_document(folder))
@@ -56,7 +56,7 @@ def is_published_backpack(folder: Path) -> bool:
 
 def is_own_backpack(folder: Path) -> bool:
     """Whether a folder is that of a Backpack of ours."""
-    if not (folder / CONFIG).is_file():
+    if not is_there(folder / CONFIG):
         return False
     return (read_config(folder).get("model") or {}).get("kind") == "backpack"
 
@@ -83,11 +83,12 @@ def published_tensors(folder: Path) -> dict[str, Any]:
     """The weights of a published folder by their names, in float32; files of torch are read as weights alone."""
     import torch
 
-    there = [name for name in FILES if (folder / name).is_file()]
+    there = [name for name in FILES if is_there(folder / name)]
     there += sorted(path.name for path in folder.glob("*.ckpt"))
     if not there:
         raise UserError(f"holds no weights ({', '.join(FILES)} or a .ckpt)", file=folder, cure="copy them there")
     file = folder / there[0]
+    check_regular(file)
     try:
         if file.suffix == ".safetensors":
             from safetensors.torch import load_file

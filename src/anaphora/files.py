@@ -12,15 +12,17 @@ import gzip
 import json
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, refused_by_system
 
 SMALL = 1 << 26
 """Bytes at the most of settings, metrics, manifests."""
 LARGE = 1 << 30
 """Bytes at the most of vocabularies and tables of text."""
+ITSELF = "put the file itself in its place"
 
 
 def check_regular(path: Path, limit: int | None = None) -> None:
@@ -29,9 +31,40 @@ def check_regular(path: Path, limit: int | None = None) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(found.st_mode):
-        raise UserError("is a pipe or a device, not a file", file=path, cure="put the file itself in its place")
+        raise UserError("is a pipe or a device, not a file", file=path, cure=ITSELF)
     if limit is not None and found.st_size > limit:
         raise _too_large(path, limit)
+
+
+def is_there(path: Path) -> bool:
+    """Whether a file has this name. What is no file (a pipe, a device, a folder, a link that leads nowhere) is refused:
+    whoever put it there meant it to be read, so nothing else may quietly be taken in its stead."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: a name with a zero in it
+        return False
+    except OSError as error:
+        raise refused_by_system(error, "cannot be read", file=path) from None
+    try:
+        check_regular(path)
+    except FileNotFoundError:
+        raise UserError("is a link that leads nowhere", file=path, cure=ITSELF) from None
+    except OSError as error:
+        raise refused_by_system(error, "cannot be read", file=path) from None
+    return True
+
+
+def check_files(folder: Path) -> None:
+    """Refuse a folder that holds something which is neither file nor folder, before files in it are opened by name."""
+    for path in folder.iterdir():
+        if not path.is_dir():
+            check_regular(path)
+
+
+def open_file(path: Path) -> BufferedReader:
+    """Open a file of a folder to read its bytes, if it is one: opening a pipe would wait for whoever writes to it."""
+    check_regular(path)
+    return path.open("rb")
 
 
 def read_bytes(path: Path, limit: int = SMALL, *, pipes: bool = False) -> bytes:

@@ -22,7 +22,7 @@ from typing import Any
 
 from anaphora.errors import RIGHTS, UPGRADE, UserError, refused_by_system
 from anaphora.exchange import exchange
-from anaphora.files import read_json
+from anaphora.files import check_regular, is_there, open_file, read_bytes, read_json
 from anaphora.names import as_wished
 
 FORMAT = 1
@@ -92,15 +92,18 @@ def check_name(path: Path) -> None:
         raise UserError("its name is not UTF-8", file=path, cure="choose another name, or rename it") from None
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, pipes: bool = False) -> None:
     """As UTF-8; names of files that are no UTF-8 are escaped, in JSON and YAML so that they are read back."""
-    write_bytes(path, text.encode("utf-8", errors="backslashreplace"))
+    write_bytes(path, text.encode("utf-8", errors="backslashreplace"), pipes=pipes)
 
 
-def write_bytes(path: Path, content: bytes | memoryview) -> None:
-    """Replace a file atomically. A link stays a link, to the new content; a pipe or device is written to."""
+def write_bytes(path: Path, content: bytes | memoryview, *, pipes: bool = False) -> None:
+    """Replace a file atomically. A link stays a link, to the new content. pipes: those that a user names, as in
+    `--output >(gzip > out.gz)`, are written to, and devices; in the place of a folder's own files they are refused."""
     try:
         if is_device(path):
+            if not pipes:
+                check_regular(path)
             with path.open("wb") as device:
                 device.write(content)
             return
@@ -326,6 +329,7 @@ class RunLock:
     def __enter__(self) -> RunLock:
         from filelock import Timeout
 
+        is_there(self.folder / LOCK)  # or nothing: a lock on a pipe would be none
         try:
             self.lock.acquire(timeout=0)
         except Timeout:
@@ -365,7 +369,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
     path = folder / CONFIG
     recover(folder)
-    if not path.is_file():
+    if not is_there(path):
         begun = (folder / DATA).is_dir() and (folder / LOCK).exists()
         if begun and not (folder / WEIGHTS).exists() and not (folder / CHECKPOINTS).exists():
             cure = "repeat the `anaphora train` command and let it come to its end"
@@ -415,10 +419,10 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 
 def weights_file(folder: Path) -> Path:
     """The weights to use: the published ones, or those of the newest checkpoint if the run died before publishing."""
-    if (folder / WEIGHTS).is_file():
+    if is_there(folder / WEIGHTS):
         return folder / WEIGHTS
     for checkpoint in sorted((folder / CHECKPOINTS).glob("step-*"), reverse=True):
-        if (checkpoint / WEIGHTS).is_file():
+        if is_there(checkpoint / WEIGHTS):
             return checkpoint / WEIGHTS
     raise UserError(
         "holds no weights yet", file=folder, cure="repeat the `anaphora train` command and let it reach a checkpoint"
@@ -427,7 +431,7 @@ def weights_file(folder: Path) -> Path:
 
 def revision(folder: Path) -> str:
     """Sixteen bytes, in hex, that change whenever weights or settings do."""
-    digest = hashlib.sha256((folder / CONFIG).read_bytes())
-    with weights_file(folder).open("rb") as file:
+    digest = hashlib.sha256(read_bytes(folder / CONFIG))
+    with open_file(weights_file(folder)) as file:
         digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:32]

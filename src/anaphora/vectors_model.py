@@ -29,6 +29,7 @@ from anaphora.evaluation.embeddings import (
     read_analogies,
     read_similarities,
 )
+from anaphora.files import LARGE, is_there, read_bytes
 from anaphora.folder import (
     CARD,
     CONFIG,
@@ -108,7 +109,7 @@ class VectorsModel:
         from anaphora.training.checkpointed_vectors import unfinished_vectors
 
         assert self.config is not None
-        if (self.folder / WEIGHTS).is_file():
+        if is_there(self.folder / WEIGHTS):
             return load_vectors(self.folder / WEIGHTS)
         found = unfinished_vectors(self.folder, self.config.model.kind)
         if found is None:
@@ -275,7 +276,7 @@ class VectorsModel:
             Tokenizer.of_words(words).save(folder / "tokenizer.json")
         save_vectors(vectors, folder / WEIGHTS)
         if (self.folder / PHRASES).is_file():  # whoever goes on from the folder joins the same
-            write_bytes(folder / PHRASES, (self.folder / PHRASES).read_bytes())
+            write_bytes(folder / PHRASES, read_bytes(self.folder / PHRASES, LARGE))
         about = metrics or {"anaphora": __version__, "finished": True, "vocabulary": len(vectors)}
         write_json(folder / METRICS, {**about, "converted_from": name_of(self.folder)})
         lines = [

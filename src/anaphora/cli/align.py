@@ -182,12 +182,12 @@ def _show(out: Output, drawn: list[Alignment], names: list[str], picture: Path |
     if picture.suffix.lower() == ".svg":
         from anaphora.inspect.svg import svg
 
-        write_bytes(picture, svg(*drawn, names=names).encode("utf-8"))
+        write_bytes(picture, svg(*drawn, names=names).encode("utf-8"), pipes=True)
     else:
         from anaphora.inspect.png import png
 
         content, notes = png(*drawn, names=names)
-        write_bytes(picture, content)
+        write_bytes(picture, content, pipes=True)
         for note in notes:
             out.say(f"warning: {note}")
     out.result(f"{picture} shows {shown(drawn[0].source_text)} / {shown(drawn[0].target_text)}")

@@ -96,11 +96,11 @@ def encode(
                 else:
                     out.text(json_format.dumps(row, ensure_ascii=False))
             if output is not None:
-                write_text(output, "".join(written))
+                write_text(output, "".join(written), pipes=True)
         else:
             assert output is not None
             content, (size, dim) = _as_arrays(loaded, lines, words=words, how=how, kind=kind)
-            write_bytes(output, content)
+            write_bytes(output, content, pipes=True)
     except UserError as error:
         where = file if error.line is not None and error.file is None else error.file
         raise UserError(error.what, file=where, line=error.line, cure=error.cure) from None

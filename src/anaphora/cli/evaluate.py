@@ -222,7 +222,7 @@ def _report(
     if found.unscored_lines:
         out.say(f"{count(found.unscored_lines, 'pair was', 'pairs were')} too long to be scored")
     if output is not None:
-        write_text(output, "".join(translation.text + "\n" for translation in found.translations))
+        write_text(output, "".join(translation.text + "\n" for translation in found.translations), pipes=True)
     if found.by_length is not None:
         out.result("source words   lines    BLEU    chrF  length ratio")
         for one in found.by_length:
@@ -235,7 +235,7 @@ def _report(
         from anaphora.inspect.lengths_picture import lengths_picture
 
         name = model.resolve().name
-        write_bytes(picture, lengths_picture({name: found.by_length}, form=picture.suffix.lower()[1:]))
+        write_bytes(picture, lengths_picture({name: found.by_length}, form=picture.suffix.lower()[1:]), pipes=True)
     document = _document(found)
     if found.significance is not None and found.beside is not None:
         document["significance"] = found.significance.document()

@@ -62,7 +62,7 @@ def map_(
         drawn = draw_map(
             found, format=picture.suffix[1:].lower(), title=f"{printable(str(model))}: {len(found.words):,} words"
         )
-        write_bytes(picture, drawn)
+        write_bytes(picture, drawn, pipes=True)
         out.result(f"{picture}: {len(found.words):,} words")
     out.result(found.note())
     if found.near and found.kept < 0.5:

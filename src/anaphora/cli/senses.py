@@ -87,7 +87,7 @@ def senses(
         from anaphora.folder import write_bytes
         from anaphora.inspect.senses_picture import draw_senses
 
-        write_bytes(picture, draw_senses(found, format=picture.suffix.lower()[1:]))
+        write_bytes(picture, draw_senses(found, format=picture.suffix.lower()[1:]), pipes=True)
     for line in found.lines(shutil.get_terminal_size().columns):
         out.result(line)
     if picture is not None:

@@ -151,7 +151,7 @@ def translate(
                 if json:
                     documents.append(_document(translation))
         if output is not None:
-            write_text(output, "".join(line + "\n" for line in written))
+            write_text(output, "".join(line + "\n" for line in written), pipes=True)
             interruption.what_is_kept = partial(str, f"all lines are in {output}")
     warn_of_notes(out, notes)
     if alignments:

@@ -220,16 +220,16 @@ def _show(out: Output, made: Trace, picture: Path | None, trace: Path | None) ->
             console.print(text)
     document = made.document() if out.as_json or trace is not None else {}
     if trace is not None:
-        write_text(trace, json_line(document) + "\n")
+        write_text(trace, json_line(document) + "\n", pipes=True)
         out.say(f"{trace} holds the trace")
     if picture is not None:
         from anaphora.inspect.walk_picture import walk_png, walk_svg
 
         if picture.suffix.lower() == ".svg":
-            write_bytes(picture, walk_svg(made.walks).encode("utf-8"))
+            write_bytes(picture, walk_svg(made.walks).encode("utf-8"), pipes=True)
         else:
             content, notes = walk_png(made.walks)
-            write_bytes(picture, content)
+            write_bytes(picture, content, pipes=True)
             for note in notes:
                 out.say(f"warning: {note}")
         out.result(printable(f"{picture} shows {' · '.join(walk.title for walk in made.walks)}"))

@@ -117,7 +117,7 @@ def _draw(file: Path, walk: Walk) -> list[str]:
 
     svg = file.suffix.lower() == ".svg"
     content, notes = (walk_svg([walk]).encode(), list[str]()) if svg else walk_png([walk])
-    write_bytes(file, content)
+    write_bytes(file, content, pipes=True)
     return [f"drawn: {file}", *(f"note: {note}" for note in notes)]
 
 

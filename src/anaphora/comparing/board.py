@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.comparing.running import Job
 from anaphora.comparing.task import Column
-from anaphora.errors import printable
+from anaphora.errors import UserError, printable
+from anaphora.files import open_file
 from anaphora.folder import LOGS
 from anaphora.training.bars import live_bar
 from anaphora.training.reporting import duration
@@ -70,11 +71,11 @@ class Board:
 def last_record(job: Job) -> dict[str, Any] | None:
     """The newest update that a run has logged."""
     try:
-        with (job.run / LOGS / "log.jsonl").open("rb") as log:
+        with open_file(job.run / LOGS / "log.jsonl") as log:
             log.seek(0, os.SEEK_END)
             log.seek(max(0, log.tell() - TAIL))
             lines = log.read().splitlines()
-    except OSError:
+    except (OSError, UserError):
         return None
     for line in reversed(lines):
         try:

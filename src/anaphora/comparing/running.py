@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.device import c_library, cores
+from anaphora.files import check_files
 
 LOOK = 0.2
 """Seconds between two looks at the processes."""
@@ -55,6 +56,7 @@ class Job:
 
     def start(self, environment: dict[str, str]) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        check_files(self.log.parent)
         with self.log.open("ab") as said, self.answer.open("wb") as answer:
             self.process = subprocess.Popen(
                 self.command(),

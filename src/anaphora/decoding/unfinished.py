@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 from anaphora.decoding.search import Hypothesis
 from anaphora.errors import refused_by_system
+from anaphora.files import is_there
 
 ENDING = ".unfinished"
 
@@ -38,7 +39,7 @@ class Unfinished:
         """How many are finished by them."""
         header = json.dumps(circumstances, sort_keys=True).encode() + b"\n"
         try:
-            self.file: BinaryIO = self.path.open("r+b" if self.path.exists() else "w+b")
+            self.file: BinaryIO = self.path.open("r+b" if is_there(self.path) else "w+b")
             self.replaying = self.file.readline() == header
             if not self.replaying:
                 if self.file.tell():

@@ -36,7 +36,7 @@ from anaphora.device import cores
 from anaphora.embeddings.formats import words_array, words_of
 from anaphora.embeddings.pieces import check_ids
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import read_json
+from anaphora.files import check_files, read_json
 from anaphora.folder import atomic_folder, write_bytes, write_json
 from anaphora.kernels.cooccurrence import (
     FARTHEST,
@@ -101,6 +101,7 @@ class Cooccurrences:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         try:
+            check_files(self.folder)
             self.manifest: dict[str, Any] = read_json(self.folder / MANIFEST)
             if self.manifest["schema"] != SCHEMA:
                 raise ValueError(self.manifest["schema"])

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError, refused_by_system, shown
-from anaphora.files import check_regular, parse_json
+from anaphora.files import check_regular, is_there, parse_json
 from anaphora.folder import UNFINISHED, readable, sweep_beside, sync, write_bytes
 
 FORMATS = "give .txt or .vec (text), .bin (binary) or .safetensors, the first three also as .gz"
@@ -86,7 +86,7 @@ def save_vectors(
         else:
             content.write(name + b" " + b" ".join([b"%.9g" % value for value in row.tolist()]) + b"\n")
     whole: bytes | memoryview = content.getbuffer()
-    write_bytes(path, gzip.compress(whole, 6) if path.suffix == ".gz" else whole)
+    write_bytes(path, gzip.compress(whole, 6) if path.suffix == ".gz" else whole, pipes=True)
 
 
 def _kind(path: Path) -> str:
@@ -330,7 +330,7 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """The arrays of a safetensors file, and what is said of them."""
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
+    if not is_there(path):
         raise UserError("there is no such file", file=path, cure="give a file of word vectors")
     try:
         with safe_open(path, "np") as file:

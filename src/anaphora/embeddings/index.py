@@ -24,7 +24,7 @@ import numpy as np
 
 from anaphora.embeddings.vectors import F32, Near, Vectors
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import read_json
+from anaphora.files import is_there, read_json
 from anaphora.folder import UNFINISHED, write_json
 
 LINKS, CARE, EFFORT = 16, 64, 400
@@ -95,7 +95,7 @@ class VectorIndex:
     def load(cls, path: str | os.PathLike[str], vectors: Vectors) -> VectorIndex:
         """What `save` wrote, of the same vectors."""
         path = Path(path)
-        if not path.is_file():
+        if not is_there(path):
             raise UserError(
                 "there is no such file", file=path, cure="build the index first: VectorIndex.build(vectors)"
             )

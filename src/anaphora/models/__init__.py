@@ -195,13 +195,14 @@ def read_language_model(
 
     `verify=False` leaves the checksums out, for which every file has to be read once.
     """
+    from anaphora.files import is_there
     from anaphora.folder import WEIGHTS, read_config
 
     if config.kind == "ngram":
         from anaphora.models.ngram.file import read_trie
         from anaphora.models.ngram.model import NgramModel
 
-        if not (folder / WEIGHTS).is_file():
+        if not is_there(folder / WEIGHTS):
             raise UserError(
                 "holds no model yet", file=folder, cure="repeat the `anaphora train` command and let it come to its end"
             )
@@ -228,11 +229,12 @@ def read_language_model(
 
 def _read_neural(config: NeuralConfig, folder: Path, *, verify: bool) -> NeuralModel:
     """A neural model from its weights; how many words it knows, they tell."""
+    from anaphora.files import is_there
     from anaphora.folder import WEIGHTS
     from anaphora.models.weights import load_weights, no_larger_than, read_weights
 
     file = folder / WEIGHTS
-    if not file.is_file():
+    if not is_there(file):
         raise UserError("holds no model yet", file=folder, cure="repeat the `anaphora train` command")
     weights = read_weights(file, verify=verify)
     table = weights.get("embedding.table.weight")

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
+from anaphora.files import open_file
 from anaphora.folder import check_name, write_bytes
 
 PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -117,8 +118,8 @@ def read_weights(file: Path, *, verify: bool = True) -> dict[str, Tensor]:
 
     check_name(file)
     try:
-        if verify:
-            with file.open("rb") as stream:
+        with open_file(file) as stream:
+            if verify:
                 _verify(stream, file)
         return load_file(file)
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:

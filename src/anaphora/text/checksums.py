@@ -19,7 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import LARGE, read_json
+from anaphora.files import LARGE, open_file, read_json
 from anaphora.folder import UNFINISHED, write_json
 
 CHECKSUMS = "checksums.json"
@@ -111,7 +111,7 @@ def _blocks(path: Path, progress: Callable[[int], None] = lambda read: None) -> 
     found, buffer, read = [], bytearray(BLOCK), 0
     view = memoryview(buffer)
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             while size := file.readinto(buffer):
                 found.append(f"{crc32(view[:size]):08x}")
                 read += size

@@ -15,7 +15,7 @@ from typing import Any
 from tokenizers import models
 
 from anaphora.errors import UserError
-from anaphora.files import LARGE, read_json, read_text
+from anaphora.files import LARGE, is_there, read_json, read_text
 from anaphora.folder import write_text
 from anaphora.text.tokenizer import EOS, SPECIALS, Tokenizer, byte_level
 
@@ -81,8 +81,8 @@ class PublishedTokens:
 def _read(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]], Path]:
     """Tokens by their numbers, and merges."""
     cure = "put GPT-2's vocab.json and merges.txt beside the weights: published Backpacks have its tokeniser"
-    file = folder / (VOCABULARY if (folder / VOCABULARY).is_file() else TOKENIZER)
-    if not file.is_file():
+    file = folder / (VOCABULARY if is_there(folder / VOCABULARY) else TOKENIZER)
+    if not is_there(file):
         raise UserError(f"holds no tokeniser ({VOCABULARY} and {MERGES}, or {TOKENIZER})", file=folder, cure=cure)
     try:
         document: Any = read_json(file, LARGE)

@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
+from anaphora.files import open_file
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 U32 = NDArray[np.uint32]
@@ -192,7 +193,7 @@ class WordIds:
     def read(self, file: Path | BinaryIO, *, framed: bool = True) -> Iterator[U32]:
         """The ids of a whole file, in blocks of whole lines."""
         if isinstance(file, Path):
-            with file.open("rb") as stream:
+            with open_file(file) as stream:
                 yield from self.read(stream, framed=framed)
             return
         rest: list[bytes] = []  # of a line whose end has not come yet

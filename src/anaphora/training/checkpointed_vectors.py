@@ -12,6 +12,7 @@ from anaphora.embeddings.settings import Word2VecConfig
 from anaphora.embeddings.vectors import Vectors
 from anaphora.embeddings.word2vec import Word2Vec
 from anaphora.errors import UserError
+from anaphora.files import is_there
 from anaphora.folder import CHECKPOINTS, WEIGHTS
 
 CHECKPOINT = "{}.safetensors"
@@ -21,7 +22,7 @@ CHECKPOINT = "{}.safetensors"
 def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
     """Tables to go on from, and what is to be said of them: those of a run's checkpoint, or vectors alone."""
     checkpoint = start / CHECKPOINTS / CHECKPOINT.format("word2vec")
-    if checkpoint.is_file():
+    if is_there(checkpoint):
         model, _, _ = Word2Vec.load(checkpoint)
         model.config = config
         return model, ""
@@ -47,7 +48,7 @@ def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
 def unfinished_vectors(folder: Path, kind: str) -> tuple[Vectors, Learned] | None:
     """The vectors of a run's checkpoint, and how far it had come."""
     checkpoint = folder / CHECKPOINTS / CHECKPOINT.format(kind)
-    if not checkpoint.is_file():
+    if not is_there(checkpoint):
         return None
     if kind == "glove":
         from anaphora.embeddings.glove import Glove

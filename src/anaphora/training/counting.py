@@ -22,6 +22,7 @@ from anaphora.config import differences
 from anaphora.decoding.language import Ids, TextEvaluation, evaluate_ids
 from anaphora.device import peak_resident
 from anaphora.errors import UserError
+from anaphora.files import LARGE, read_bytes
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -318,7 +319,7 @@ class CountingRun:
         made, published = self.counting / WEIGHTS, self.folder / WEIGHTS
         if not published.exists():
             (self.folder / METRICS).unlink(missing_ok=True)
-        write_bytes(self.folder / TOKENIZER, (self.folder / DATA / TOKENIZER).read_bytes())
+        write_bytes(self.folder / TOKENIZER, read_bytes(self.folder / DATA / TOKENIZER, LARGE))
         write_config(self.folder, self.config.document())
         publish(made, published)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from anaphora.config import differences, merge
 from anaphora.errors import UserError
+from anaphora.files import LARGE, read_bytes
 from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
 from anaphora.models import NEURAL_MODELS
 from anaphora.names import as_wished, by_name
@@ -91,7 +92,7 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
         refuse(folder, changes, force=request.force)
         for name, (old, new) in changes.items():
             reporter.message(f"changed {name}: {old} → {new}")
-    write_bytes(folder / TOKENIZER, (folder / DATA / TOKENIZER).read_bytes())
+    write_bytes(folder / TOKENIZER, read_bytes(folder / DATA / TOKENIZER, LARGE))
     if saved != as_wished(config.document()):
         write_config(folder, config.document())
     return config, prepared

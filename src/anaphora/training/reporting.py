@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import printable
+from anaphora.files import LARGE, is_there, read_bytes
 from anaphora.folder import LOGS, write_text
 from anaphora.training.bars import live_bar
 
@@ -230,10 +231,12 @@ class RunReporter:
 
     def _forget_after(self, step: int) -> None:
         path = self.folder / "log.jsonl"
-        if not path.exists():
+        if not is_there(path):
             return
         kept, damaged = [], 0
-        *whole, torn = path.read_bytes().split(b"\n")  # the last line of a killed run may be torn: that is no damage
+        *whole, torn = read_bytes(path, LARGE).split(
+            b"\n"
+        )  # the last line of a killed run may be torn: that is no damage
         for line in (*whole, torn):
             try:
                 if json.loads(text := line.decode("utf-8"))["step"] <= step:

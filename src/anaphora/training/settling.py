@@ -13,7 +13,8 @@ from typing import Any
 from anaphora.config import differences, merge
 from anaphora.decoding.unknown_words import refuse_replacing
 from anaphora.errors import UserError
-from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_config, write_text
+from anaphora.files import LARGE, read_bytes
+from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_bytes, write_config
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
@@ -80,7 +81,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
         reporter.message(f"unknown words: {copy_into(folder, given)}")
     names = set(prepared.manifest["tokenizers"].values())
     for name in sorted(names):
-        write_text(folder / name, (folder / DATA / name).read_text(encoding="utf-8"))
+        write_bytes(folder / name, read_bytes(folder / DATA / name, LARGE))
     for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
         if path.name not in names:
             path.unlink()

@@ -9,7 +9,6 @@ it (`--from`) and go on with other text, in which there may be new words. torch 
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from anaphora.embeddings.settings import GloveConfig, GloveTraining, Word2VecCon
 from anaphora.embeddings.vectors import Vectors
 from anaphora.embeddings.word2vec import I64, U32, Word2Vec, count_ids
 from anaphora.errors import UserError
+from anaphora.files import LARGE, read_bytes, read_json
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -127,9 +127,9 @@ class VectorsRun:
                 self.reporter.message(f"{self.run} is finished: the same text was learned with the same settings")
                 return outcome
         self._explain(prepared)
-        write_bytes(self.folder / TOKENIZER, (self.folder / DATA / TOKENIZER).read_bytes())
+        write_bytes(self.folder / TOKENIZER, read_bytes(self.folder / DATA / TOKENIZER, LARGE))
         if (self.folder / DATA / PHRASES).exists():
-            write_bytes(self.folder / PHRASES, (self.folder / DATA / PHRASES).read_bytes())
+            write_bytes(self.folder / PHRASES, read_bytes(self.folder / DATA / PHRASES, LARGE))
         else:
             (self.folder / PHRASES).unlink(missing_ok=True)
         write_config(self.folder, self.config.document())
@@ -252,8 +252,8 @@ class VectorsRun:
     def _recorded_text(self) -> Any:
         """What the text that was learned from is known by; nothing in runs of earlier versions."""
         try:
-            return json.loads(self.learned_text.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            return read_json(self.learned_text)
+        except (OSError, UserError, ValueError):
             return None
 
     def _explain(self, prepared: PreparedText) -> None:
@@ -327,9 +327,22 @@ class VectorsRun:
                 "frequent, and frequent ones are thinned out; model.sample=0 takes all"
             )
         speed = read / learned.seconds if learned.seconds else 0.0
-        known = 0 if self.config.start_from is None else json.loads(self.began.read_text(encoding="utf-8"))["words"]
-        facts = {"new_words": len(model.words) - known, "words_per_second": round(speed, 1)}
+        facts = {
+            "new_words": len(model.words) - self._known(config, len(model.words)),
+            "words_per_second": round(speed, 1),
+        }
         return model.vectors(), learned, {**facts, "speed": f"{short(speed)} words a second"}
+
+    def _known(self, config: Word2VecConfig, words: int) -> int:
+        """How many of the words the vectors had that it started from: by the note, or, if that is torn, by them. Where
+        they are gone, too, no word is called new."""
+        if self.config.start_from is None:
+            return 0
+        with suppress(OSError, UserError, ValueError, KeyError, TypeError):
+            return int(read_json(self.began)["words"])
+        with suppress(UserError):
+            return len(start_vectors(Path(self.config.start_from), config)[0].words)
+        return words
 
     def _factorise(self, ids: U32, words: list[str], counts: I64) -> tuple[Vectors, Learned, dict[str, Any]]:
         """GloVe: count which words stand near which, then learn from the counts."""

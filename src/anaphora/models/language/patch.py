@@ -362,7 +362,7 @@ class Patch:
     def write(self, path: str | Path, *, force: bool = False) -> None:
         """Write the file, whole or not at all. force: over one that exists."""
         check_new_file(Path(path), force=force)
-        write_text(Path(path), self.text())
+        write_text(Path(path), self.text(), pipes=True)
 
     @classmethod
     def read(cls, path: str | Path) -> Patch:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from anaphora.errors import UserError
+from anaphora.files import is_there
 from anaphora.folder import UNFINISHED, readable
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class SenseTable:
         from safetensors import SafetensorError, safe_open
 
         path = folder / FILE
-        if not path.is_file():
+        if not is_there(path):
             raise UserError("holds no table of senses", file=folder, cure=f"anaphora senses {folder} --table makes it")
         try:
             with safe_open(path, framework="pt") as file:
@@ -97,7 +98,7 @@ class SenseTable:
 def attach_stored(model: Backpack, folder: Path) -> list[str]:
     """Look senses up in the folder's table, where there is one. A table of weights that were learned on since is left
     alone: what there is to say of it."""
-    if not (folder / FILE).is_file():
+    if not os.path.lexists(folder / FILE):
         return []
     try:
         model.attach(SenseTable.open(folder, model))

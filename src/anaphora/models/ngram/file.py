@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import parse_json
+from anaphora.files import open_file, parse_json
 from anaphora.folder import UNFINISHED, sync
 from anaphora.kernels.ngrams import Trie
 from anaphora.models.ngram.columns import write_at
@@ -126,7 +126,7 @@ def write_trie(file: Path, trie: Trie) -> None:
 def read_trie(file: Path, *, verify: bool = True) -> Trie:
     """Map a trie into memory. `verify=False` leaves the checksum out, for which the whole file has to be read once."""
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             size = os.fstat(stream.fileno()).st_size
             length = int.from_bytes(stream.read(8), "little")
             if size < 8 or length > min(size - 8, LONGEST_HEADER):
@@ -158,7 +158,7 @@ def let_go(trie: Trie) -> None:
 
 def read_checksum(file: Path) -> str | None:
     """The checksum that a file carries, taken at its word."""
-    with file.open("rb") as stream:
+    with open_file(file) as stream:
         length = int.from_bytes(stream.read(8), "little")
         found = re.search(rb"sha256:[0-9a-f]{64}", stream.read(min(length, LONGEST_HEADER)))
     return found and found[0].decode()

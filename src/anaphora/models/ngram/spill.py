@@ -15,7 +15,6 @@ that is killed loses the stage it was in and no more; a repeated call goes on fr
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import read_json
+from anaphora.files import LARGE, check_files, read_json
 from anaphora.folder import UNFINISHED, write_json
 from anaphora.kernels.ngram_runs import (
     COLUMNS,
@@ -87,6 +86,7 @@ class Work:
             if found is None:
                 raise UserError("holds other files", file=folder, cure="choose an empty folder to count in")
             if found == plan:
+                check_files(folder)
                 return
             changed = ", ".join(sorted(key for key in found.keys() | plan.keys() if found.get(key) != plan.get(key)))
             say(f"{folder} was begun for something else ({changed}); it is begun anew")
@@ -107,7 +107,7 @@ class Work:
     def note(self, stage: str) -> dict[str, Any] | None:
         """What a finished stage left, or nothing."""
         try:
-            return json.loads((self.folder / f"{stage}.json").read_text(encoding="utf-8"))
+            return read_json(self.folder / f"{stage}.json", LARGE)
         except FileNotFoundError:
             return None
 
