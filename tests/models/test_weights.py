@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 import anaphora
 from anaphora.config import read_yaml, write_yaml
 from anaphora.errors import UserError
+from anaphora.models import NEURAL_MODELS, TRANSLATORS, settings
 from anaphora.models import weights as stored
 
 TENSORS = {"b.table.weight": torch.arange(12.0).reshape(6, 2), "a": torch.ones(2, dtype=torch.bfloat16)}
@@ -125,3 +126,9 @@ def test_a_config_that_asks_for_a_huge_model_is_refused_at_once(
     else:  # waves need no weights, and no more are made than a text asks for
         assert sizes == {"max_length": 1 << 62}
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize("kind", [*TRANSLATORS, *NEURAL_MODELS])
+def test_no_settings_have_more_layers_than_can_be_listed(kind: str) -> None:
+    with pytest.raises(UserError, match="layers is 100,000,000; more than 10,000 layers are not built; choose fewer"):
+        settings({"kind": kind, "layers": 100_000_000})

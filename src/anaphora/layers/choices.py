@@ -9,6 +9,15 @@ Norm = Literal["pre", "post"]
 Normaliser = Literal["softmax", "none"]
 Positions = Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "alibi", "relative", "none"]
 Score = Literal["scaled-dot", "dot", "bilinear", "additive"]
+MOST_LAYERS = 10_000
+"""Ten times as many as any published network has. A config.yaml may say anything, and each layer is at least listed."""
+
+
+def check_depth(**layers: int | None) -> None:
+    """A ValueError for more layers than can be meant, before anything is built of them."""
+    for name, number in layers.items():
+        if number is not None and number > MOST_LAYERS:
+            raise ValueError(f"{name} is {number:,}; more than {MOST_LAYERS:,} layers are not built; choose fewer")
 
 
 def check_positions(positions: Positions, score: Score, normaliser: Normaliser) -> None:

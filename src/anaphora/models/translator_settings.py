@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from anaphora.layers.choices import Activation, Norm, Normaliser, Positions, Score, check_positions
+from anaphora.layers.choices import Activation, Norm, Normaliser, Positions, Score, check_depth, check_positions
 from anaphora.models.expert_settings import chosen_experts
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class TranslatorConfig:
                 raise ValueError(f"{name} must be at least 1")
         if self.decoder_layers is not None and self.decoder_layers < 1:
             raise ValueError("decoder_layers must be at least 1")
+        check_depth(layers=self.layers, decoder_layers=self.decoder_layers)
         if not 0 <= self.dropout < 1:
             raise ValueError("dropout must be at least 0 and below 1")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from anaphora.layers.choices import Activation, Norm, Positions
+from anaphora.layers.choices import Activation, Norm, Positions, check_depth
 from anaphora.models.expert_settings import chosen_experts
 
 Pool = Literal["mean", "max", "first", "last"]
@@ -61,6 +61,7 @@ class LanguageConfig:
     def __post_init__(self) -> None:
         for name in ("dim", "layers"):
             at_least_one(name, getattr(self, name))
+        check_depth(layers=self.layers)
         for name in ("dropout", "input_dropout", "output_dropout", "embedding_dropout"):
             share(name, getattr(self, name))
         if len(set(self.labels)) < len(self.labels) or len(self.labels) == 1:
