@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import parse_json
-from anaphora.folder import UNFINISHED, sync
+from anaphora.folder import sync, temporary_name
 from anaphora.kernels.ngrams import Trie
 from anaphora.models.ngram.columns import write_at
 
@@ -109,7 +109,7 @@ class TrieFile:
 
 def write_trie(file: Path, trie: Trie) -> None:
     """Replace a trie's file atomically."""
-    temporary = file.with_name(f"{UNFINISHED}{os.getpid()}-{file.name}")
+    temporary = temporary_name(file)
     try:
         with TrieFile(temporary, np.diff(trie.limits, prepend=0).tolist()) as out:
             for name in FIELDS:
