@@ -12,7 +12,7 @@ import pytest
 import anaphora
 from anaphora.config import read_yaml, write_yaml
 from anaphora.errors import UserError
-from anaphora.names import by_name, name_of
+from anaphora.names import by_name, name_of, without_folders
 from anaphora.training.recipes import recipe_folder
 from micro_runs import MICRO
 
@@ -170,6 +170,10 @@ def test_counted_and_mixed_models_tell_no_path(secret: Path, tmp_path: Path) -> 
     assert [leaks(secret / name) for name in ("one", "two", "mixed")] == [[], [], []]
     again = anaphora.train(secret / "one", text=text, recipe="ngram", settings={"model.order": 2, "data.hold_out": 2})
     assert again.reason == "it was finished already"
+
+
+def test_a_path_is_replaced_where_it_begins() -> None:
+    assert without_folders("a/b in data/bet and ./a/b", ["a/b"]) == "b in data/bet and ./b"
 
 
 def test_vectors_and_what_is_converted_tell_no_path(secret: Path) -> None:
