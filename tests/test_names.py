@@ -12,7 +12,8 @@ import pytest
 import anaphora
 from anaphora.config import read_yaml, write_yaml
 from anaphora.errors import UserError
-from anaphora.names import by_name, name_of
+from anaphora.names import by_name, name_of, without_folders
+from anaphora.training.recipes import recipe_folder
 from micro_runs import MICRO
 
 SHARED = ("config.yaml", "card.md", "metrics.json")
@@ -39,12 +40,12 @@ def test_names_alone() -> None:
     ]
     assert name_of(".") == Path.cwd().name
     document = {
-        "run": {"recipe": "x/y", "start_from": "../base"},
+        "run": {"recipe": "x/y.yaml", "start_from": "../base"},
         "data": {"text": ["/home/ann/t.en"], "valid_text": [], "boundaries": "lines", "phrases_from": None},
         "model": {"parts": ["a", "b"]},
     }
     assert by_name(document) == {
-        "run": {"recipe": "x/y", "start_from": "base"},
+        "run": {"recipe": "y.yaml", "start_from": "base"},
         "data": {"text": ["t.en"], "valid_text": [], "boundaries": "lines", "phrases_from": None},
         "model": {"parts": ["a", "b"]},
     }
@@ -93,6 +94,28 @@ def test_a_run_that_started_from_another_one_goes_on_wherever_that_is(
     shutil.copytree(tmp_path / "b" / "base", tmp_path / "other")
     with pytest.raises(UserError, match=r"run\.start_from is 'base' there and 'other' now"):
         anaphora.train(tmp_path / "run", start_from=tmp_path / "other", **again)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "small"),
+    [
+        ("ngram", {"model.order": 2}),
+        ("skipgram", {"model.dim": 8, "training.epochs": 1, "tokenizer.minimum_count": 1}),
+        ("lstm", {"model.dim": 8, "training.max_steps": 1, "tokenizer.vocabulary": 280}),
+        ("tiny", {**MICRO, "training.max_steps": 1}),
+    ],
+)
+def test_a_recipe_in_a_file_is_told_by_its_name(
+    recipe: str, small: dict[str, Any], corpus: dict[str, Path], secret: Path
+) -> None:
+    own = str(shutil.copy(recipe_folder() / f"{recipe}.yaml", secret / "mine.yaml"))
+    text: dict[str, Any] = corpus if recipe == "tiny" else {"text": secret / "verse.txt"}
+    anaphora.train(secret / "run", **text, recipe=own, settings=small, device="cpu")
+    assert leaks(secret / "run") == []
+    assert read_yaml(secret / "run" / "config.yaml")["run"]["recipe"] == "mine.yaml"
+    assert "recipe `mine.yaml`" in (secret / "run" / "card.md").read_text()
+    again = anaphora.train(secret / "run", **text, recipe=own, settings=small, device="cpu")
+    assert again.reason in ("it was finished already", "1 update done")
 
 
 def test_whole_paths_are_kept_where_that_is_wished(
@@ -147,6 +170,10 @@ def test_counted_and_mixed_models_tell_no_path(secret: Path, tmp_path: Path) -> 
     assert [leaks(secret / name) for name in ("one", "two", "mixed")] == [[], [], []]
     again = anaphora.train(secret / "one", text=text, recipe="ngram", settings={"model.order": 2, "data.hold_out": 2})
     assert again.reason == "it was finished already"
+
+
+def test_a_path_is_replaced_where_it_begins() -> None:
+    assert without_folders("a/b in data/bet and ./a/b", ["a/b"]) == "b in data/bet and ./b"
 
 
 def test_vectors_and_what_is_converted_tell_no_path(secret: Path) -> None:

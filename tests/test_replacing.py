@@ -1,4 +1,5 @@
-"""A folder that replaces another: a reader finds one of them, a kill loses neither, writers at once all end well."""
+"""A file or folder that replaces another: a reader finds one of them, a kill loses neither and leaves nothing for
+long, writers at once all end well."""
 
 from __future__ import annotations
 
@@ -8,11 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from anaphora import exchange as exchanging
 from anaphora import folder
+from anaphora.embeddings.formats import store_arrays
 from anaphora.errors import UserError
+from anaphora.text.tokenizer import Tokenizer
 from deadly import Deadly, in_a_child
 
 
@@ -64,6 +68,58 @@ def test_killed_at_any_moment_of_replacing_one_of_both_is_there(
             return
         assert code == -9
     pytest.fail("it never came to its end")
+
+
+WRITERS: dict[str, Callable[[Path, str], Any]] = {
+    "text": folder.write_text,
+    "second-name": lambda path, text: folder.publish(path.parent / "source", path),
+    "vectors": lambda path, text: store_arrays(path, {text: np.ones(1, np.float32)}, {}),
+    "tokenizer": lambda path, text: Tokenizer.of_words(["a", "b", text]).save(path),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_file_whose_writer_was_killed_leaves_nothing_once_it_is_written_again(
+    tmp_path: Path, writer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write = tmp_path / "file", WRITERS[writer]
+    (tmp_path / "source").write_text("new")
+    write(path, "new")
+    new = path.read_bytes()
+    for moment in range(1, 20):
+        path.unlink()  # it may have a second name
+        path.write_text("old")
+
+        def replace(at: int = moment) -> None:
+            Deadly(monkeypatch, at)
+            write(path, "new")
+
+        code = in_a_child(replace)
+        assert path.read_bytes() in (b"old", new), moment
+        write(path, "new")
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "source"], moment
+        assert path.read_bytes() == new
+        if code == 0:
+            return
+        assert code == -9
+    pytest.fail("it never came to its end")
+
+
+def test_what_belongs_to_others_is_left_alone_when_a_file_is_written(tmp_path: Path) -> None:
+    nobody = 4194305  # no process has that number
+    mine = [
+        f"{folder.UNFINISHED}{os.getppid()}-file",  # of a process that runs
+        f"{folder.UNFINISHED}{nobody}-file.txt",
+        f"{folder.UNFINISHED}{nobody}-my-file",
+        f"{folder.UNFINISHED}notes-file",
+        f"x{folder.UNFINISHED}{nobody}-file",
+        "file.unfinished",
+    ]
+    for name in mine:
+        (tmp_path / name).touch()
+    (tmp_path / f"{folder.UNFINISHED}{nobody}-file").touch()
+    folder.write_text(tmp_path / "file", "new")
+    assert {entry.name for entry in tmp_path.iterdir()} == {"file", *mine}
 
 
 def test_what_a_kill_left_is_found_by_whoever_opens_replaces_or_continues_it(tmp_path: Path) -> None:

@@ -8,19 +8,21 @@
     anaphora.train("runs/plays", text="plays.txt")
     print(anaphora.load("runs/plays").generate("Enter the", seed=1).text)
 
-The names below are looked up when they are used, so that `import anaphora` costs nothing.
+The names below are looked up when they are used, so that `import anaphora` costs nothing. The command line begins with
+it too, and until it has its own a Ctrl-C finds the handlers of Python: not even `typing` is imported here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from anaphora.errors import UserError
 from anaphora.version import __version__
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from anaphora.api import TextModel, TranslationModel, VectorsModel, average, check, compare, load, train
     from anaphora.converting import convert
+    from anaphora.errors import UserError
     from anaphora.layers.capture import capture
     from anaphora.mixing import mix
     from anaphora.patching import even, make_patch, side_effect
@@ -54,6 +56,10 @@ def __getattr__(name: str) -> Any:
         import anaphora.api
 
         return getattr(anaphora.api, name)
+    if name in ("UserError", "errors"):
+        import anaphora.errors
+
+        return anaphora.errors if name == "errors" else anaphora.errors.UserError
     if name == "convert":
         from anaphora.converting import convert
 

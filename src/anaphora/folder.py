@@ -110,7 +110,7 @@ def write_bytes(path: Path, content: bytes | memoryview, *, pipes: bool = False)
         path = path.resolve() if path.is_symlink() else path
     except OSError as error:
         raise refused_by_system(error, "cannot be written", file=path) from None
-    temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    temporary = temporary_name(path)
     try:
         with temporary.open("wb") as file:
             file.write(content)
@@ -122,6 +122,13 @@ def write_bytes(path: Path, content: bytes | memoryview, *, pipes: bool = False)
             temporary.unlink()
         raise refused_by_system(error, "cannot be written", file=path) from None
     sync(path.parent)
+
+
+def temporary_name(path: Path) -> Path:
+    """Where a file is written before it takes its name, in one step. What killed processes left under such names of
+    this very file is deleted: nobody else would."""
+    sweep_beside(path)
+    return path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -142,12 +149,11 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Fill a temporary folder; it takes its name, in one step, only when the block ends well. What had that name before
     is deleted after that."""
     place = path.resolve() if path.is_symlink() else path  # a link stays a link, to the new folder
-    temporary = place.with_name(f"{UNFINISHED}{os.getpid()}-{place.name}")
+    recover(place)  # before anything is swept: it may be all that is left
+    temporary = temporary_name(place)
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
-        recover(place)
-        sweep_beside(place)
         yield temporary
         for file in (*temporary.rglob("*"), temporary):
             sync(file)
@@ -218,7 +224,7 @@ def publish(source: Path, path: Path) -> None:
     be)."""
     if path.exists() and path.samefile(source):  # renaming one name of a file onto another would do nothing
         return
-    temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    temporary = temporary_name(path)
     try:
         temporary.unlink(missing_ok=True)
         try:
@@ -277,10 +283,11 @@ def sweep(folder: Path) -> None:
 def sweep_beside(path: Path) -> None:
     """Delete what processes that are no more left half-written or half-deleted of this very file or folder, which has
     no lock. What it should have replaced goes only when something stands in its place."""
-    kind = "(?:gone-|old-)?" if path.exists() else "(?:gone-)?"
-    for process, leftover in left_behind(path, kind):
-        if not _runs(process):
-            _delete(leftover)
+    with contextlib.suppress(OSError):  # a name that the system does not take
+        kind = "(?:gone-|old-)?" if path.exists() else "(?:gone-)?"
+        for process, leftover in left_behind(path, kind):
+            if not _runs(process):
+                _delete(leftover)
 
 
 def _delete(path: Path) -> None:

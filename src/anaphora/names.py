@@ -1,19 +1,20 @@
 """What a model folder says of the files it was made from: their names, and not where they stood on somebody's disk.
 
-config.yaml, card.md and metrics.json are what one shares, and a path such as /home/ann/secret/train.en tells more than
-it should. Nobody needs it: whether a text is the same is told by its content, and a command that is repeated names its
-files again.
+config.yaml, card.md, metrics.json and the reports of comparisons are what one shares, and a path such as
+/home/ann/secret/train.en tells more than it should. Nobody needs it: whether a text is the same is told by its content,
+and a command that is repeated names its files again.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 NAMING = {
-    "run": ("start_from",),
+    "run": ("recipe", "start_from"),
     "data": (
         *("source", "target", "valid_source", "valid_target", "text", "valid_text", "labels", "valid_labels"),
         "phrases_from",
@@ -73,7 +74,7 @@ def paths_in(document: Mapping[str, Any], metrics: Mapping[str, Any]) -> set[str
 
 
 def without_folders(content: Any, paths: Iterable[str]) -> Any:
-    """Metrics or a card, with the names of these files in place of their paths."""
+    """Metrics, a card or a report, with the names of these files in place of their paths."""
     longest_first = sorted(paths, key=len, reverse=True)
     if isinstance(content, Mapping):
         return {key: without_folders(value, longest_first) for key, value in content.items()}
@@ -81,7 +82,7 @@ def without_folders(content: Any, paths: Iterable[str]) -> Any:
         return [without_folders(value, longest_first) for value in content]
     if isinstance(content, str):
         for path in longest_first:
-            content = content.replace(path, name_of(path))
+            content = name_of(path).join(re.split(rf"(?<!\w){re.escape(path)}", content))
     return content
 
 

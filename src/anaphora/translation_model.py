@@ -219,9 +219,15 @@ class TranslationModel:
 
     @spelled_out(DecodingOptions)
     def keep_unfinished(
-        self, output: Path, say: Callable[[str], None] = print, **decoding: Unpack[DecodingOptions]
+        self,
+        output: Path,
+        say: Callable[[str], None] = print,
+        *,
+        force: bool = False,
+        **decoding: Unpack[DecodingOptions],
     ) -> Unfinished:
-        """For `stream`: keeps results beside `output`, so that an interrupted translation can be resumed."""
+        """For `stream`: keeps results beside `output`, so that an interrupted translation can be resumed. force:
+        what was kept with other settings or of other lines may go."""
         from anaphora.decoding.unfinished import Unfinished
 
         circumstances = {
@@ -231,7 +237,7 @@ class TranslationModel:
             "model": [self.revision, dataclasses.asdict(self.config.model)],
             "decoding": dataclasses.asdict(self.settled(self.decoding(**decoding))),
         }
-        return Unfinished(output, circumstances, say)
+        return Unfinished(output, circumstances, say, force=force)
 
     def unknown_words(self, settings: DecodingConfig, file: str | None = None) -> UnknownWords | None:
         """What replaces unknown words in translations, None if they stay as they are. `file`: a dictionary to use now;

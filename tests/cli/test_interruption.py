@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import random
 import signal
@@ -124,6 +125,28 @@ def test_a_signal_while_heavy_modules_are_imported(micro: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, "anaphora: interrupted; nothing was saved\n")
+
+
+KNOCK = """
+import os, signal, sys
+
+class Knock:
+    def find_spec(self, name, *_):
+        if name == "anaphora.cli.streams":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Knock())
+before = set(sys.modules)
+import anaphora
+print(sorted({name.partition(".")[0] for name in sys.modules.keys() - before}), flush=True)
+import anaphora.__main__
+"""
+
+
+def test_a_signal_finds_our_handlers_before_anything_else_is_imported() -> None:
+    ended = subprocess.run([sys.executable, "-c", KNOCK, "info", "x"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "anaphora: interrupted; nothing was saved\n")
+    assert set(ast.literal_eval(ended.stdout)) <= {"anaphora", "__future__"}, "so that handlers are there at once"
 
 
 @pytest.mark.slow

@@ -132,28 +132,73 @@ def test_other_settings_another_model_or_another_text_begin_anew(
         return str(answer.err)
 
     broken(own, text, "--beam", 1)
-    assert "was begun with another model, other settings or another device: beginning anew" in broken(
-        own, text, "--beam", 2
+    before = rest.read_bytes()
+    answer = say("translate", own, text, *SMALL, "--beam", 2, "--output", out)
+    assert answer.code == 2 and rest.read_bytes() == before and not out.exists()
+    assert answer.err == (
+        f"anaphora: {rest}: holds a translation that was begun otherwise: decoding.beam was 1 and is 2; "
+        "repeat the old command to go on from there, or add --force (force=True) to begin anew\n"
     )
+    assert "translated before: going on\n" in broken(own, text, "--beam", 1)
+    said = "out.unfinished was begun otherwise (decoding.beam was 1 and is 2): beginning anew\n"
+    assert said in broken(own, text, "--beam", 2, "--force")
     config = (own / "config.yaml").read_text()
     (own / "config.yaml").write_text(config + "\n")
-    assert "was begun with another model, other settings or another device: beginning anew" in broken(
-        own, text, "--beam", 2
-    )
+    assert "was begun otherwise (the model is another): beginning anew" in broken(own, text, "--beam", 2, "--force")
     lines = text.read_text().splitlines()
     middling = next(place for place, line in enumerate(lines) if len(line.split()) == 8)
     for place, word, said in (
         (middling, "cat", "translated before: going on; what else was kept is of other lines, or damaged\n"),
         (20, "cat dog", "what out.unfinished keeps is of other lines, or damaged: beginning anew\n"),
     ):
+        force = ["--force"] * (place == 20)
         lines[place] = " ".join([word, *lines[place].split()[1:]])
         other.write_text("\n".join(lines) + "\n")
-        assert said in broken(own, other, "--beam", 2)
+        if force:
+            before = rest.read_bytes()
+            answer = say("translate", own, other, *SMALL, "--beam", 2, "--output", out)
+            assert answer.code == 2 and rest.read_bytes() == before
+            assert "holds a translation of other lines; give the lines of the old command to go on" in answer.err
+        assert said in broken(own, other, "--beam", 2, *force)
     breaking.off(-1)
     assert say("translate", own, other, "--beam", 2, *SMALL, "--output", out).code == 0
     plain = say("translate", own, other, "--beam", 2, *SMALL)
     assert out.read_text() == plain.out
     assert not rest.exists()
+
+
+def test_a_second_interruption_takes_nothing_away(
+    micro: Path, text: Path, say: Any, tmp_path: Path, breaking: Breaking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, rest = ["translate", micro, text, *SMALL, "--output", tmp_path / "out"], tmp_path / "out.unfinished"
+    breaking.off(2)
+    assert say(*words).code == 130
+    before = rest.read_bytes()
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("anaphora.decoding.unfinished.Unfinished.recall", interrupted)
+        answer = say(*words)
+    assert answer.code == 130 and rest.read_bytes() == before
+    said = f"interrupted; what was translated before is kept in {rest}: repeat the command to go on"
+    assert answer.err == f"anaphora: {said}\n"
+    breaking.off(-1)
+    assert "lines were translated before: going on\n" in say(*words).err
+
+
+@pytest.mark.parametrize("own", ["my own notes\nof many days\n", "my own note", '{"title": 1}\n', "[]", "7\n"])
+def test_a_file_of_ones_own_is_left_alone(own: str, micro: Path, text: Path, say: Any, tmp_path: Path) -> None:
+    rest = tmp_path / "out.unfinished"
+    rest.write_text(own)
+    for force in ([], ["--force"]):
+        answer = say("translate", micro, text, *SMALL, "--output", tmp_path / "out", *force)
+        assert answer.code == 2 and rest.read_text() == own and not (tmp_path / "out").exists()
+        assert answer.err == (
+            f"anaphora: {rest}: is no unfinished translation of Anaphora: it is left alone; "
+            "rename it, or choose another file for the output\n"
+        )
 
 
 def test_a_torn_or_damaged_record_is_not_believed(

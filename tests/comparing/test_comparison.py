@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import rows_in_this_process
 
 import anaphora
 from anaphora.comparing.comparison import Comparison
 from anaphora.errors import UserError
 from anaphora.folder import read_metrics
+from anaphora.training.recipes import recipe_folder
 from micro_runs import pairs
 
 ROWS = "unigram, bigram, lstm"
@@ -96,6 +98,37 @@ def test_the_report_is_there_for_people_and_programs(made: tuple[Path, Compariso
     assert (out / "report.png").read_bytes().startswith(b"\x89PNG")
     assert "| lstm |" in (out / "report.md").read_text(encoding="utf-8")
     assert any(row["shared"] for row in found.rows) and any("shared" in note for note in found.notes)
+
+
+def test_reports_tell_no_folders_and_the_rows_go_on_elsewhere(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    shutil.copy(text, secret / "verse.txt")
+    shutil.copy(recipe_folder() / "ngram.yaml", secret / "mine.yaml")
+
+    def compared(out: Path, at: Path, **settings: Any) -> Comparison:
+        recipes, verse = f"unigram,mine={at / 'mine.yaml'}:model.order=3", at / "verse.txt"
+        command = f"anaphora compare {out} --text {verse} --recipes {recipes}"
+        more = {"tokenizer.vocabulary": 300, **settings}
+        with rows_in_this_process():
+            return compare(out, verse, recipes, budget=None, settings=more, command=command, progress=False)
+
+    out = secret / "both"
+    assert compared(out, secret).rows[1]["folder"] == str(out / "runs" / "mine")
+    reports = [file for file in out.glob("r*/**/*") if file.suffix in (".md", ".json", ".yaml")] + [*out.glob("*.*")]
+    assert len(reports) > 8 and [str(file) for file in reports if b"secret" in file.read_bytes()] == []
+    assert "--text verse.txt --recipes unigram,mine=mine.yaml:" in (out / "report.md").read_text()
+    rows = json.loads((out / "report.json").read_text())["rows"]
+    assert [row["folder"] for row in rows] == ["runs/unigram", "runs/mine"]
+    secret.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved")
+    before = stamps(Path("both"))
+    assert [row["state"] for row in compared(Path("both"), Path()).rows] == ["finished"] * 2
+    assert before == stamps(Path("both"))
+    compared(tmp_path / "full", Path.cwd(), **{"data.paths": "full"})
+    assert str(Path.cwd() / "verse.txt") in (tmp_path / "full" / "report.md").read_text()
 
 
 def test_the_same_again_does_nothing_twice_and_a_new_row_joins(out: Path, text: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import anaphora
 from anaphora.errors import UserError
 from anaphora.text.given import lines_of, many_lines, one_text, pairs_of, words_of
 
@@ -98,6 +99,8 @@ NA: list[Any] = [None, math.nan, np.float32("nan"), Missing()]
         (None, "source is None, and lines of text are wanted"),
         (np.array("a"), "source is a ndarray"),
         ({"en": ["a"]}, "source is a dict.*choose one of 'en'"),
+        ({"a", "b"}, "source is a set, which has no order; give a list: line n of one belongs to line n of another"),
+        (frozenset("ab"), "source is a frozenset, which has no order"),
         (Table(), "source is a table.*choose one of 'en', 'de'"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,  # no addresses: two processes collect
@@ -105,6 +108,11 @@ NA: list[Any] = [None, math.nan, np.float32("nan"), Missing()]
 def test_what_is_no_text_is_refused_by_its_place(given: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         list(lines_of(given, "source"))
+
+
+def test_files_without_an_order_are_no_parallel_text() -> None:
+    with pytest.raises(UserError, match="source is a set, which has no order; give a list"):
+        anaphora.train("run", source={"a.en", "b.en"}, target={"a.de", "b.de"})
 
 
 def test_a_list_is_refused_before_the_first_line_is_read() -> None:
@@ -122,6 +130,7 @@ def test_the_name_of_a_file_is_not_its_text(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(UserError, match=r"text is one str, and lines of text are wanted; give Path\('tset\.en'\)"):
         many_lines("tset.en")
     assert words_of("test.en") == ["test.en"]
+    assert words_of({"b", "a", "c"}) == ["a", "b", "c"], "words stand each for itself"
     assert list(lines_of("the cat " * 2000)) == ["the cat " * 2000]  # no file has such a name
 
 

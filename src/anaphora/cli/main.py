@@ -1,23 +1,28 @@
 """The front door: `anaphora VERB …`. What goes wrong becomes one sentence and an exit code.
 
-Nothing is imported here that takes time: a Ctrl-C must find its handlers installed (cli/interruption.py).
+A Ctrl-C must find its handlers installed (cli/interruption.py), so that is the first thing that happens, and nothing is
+imported here that takes time.
 """
 
 from __future__ import annotations
 
-import io
-import sys
-import threading
-from typing import NoReturn
+from anaphora.cli import interruption
 
-from anaphora.cli import interruption, streams
+interruption.begin()
+
+import io  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
+from typing import NoReturn  # noqa: E402
+
+from anaphora.cli import streams  # noqa: E402
 
 SMALLER = "take a smaller --beam, smaller batches (--set batch_tokens=1024), or --device cpu"
 
 
 def main() -> NoReturn:
     """Run the command line and turn what went wrong into one sentence and an exit code."""
-    interruption.begin()
+    interruption.begin()  # anew, where one process calls this again
     try:
         streams.open_closed()
         if isinstance(sys.stdout, io.TextIOWrapper):  # text is UTF-8, in and out, whatever the locale

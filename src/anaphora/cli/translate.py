@@ -124,7 +124,7 @@ def translate(
         raise UserError(f"--alignments {alignments} is no way to write them", cure="use pharaoh or json")
     kept = None
     if output is not None and not is_device(output):
-        kept = loaded.keep_unfinished(output, out.say, **decoding)
+        kept = loaded.keep_unfinished(output, out.say, force=force, **decoding)
     interruption.what_is_kept = partial(_what_is_kept, kept, None if lines is None else len(lines))
     with kept or nullcontext():
         with nullcontext(None) if interactive else out.bar("translating", None if lines is None else len(lines)) as bar:
@@ -173,6 +173,8 @@ def _what_is_kept(kept: Unfinished | None, lines: int | None) -> str:
     if kept is None:
         return "nothing is saved but what was printed; with --output FILE, a repeated command goes on where it stopped"
     if not kept.batches:
+        if not kept.empty:
+            return f"what was translated before is kept in {kept.path}: repeat the command to go on"
         return "no line was translated yet"
     done = f"{kept.lines:,} lines" if lines is None else f"{kept.lines:,} of {lines:,} lines"
     return f"{done} are translated and kept in {kept.path}: repeat the command to go on"

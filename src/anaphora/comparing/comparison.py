@@ -44,6 +44,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
+from anaphora.names import by_name, name_of, paths_in, without_folders
 from anaphora.results import brief, html_table
 from anaphora.training.memory import is_out_of_memory
 from anaphora.training.reporting import RunReporter, duration
@@ -166,7 +167,7 @@ class _Comparison:
         self.task, self.out, self.entries, self.budget = task, out, list(entries), budget
         self.jobs, self.force, self.command, self.reporter = jobs, force, command, reporter
         known = [*(saved.get("others") or ()), *(saved.get("parts") or ()), *saved["rows"]] if saved else []
-        self.saved: dict[str, dict[str, Any]] = {row["name"]: row for row in known}
+        self.saved = {row["name"]: {**row, "folder": str(self.run(row["name"]))} for row in known}
         if saved and saved.get("task") != task.name:
             raise UserError(
                 f"holds a comparison of another sort ({saved.get('task')})", file=out, cure="choose another"
@@ -226,8 +227,8 @@ class _Comparison:
         old = self.saved.get(entry.name)
         if old is None or not self.run(entry.name).exists():
             return new
-        changed = differences(old.get("asked", {}), asked)
-        if old["recipe"] != entry.recipe:
+        changed = differences(by_name(old.get("asked", {})), by_name(asked))
+        if name_of(old["recipe"]) != name_of(entry.recipe):
             changed = {"recipe": (old["recipe"], entry.recipe), **changed}
         if old.get("made_of", []) != new["made_of"]:
             changed = {"what it is made of": (old.get("made_of", []), new["made_of"]), **changed}
@@ -382,7 +383,7 @@ class _Comparison:
             "anaphora": __version__,
             "comparison": FORMAT,
             "task": self.task.name,
-            "command": self.command,
+            "command": self.command if self.plans else "",  # before, it is not known which of its words are paths
             "budget": None if self.budget is None else str(self.budget),
             "written": time.strftime("%Y-%m-%d %H:%M:%S"),
             "shared": self.task.shared() if self.plans else {},
@@ -397,9 +398,20 @@ class _Comparison:
 
     def save(self) -> None:
         document = self.document()
-        for rows in ("rows", "parts"):
-            document[rows] = [{key: _finite(value) for key, value in row.items()} for row in document[rows]]
-        write_json(self.out / REPORT, document)
+        for rows in ("rows", "parts", "others"):
+            finite = [{key: _finite(value) for key, value in row.items()} for row in document[rows]]
+            document[rows] = [{**row, "folder": f"{RUNS}/{row['name']}"} for row in finite]
+        write_json(self.out / REPORT, without_folders(document, self.paths()))
+
+    def paths(self) -> set[str]:
+        """All that was named by more than its name: a report is shared, and tells no folders unless that is wished."""
+        if any(plan.settings.get("data", {}).get("paths") == "full" for plan in self.plans):
+            return set()
+        texts = [names for names in self.task.shared().values() if isinstance(names, list)] if self.plans else []
+        typed = {str(self.out), *(entry.recipe for entry in self.entries), *(name for one in texts for name in one)}
+        settings = [paths_in(plan.settings, {}) for plan in self.plans]
+        named = {path for path in typed if name_of(path) != path and Path(path).name not in ("", "..")}
+        return named.union(*settings)
 
     def report(self) -> Comparison:
         columns = [*self.task.columns, *self.task.costs]
@@ -413,7 +425,8 @@ class _Comparison:
         picture = draw(self.shown, quality, lower_is_better=lower)
         if picture is not None:
             write_bytes(self.out / PICTURE, picture)
-        write_text(self.out / CSV, as_csv(self.shown, columns))
+        paths = self.paths()
+        write_text(self.out / CSV, as_csv(without_folders(self.shown, paths), columns))
         title, drawn = self.out.resolve().name, PICTURE if picture else None
         markdown = as_markdown(
             self.shown,
@@ -424,7 +437,7 @@ class _Comparison:
             picture=drawn,
             extracts=self.extracts,
         )
-        write_text(self.out / MARKDOWN, markdown)
+        write_text(self.out / MARKDOWN, without_folders(markdown, paths))
         self.save()
         failed = [row["exit_code"] for row in self.rows if row["state"] == "failed"]
         code = 0 if not failed else 2 if set(failed) == {2} else 1

@@ -6,7 +6,8 @@
 Which sentences make a batch depends on the lines alone, and what a batch gives on the batch, the model and the settings
 alone. So whoever repeats the command reads what was found from here as long as the batches are the same, and goes on
 with the first one that is not there: the result is what it would have been in one go, to the last bit of every score.
-Numbers are written so that they are read back exactly. A torn or damaged line ends what is believed.
+Numbers are written so that they are read back exactly. A torn or damaged line ends what is believed. What was done with
+other settings, or of other lines, took its time too: it goes only where that is forced.
 """
 
 from __future__ import annotations
@@ -19,20 +20,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from anaphora.config import differences
 from anaphora.decoding.search import Hypothesis
-from anaphora.errors import refused_by_system
+from anaphora.errors import refused_by_system, UserError
 from anaphora.files import is_there
 
 ENDING = ".unfinished"
+BEGINNING = b'{"anaphora": '
 
 
 class Unfinished:
     """What is done of a translation that is to be written to a file."""
 
-    def __init__(self, output: Path, circumstances: dict[str, Any], say: Callable[[str], None]) -> None:
-        """circumstances: all that a result depends on beside the batch. say: hears what was found to be done."""
+    def __init__(
+        self, output: Path, circumstances: dict[str, Any], say: Callable[[str], None], *, force: bool = False
+    ) -> None:
+        """circumstances: all that a result depends on beside the batch. say: hears what was found to be done. force:
+        what was kept under other circumstances may go."""
         self.path = output.with_name(output.name + ENDING)
         self.say = say
+        self.force = force
         self.batches = 0
         """How many are on disk."""
         self.lines = 0
@@ -40,17 +47,37 @@ class Unfinished:
         header = json.dumps(circumstances, sort_keys=True).encode() + b"\n"
         try:
             self.file: BinaryIO = self.path.open("r+b" if is_there(self.path) else "w+b")
-            self.replaying = self.file.readline() == header
-            if not self.replaying:
-                if self.file.tell():
-                    other = "another model, other settings or another device"
-                    say(f"{self.path.name} was begun with {other}: beginning anew")
-                self.file.seek(0)
-                self.file.truncate()
-                self.file.write(header)
-                self.file.flush()
+            try:
+                found = self.file.readline()
+                self.replaying = found == header
+                if not self.replaying:
+                    self._refuse(found, circumstances)
+                    self.file.seek(0)
+                    self.file.truncate()
+                    self.file.write(header)
+                    self.file.flush()
+                self.empty = not self.replaying or len(header) == self.path.stat().st_size
+                """Nothing is kept in it, be it of this command or of one before."""
+            except BaseException:
+                self.file.close()
+                raise
         except OSError as error:
             raise refused_by_system(error, "cannot be written", file=self.path) from None
+
+    def _refuse(self, found: bytes, circumstances: dict[str, Any]) -> None:
+        """found: a first line that is not what it should be. Only what nobody can miss may be written over."""
+        torn = not found.endswith(b"\n") and BEGINNING.startswith(found[: len(BEGINNING)])
+        if torn:  # killed at once
+            return
+        begun = _circumstances(found)
+        if begun is None:
+            cure = "rename it, or choose another file for the output"
+            raise UserError("is no unfinished translation of Anaphora: it is left alone", file=self.path, cure=cure)
+        spoken = _changes(begun, circumstances)
+        if not self.force:
+            cure = "repeat the old command to go on from there, or add --force (force=True) to begin anew"
+            raise UserError(f"holds a translation that was begun otherwise: {spoken}", file=self.path, cure=cure)
+        self.say(f"{self.path.name} was begun otherwise ({spoken}): beginning anew")
 
     @staticmethod
     def name(*asked: Any) -> str:
@@ -67,7 +94,10 @@ class Unfinished:
             self.batches += 1
             self.lines += record["lines"]
             return [[Hypothesis(**one) for one in hypotheses] for hypotheses in record["found"]]
-        self.replaying = False
+        if record is not None and not self.batches and not self.force:
+            cure = "give the lines of the old command to go on from there, or add --force (force=True) to begin anew"
+            raise UserError("holds a translation of other lines", file=self.path, cure=cure)
+        self.replaying, self.empty = False, not self.batches
         self.file.seek(0, 2)
         other = self.file.tell() > place
         if self.batches:
@@ -92,6 +122,7 @@ class Unfinished:
             raise refused_by_system(error, "cannot be written", file=self.path) from None
         self.batches += 1
         self.lines += lines
+        self.empty = False
 
     def __enter__(self) -> Unfinished:
         return self
@@ -99,10 +130,32 @@ class Unfinished:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """When the block ends well, the output is there, and this is not needed any more."""
         self.file.close()
-        if kind is None or not self.batches:
+        if kind is None or self.empty:
             self.path.unlink(missing_ok=True)
-        elif issubclass(kind, Exception):
+        elif self.batches and issubclass(kind, Exception):
             self.say(f"{self.lines:,} lines are translated and kept in {self.path}: repeat the command to go on")
+
+
+def _circumstances(line: bytes) -> dict[str, Any] | None:
+    """What a file says it was begun with, if it is one of ours."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    ours = isinstance(found, dict) and "model" in found and isinstance(found.get("decoding"), dict)
+    return found if ours else None
+
+
+def _changes(begun: dict[str, Any], now: dict[str, Any]) -> str:
+    """What is not as it was, in words."""
+    sections = (
+        {"": {k: v for k, v in one.items() if k != "decoding"}, "decoding": one["decoding"]} for one in (begun, now)
+    )
+    spoken = []
+    for name, (old, new) in differences(*sections).items():
+        what = name.removeprefix(".")
+        spoken.append("the model is another" if what == "model" else f"{what} was {old!r} and is {new!r}")
+    return "; ".join(spoken)
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

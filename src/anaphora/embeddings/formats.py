@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError, refused_by_system, shown
 from anaphora.files import check_regular, is_there, parse_json
-from anaphora.folder import UNFINISHED, readable, sweep_beside, sync, write_bytes
+from anaphora.folder import readable, sync, temporary_name, write_bytes
 
 FORMATS = "give .txt or .vec (text), .bin (binary) or .safetensors, the first three also as .gz"
 FASTTEXT = (793712314).to_bytes(4, "little")
@@ -280,10 +280,9 @@ def store_arrays(path: Path, arrays: dict[str, NDArray[Any]], said: dict[str, st
 
     # a folder: the library writes to a temporary file of its own, beside the one it is asked for, which a killed
     # process leaves under a name that nobody would sweep
-    room = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    room = temporary_name(path)
     temporary = room / path.name
     try:
-        sweep_beside(path)
         room.mkdir(exist_ok=True)
         try:
             save_file(arrays, temporary, {"format": "pt", **said})

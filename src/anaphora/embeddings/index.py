@@ -25,7 +25,7 @@ import numpy as np
 from anaphora.embeddings.vectors import F32, Near, Vectors
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import is_there, read_json
-from anaphora.folder import UNFINISHED, write_json
+from anaphora.folder import temporary_name, write_json
 
 LINKS, CARE, EFFORT = 16, 64, 400
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""
@@ -78,7 +78,7 @@ class VectorIndex:
     def save(self, path: str | os.PathLike[str]) -> None:
         """The graph, in faiss's own format; the vectors it is of stay where they are."""
         path = Path(path)
-        temporary = path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+        temporary = temporary_name(path)
         try:
             _library().write_index(self.graph, str(temporary))
             temporary.replace(path)

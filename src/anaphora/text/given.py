@@ -83,6 +83,8 @@ def words_of(words: str | Iterable[str], name: str = "words") -> list[str]:
     """One word, or several."""
     if isinstance(words, str):
         return [words]
+    if isinstance(words, set | frozenset):  # each by itself: sorted, so that it is the same every time
+        words = sorted(words, key=str)
     return list(lines_of(words.keys() if isinstance(words, Mapping) else words, name))  # a dict keeps their order
 
 
@@ -231,6 +233,9 @@ def _refuse_what_is_no_text(text: Any, name: str) -> None:
     if names is not None and hasattr(text, "shape"):
         columns = ", ".join(map(repr, list(names)[:5]))
         raise UserError(f"{name} is a table, and one column of text is wanted", cure=f"choose one of {columns}")
+    if isinstance(text, set | frozenset):
+        cure = "give a list: line n of one belongs to line n of another, and results come in its order"
+        raise UserError(f"{name} is {_kind(text)}, which has no order", cure=cure)
     if isinstance(text, Mapping):
         keys = ", ".join(map(repr, list(text)[:5]))
         raise UserError(

@@ -34,6 +34,7 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from anaphora.errors import UserError
 from anaphora.files import LARGE, read_text
+from anaphora.folder import write_text
 
 if TYPE_CHECKING:
     from anaphora.text.token_names import ShownToken
@@ -235,13 +236,7 @@ class Tokenizer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `tokenizer.json`, whole or not at all."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(self.to_json())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_text(Path(path), self.to_json())
 
     def to_json(self) -> str:
         return self.rust.to_str(pretty=True)

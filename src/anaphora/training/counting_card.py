@@ -68,6 +68,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextE
     model, data, tokenizer = config.model, config.data, config.tokenizer
     assert isinstance(model, NgramConfig)
     train, cost = metrics["trained_on"], metrics["cost"]
+    recipe = as_wished(config.document())["run"]["recipe"]
     lines = {
         "lines": "each line is a text of its own, between ⟨s⟩ and ⟨/s⟩",
         "stream": "the text is one stream, with ⟨/s⟩ after each line, and contexts cross line ends",
@@ -93,7 +94,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextE
         [
             f"# {name}",
             "",
-            f"A language model made with Anaphora {__version__}: recipe `{config.recipe}`, n-grams up to order "
+            f"A language model made with Anaphora {__version__}: recipe `{recipe}`, n-grams up to order "
             f"{model.order}, {model.smoothing} smoothing, {metrics['vocabulary']:,} tokens in the vocabulary ({cut}).",
             "",
             "## Counted",

@@ -76,6 +76,7 @@ def words_are(data: DataConfig) -> str:
 def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
     model, _ = config.vectors
     train, cost, what = metrics["trained_on"], metrics["cost"], "items" if config.data.items else "words"
+    recipe = as_wished(config.document())["run"]["recipe"]
     how = f"window {model.window}"
     if isinstance(model, Word2VecConfig):
         objective = {
@@ -100,7 +101,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
             f"# {name}",
             "",
             f"Vectors of {metrics['vocabulary']:,} {what}, {model.dim} numbers each, learned with Anaphora "
-            f"{__version__}: recipe `{config.recipe}`, {how}.",
+            f"{__version__}: recipe `{recipe}`, {how}.",
             "",
             "## Learned from",
             f"{train['lines']:,} lines of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens with end marks; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -171,6 +172,33 @@ def test_killed_between_stages(tmp_path: Path) -> None:
         fit_spilled(text, 8, CONFIG, file, work=work, room=900, say=said.append)
         assert said == STAGES[place + 1 :], "finished stages are not repeated"
         assert file.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize("last", [STAGES[1], STAGES[2], STAGES[-2], STAGES[-1]])
+def test_what_was_damaged_meanwhile_is_not_gone_on_from(tmp_path: Path, last: str) -> None:
+    text = column_of(tmp_path, TEXT)
+    fit_spilled(text, 8, CONFIG, tmp_path / "whole", work=tmp_path / "whole-work", room=500)
+
+    def die(stage: str) -> None:
+        if stage == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_a_child(lambda: fit_spilled(text, 8, CONFIG, tmp_path / "x", work=tmp_path / "left", room=500, say=die))
+    left = [path for path in sorted((tmp_path / "left").iterdir()) if path.stat().st_size and path.name != "plan.json"]
+    assert len(left) > 4
+    temporary = ("answers", "adjusted", "lower")  # made anew anyway
+    for damaged in left:
+        work = Path(shutil.copytree(tmp_path / "left", tmp_path / f"work-{damaged.name}"))
+        content = bytearray(damaged.read_bytes())
+        middle = len(content) // 2 if damaged.suffix != ".safetensors" else len(content) - 60  # a word, not a blank
+        content[middle] ^= 2
+        (work / damaged.name).write_bytes(content)
+        said: list[str] = []
+        fit_spilled(text, 8, CONFIG, tmp_path / damaged.name, work=work, room=900, say=said.append)
+        assert (tmp_path / damaged.name).read_bytes() == (tmp_path / "whole").read_bytes(), damaged.name
+        if not damaged.name.startswith(temporary):
+            assert said[0] == f"{work / damaged.name} is damaged: what was counted is discarded, and counted anew"
+            assert said[1:] == STAGES
 
 
 def test_killed_in_the_middle_of_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.files import is_there
-from anaphora.folder import UNFINISHED, readable
+from anaphora.folder import readable, temporary_name
 
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
@@ -63,7 +62,7 @@ class SenseTable:
         from safetensors.torch import save_file
 
         path = folder / FILE
-        part = path.with_name(f"{UNFINISHED}{os.getpid()}-{FILE}")
+        part = temporary_name(path)
         try:
             save_file({"senses": self.senses.cpu().contiguous()}, part, {"fingerprint": self.fingerprint})
             readable(part)

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.folder import UNFINISHED, is_device, sweep_beside, sync
+from anaphora.folder import is_device, sync, temporary_name
 from anaphora.kernels import arpa as kernel
 from anaphora.kernels.ngrams import F32, NOWHERE, U32, Trie
 from anaphora.models.ngram.model import NgramConfig, NgramModel, skip_what_nothing_follows
@@ -142,9 +142,7 @@ def _whole(path: Path) -> Iterator[Callable[[bytes | memoryview], Any]]:
     try:
         device = is_device(path)
         path = path.resolve() if path.is_symlink() and not device else path
-        target = path if device else path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
-        if not device:
-            sweep_beside(path)
+        target = path if device else temporary_name(path)
         try:
             with target.open("wb") as file:
                 with contextlib.ExitStack() as stack:

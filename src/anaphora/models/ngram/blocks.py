@@ -96,7 +96,7 @@ class BlockSmoother:
                     note = self._words(trie) if order == 1 else self._longer(order, trie)
                     if self.work.durable:
                         trie.sync()
-                    self.work.finish(f"smooth-{order}", note)
+                    self.work.finish(f"smooth-{order}", note, trie.take_extents())
                 self._forget(order)
                 notes.append(note)
             trie.write("limits", 0, np.array(self.bases[1:], np.int64))

@@ -19,7 +19,7 @@ import numpy as np
 
 from anaphora.device import c_library, resident
 from anaphora.errors import UserError, refused_by_system
-from anaphora.folder import UNFINISHED, discard, publish, sync
+from anaphora.folder import discard, publish, sync, temporary_name
 from anaphora.kernels.ngram_counts import equal_parts, number_positions, positions_by_word, refine
 from anaphora.kernels.ngrams import NOWHERE, U32
 from anaphora.models.ngram.blocks import BlockSmoother, Fitted
@@ -115,7 +115,7 @@ def _fit_in_memory(text: Column, words: int, config: NgramConfig, file: Path) ->
     smoother = BlockSmoother(
         HeldWork(orders), counted, config.smoothing, prune=config.prune, k=config.k, room=sys.maxsize
     )
-    temporary = file.with_name(f"{UNFINISHED}{os.getpid()}-{file.name}")
+    temporary = temporary_name(file)
     try:
         fitted = smoother.run(temporary)
         temporary.replace(file)

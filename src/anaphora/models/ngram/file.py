@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import open_file, parse_json
-from anaphora.folder import UNFINISHED, sync
+from anaphora.folder import sync, temporary_name
 from anaphora.kernels.ngrams import Trie
 from anaphora.models.ngram.columns import write_at
 
@@ -64,6 +64,8 @@ class TrieFile:
         lengths = array_lengths(sizes)
         document: dict[str, Any] = {"__metadata__": {"format": "pt", "sha256": UNSEALED}}
         self.begins: dict[str, int] = {}
+        self.extents: dict[str, tuple[int, int]] = {}
+        """Bytes of the file that were written of each array since `take_extents`, from the first to the last."""
         end = 0
         for name, kind in FIELDS.items():  # the one of 8 bytes each first: so all are aligned
             self.begins[name], end = end, end + lengths[name] * TYPES[kind].itemsize
@@ -87,7 +89,15 @@ class TrieFile:
     def write(self, name: str, at: int, values: NDArray[Any]) -> None:
         """Put numbers into an array of the trie, from place `at` on."""
         dtype = TYPES[FIELDS[name]]
-        write_at(self.handle, values, len(self.header) + self.begins[name] + at * dtype.itemsize, self.path, dtype)
+        begin = len(self.header) + self.begins[name] + at * dtype.itemsize
+        write_at(self.handle, values, begin, self.path, dtype)
+        first, last = self.extents.get(name, (begin, begin))
+        self.extents[name] = min(first, begin), max(last, begin + values.size * dtype.itemsize)
+
+    def take_extents(self) -> list[tuple[Path, int, int]]:
+        """What was written since this was last asked."""
+        found, self.extents = self.extents, {}
+        return [(self.path, begin, end) for begin, end in found.values()]
 
     def sync(self) -> None:
         """Force what was written onto the disk."""
@@ -109,7 +119,7 @@ class TrieFile:
 
 def write_trie(file: Path, trie: Trie) -> None:
     """Replace a trie's file atomically."""
-    temporary = file.with_name(f"{UNFINISHED}{os.getpid()}-{file.name}")
+    temporary = temporary_name(file)
     try:
         with TrieFile(temporary, np.diff(trie.limits, prepend=0).tolist()) as out:
             for name in FIELDS:

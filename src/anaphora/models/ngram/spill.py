@@ -9,7 +9,9 @@ One order after the other, from two words on: an n-gram is the number of its fir
 every sort is one of plain 64-bit numbers. What is in memory at any time is one run, or one block of each.
 
 Everything stands in a *work folder*. A finished stage leaves a note there, written last and atomically, so a process
-that is killed loses the stage it was in and no more; a repeated call goes on from the notes.
+that is killed loses the stage it was in and no more; a repeated call goes on from the notes. A note has the CRC-32 of
+what its stage made, and of itself: any number is as good a count as another, so damage would be counted on from without
+a word. Whoever goes on compares them first.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -49,7 +52,11 @@ from anaphora.text.tokenizer import BOS
 
 Say = Callable[[str], None]
 PLAN = "plan.json"
-SCHEMA = "ngram-work/1"
+SCHEMA = "ngram-work/2"
+KEPT = ("word", "first", "suffix", "count", "ids", "probability", "link")
+"""Columns that outlive their stage."""
+Extent = tuple[Path, int, int]
+"""Bytes [begin, end) of a file."""
 THREADS = 2
 ROW_COST = 80
 """Bytes of memory that a position of a run, or a row of a merge, takes at the most: its key, place and order, the
@@ -75,6 +82,8 @@ class Work:
         """Open it for this plan. A folder of another plan is emptied, one that is no work folder is refused."""
         self.folder = folder
         self.say = say
+        self.made: set[str] = set()
+        """Columns that are in some note."""
         plan = {"schema": SCHEMA, **plan}
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -87,14 +96,36 @@ class Work:
                 raise UserError("holds other files", file=folder, cure="choose an empty folder to count in")
             if found == plan:
                 check_files(folder)
-                return
-            changed = ", ".join(sorted(key for key in found.keys() | plan.keys() if found.get(key) != plan.get(key)))
-            say(f"{folder} was begun for something else ({changed}); it is begun anew")
+                damaged = self._compare()
+                if damaged is None:
+                    return
+                say(f"{damaged} is damaged: what was counted is discarded, and counted anew")
+            else:
+                changed = sorted(key for key in found.keys() | plan.keys() if found.get(key) != plan.get(key))
+                say(f"{folder} was begun for something else ({', '.join(changed)}); it is begun anew")
             write_json(folder / PLAN, {"schema": SCHEMA, "is": "being emptied"})  # no plan: a kill here leaves no doubt
             for path in folder.iterdir():
                 if path.name != PLAN:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
+            self.made.clear()
         write_json(folder / PLAN, plan)
+
+    def _compare(self) -> Path | None:
+        """A file that is not what the notes say, if there is one. What is no longer there is not needed any more."""
+        for file in sorted(self.folder.glob("*.json")):
+            if file.name == PLAN:
+                continue
+            try:
+                note = read_json(file)
+                if note.pop("crc32") != _own(note):
+                    return file
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                return file
+            for name, begin, end, found in note["made"]:
+                self.made.add(name)
+                if (path := self.folder / name).exists() and _checksum((path, begin, end)) != found:
+                    return path
+        return None
 
     def _read_plan(self) -> dict[str, Any] | None:
         try:
@@ -111,9 +142,14 @@ class Work:
         except FileNotFoundError:
             return None
 
-    def finish(self, stage: str, note: dict[str, Any]) -> None:
-        """The stage's files are complete."""
-        write_json(self.folder / f"{stage}.json", note)
+    def finish(self, stage: str, note: dict[str, Any], also: Sequence[Extent] = ()) -> None:
+        """The stage's columns are complete. also: what it made in other files of the folder."""
+        columns = [path for path in sorted(self.folder.glob("*.bin")) if path.stem.partition("-")[0] in KEPT]
+        new = [(path, 0, path.stat().st_size) for path in columns if path.name not in self.made]
+        made = [[one[0].name, one[1], one[2], _checksum(one)] for one in (*new, *also)]
+        self.made.update(path.name for path, _, _ in new)
+        note = {**note, "made": made}
+        write_json(self.folder / f"{stage}.json", {**note, "crc32": _own(note)})
         self.say(stage)
 
     def column(self, name: str, dtype: type[np.generic] = np.uint32) -> Column:
@@ -135,7 +171,7 @@ class HeldWork(Work):
     def note(self, stage: str) -> dict[str, Any] | None:
         return None
 
-    def finish(self, stage: str, note: dict[str, Any]) -> None:
+    def finish(self, stage: str, note: dict[str, Any], also: Sequence[Extent] = ()) -> None:
         pass
 
     def column(self, name: str, dtype: type[np.generic] = np.uint32) -> Column:
@@ -143,6 +179,24 @@ class HeldWork(Work):
 
     def grams(self, order: int) -> Spilled:
         return self.orders[order - 1]
+
+
+def _checksum(extent: Extent) -> str:
+    """CRC-32 of a part of a file; of what there is, where the file is too short."""
+    path, begin, end = extent
+    found = 0
+    try:
+        with path.open("rb") as file:
+            file.seek(begin)
+            while begin < end and (block := file.read(min(end - begin, 1 << 20))):
+                found, begin = crc32(block, found), begin + len(block)
+    except OSError as error:
+        raise refused_by_system(error, "cannot be read", file=path) from None
+    return f"{found:08x}"
+
+
+def _own(note: dict[str, Any]) -> str:
+    return f"{crc32(json.dumps(note, sort_keys=True).encode()):08x}"
 
 
 def digest(text: Column, room: int) -> str:

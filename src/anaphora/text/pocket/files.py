@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from anaphora.folder import write_text
 from anaphora.text.pocket.phrases import PocketPair
 from anaphora.text.pocket.splits import Split, count_sentences, generate
 
@@ -46,9 +47,9 @@ def write(
     sizes: dict[Split, int] = {"train": train, "valid": valid, "test": test}
     for split, size in sizes.items():
         for ending, lines in _files(generate(split, size, seed)).items():
-            _replace(folder / f"{split}.{ending}", "".join(f"{line}\n" for line in lines))
+            write_text(folder / f"{split}.{ending}", "".join(f"{line}\n" for line in lines))
     summary = ", ".join(f"{size:,} {split}" for split, size in sizes.items())
-    _replace(folder / "README.txt", _README.format(seed=seed, sizes=summary, sentences=count_sentences()))
+    write_text(folder / "README.txt", _README.format(seed=seed, sizes=summary, sentences=count_sentences()))
 
 
 def _files(pairs: list[PocketPair]) -> dict[str, list[str]]:
@@ -64,14 +65,3 @@ def _files(pairs: list[PocketPair]) -> dict[str, list[str]]:
         ],
         "withheld": ["; ".join(pair.withheld) for pair in pairs],
     }
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write beside the file, then rename: a reader never sees half a file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        # Bytes, so that line ends are the same on every platform and the files can be compared.
-        temporary.write_bytes(text.encode("utf-8"))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
