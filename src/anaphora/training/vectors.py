@@ -9,7 +9,6 @@ it (`--from`) and go on with other text, in which there may be new words. torch 
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from anaphora.embeddings.settings import GloveConfig, GloveTraining, Word2VecCon
 from anaphora.embeddings.vectors import Vectors
 from anaphora.embeddings.word2vec import I64, U32, Word2Vec, count_ids
 from anaphora.errors import UserError
+from anaphora.files import read_json
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -109,8 +109,6 @@ class VectorsRun:
         self.config, self.reporter = config, reporter
         self.model, self.training = config.vectors
         self.checkpoint = self.folder / CHECKPOINTS / CHECKPOINT.format(self.model.kind)
-        self.began = self.folder / CHECKPOINTS / "start.json"
-        """How many words there were in the vectors that it started from."""
         self.learned_text = self.folder / CHECKPOINTS / "text.json"
         """The fingerprint of the text, so that prepared text can be made again if it is lost."""
 
@@ -252,8 +250,8 @@ class VectorsRun:
     def _recorded_text(self) -> Any:
         """What the text that was learned from is known by; nothing in runs of earlier versions."""
         try:
-            return json.loads(self.learned_text.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            return read_json(self.learned_text)
+        except (OSError, UserError, ValueError):
             return None
 
     def _explain(self, prepared: PreparedText) -> None:
@@ -296,13 +294,12 @@ class VectorsRun:
             model = Word2Vec(config, words, counts, seed=training.seed)
         else:
             model, told = start_vectors(Path(self.config.start_from), config)
-            known = len(model.words)
+            learned.known = len(model.words)
             rows = model.extend(words, counts, seed=training.seed)
             self.reporter.message(
-                f"starting from {self.config.start_from}: {known:,} words, to which {len(model.words) - known:,} come"
-                f"{told}"
+                f"starting from {self.config.start_from}: {learned.known:,} words, to which "
+                f"{len(model.words) - learned.known:,} come{told}"
             )
-            write_json(self.began, {"words": known})
             model.save(self.checkpoint, learned, training)  # from here on, it has a vocabulary of its own
         if rows is not None and np.array_equal(rows, np.arange(len(rows))):
             rows = None
@@ -327,8 +324,7 @@ class VectorsRun:
                 "frequent, and frequent ones are thinned out; model.sample=0 takes all"
             )
         speed = read / learned.seconds if learned.seconds else 0.0
-        known = 0 if self.config.start_from is None else json.loads(self.began.read_text(encoding="utf-8"))["words"]
-        facts = {"new_words": len(model.words) - known, "words_per_second": round(speed, 1)}
+        facts = {"new_words": len(model.words) - learned.known, "words_per_second": round(speed, 1)}
         return model.vectors(), learned, {**facts, "speed": f"{short(speed)} words a second"}
 
     def _factorise(self, ids: U32, words: list[str], counts: I64) -> tuple[Vectors, Learned, dict[str, Any]]:
