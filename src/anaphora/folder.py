@@ -22,7 +22,7 @@ from typing import Any
 
 from anaphora.errors import RIGHTS, UPGRADE, UserError, refused_by_system
 from anaphora.exchange import exchange
-from anaphora.files import read_json
+from anaphora.files import check_regular, read_json
 from anaphora.names import as_wished
 
 FORMAT = 1
@@ -415,8 +415,13 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 
 def weights_file(folder: Path) -> Path:
     """The weights to use: the published ones, or those of the newest checkpoint if the run died before publishing."""
-    if (folder / WEIGHTS).is_file():
-        return folder / WEIGHTS
+    published = folder / WEIGHTS
+    if published.exists():  # a pipe or a device is no reason to take older ones in silence
+        try:
+            check_regular(published)
+        except OSError as error:
+            raise refused_by_system(error, "cannot be read", file=published) from None
+        return published
     for checkpoint in sorted((folder / CHECKPOINTS).glob("step-*"), reverse=True):
         if (checkpoint / WEIGHTS).is_file():
             return checkpoint / WEIGHTS
