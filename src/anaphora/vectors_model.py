@@ -47,6 +47,7 @@ from anaphora.folder import (
 )
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import name_of
+from anaphora.results import count
 from anaphora.text.checksums import CHECKSUMS, check_data, check_file
 from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
@@ -109,9 +110,8 @@ class VectorsModel:
         self.vectors.lowercase = config.data.lowercase
 
     def __repr__(self) -> str:
-        return (
-            f"<VectorsModel {str(self.folder)!r}: {len(self.vectors):,} words, {self.vectors.vector_size} dimensions>"
-        )
+        words, dim = count(len(self.vectors), "word"), count(self.vectors.vector_size, "dimension")
+        return f"<VectorsModel {str(self.folder)!r}: {words}, {dim}>"
 
     def _read(self, verify: bool) -> Vectors:
         """Those that were written when all was learned, or else of the last checkpoint."""
@@ -300,10 +300,11 @@ class VectorsModel:
             write_bytes(folder / PHRASES, (self.folder / PHRASES).read_bytes())
         about = metrics or {"anaphora": __version__, "finished": True, "vocabulary": len(vectors)}
         write_json(folder / METRICS, {**about, "converted_from": name_of(self.folder)})
+        size = f"{count(len(vectors), 'vector')}, {count(vectors.vector_size, 'number')} each"
         lines = [
             f"# {name}",
             "",
-            f"{len(vectors):,} vectors, {vectors.vector_size} numbers each, from `{name_of(self.folder)}`.",
+            f"{size}, from `{name_of(self.folder)}`.",
             "",
         ]
         write_text(folder / CARD, "\n".join([*lines, "```", f"anaphora neighbours {name} WORD", "```", ""]))

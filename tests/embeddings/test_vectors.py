@@ -244,9 +244,9 @@ def test_what_a_killed_writer_leaves_is_swept(tmp_path: Path, monkeypatch: pytes
     ("arrays", "message"),
     [
         ({"words": b"a\nb\n", "subwords": np.zeros((1, 3), np.float32)}, "is not whole"),
-        ({"words": b"a\nb\n", "counts": np.zeros(1, np.int64)}, "2 words, but 1 counts"),
+        ({"words": b"a\nb\n", "counts": np.zeros(1, np.int64)}, "2 words, but 1 count"),
         ({"words": b"a\na\n"}, r"v\.safetensors: the word 'a' has two vectors"),
-        ({"words": b"a\n"}, "1 words, but vectors of shape"),
+        ({"words": b"a\n"}, "1 word, but vectors of shape"),
     ],
 )
 def test_safetensors_that_do_not_fit_together(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
@@ -292,7 +292,7 @@ def test_vectors_of_several_words_and_all_words_in_turn() -> None:
         ("b.txt.gz", b"", b"0 ", "is longer than"),
         ("b.txt.gz", b"2 3\n", b"\n", "nothing but blank lines"),
         ("b.txt.gz", b"", b"a 1 2 3\n", "two vectors"),
-        ("b.txt.gz", b"1 3\n", b"a 1 2 3\n", "says 1 words and has more"),
+        ("b.txt.gz", b"1 3\n", b"a 1 2 3\n", "says 1 word and has more"),
         ("b.vec", b"2 3\n", b"x", "is longer than"),
     ],
 )
@@ -348,7 +348,7 @@ def test_vectors_that_cannot_be_compared_are_refused_by_name(
     vectors.vectors[2, 1] = value
     vectors.vectors[1, 0] = np.nan
     save_vectors(vectors, tmp_path / name)
-    with pytest.raises(UserError, match=rf"the vector of '{WORDS[1]}' holds nan .*, as do those of 1 more words"):
+    with pytest.raises(UserError, match=rf"the vector of '{WORDS[1]}' holds nan .*, as do those of 1 more word;"):
         load_vectors(tmp_path / name)
     vectors.vectors[1, 0] = 0
     save_vectors(vectors, tmp_path / name)

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 from anaphora.decoding.search import Hypothesis
 from anaphora.errors import refused_by_system
+from anaphora.results import count
 
 ENDING = ".unfinished"
 
@@ -101,7 +102,8 @@ class Unfinished:
         if kind is None or not self.batches:
             self.path.unlink(missing_ok=True)
         elif issubclass(kind, Exception):
-            self.say(f"{self.lines:,} lines are translated and kept in {self.path}: repeat the command to go on")
+            lines = count(self.lines, "line is", "lines are")
+            self.say(f"{lines} translated and kept in {self.path}: repeat the command to go on")
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

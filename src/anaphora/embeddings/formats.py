@@ -29,6 +29,7 @@ from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError, refused_by_system, shown
 from anaphora.files import check_regular, parse_json
 from anaphora.folder import UNFINISHED, readable, sweep_beside, sync, write_bytes
+from anaphora.results import count
 from anaphora.seal import METADATA, check_seal, seal
 
 FORMATS = "give .txt or .vec (text), .bin (binary) or .safetensors, the first three also as .gz"
@@ -206,7 +207,7 @@ def all_numbers(vectors: Vectors, path: Path) -> Vectors:
     if len(odd):
         row = int(odd[0])
         what = "holds nan or infinite numbers" if not np.isfinite(vectors.vectors[row]).all() else "is too long"
-        more = f", as do those of {len(odd) - 1:,} more words" if len(odd) > 1 else ""
+        more = f", as do those of {count(len(odd) - 1, 'more word')}" if len(odd) > 1 else ""
         word = shown.repr(vectors.index_to_key[row])
         raise UserError(f"the vector of {word} {what}{more}", file=path, cure="leave such words out")
     return vectors
@@ -225,16 +226,16 @@ def _made(words: Iterable[str], matrix: NDArray[np.float32], path: Path) -> Vect
 def _read_text(stream: BinaryIO, path: Path) -> Vectors:
     first = _line(stream, LONGEST_WORD + LONGEST_NUMBER * MOST_DIMENSIONS, path, 1)
     parts = first.split()
-    count: int | None = None
+    announced: int | None = None
     if len(parts) == 2 and all(part.isdigit() for part in parts):
-        count, dim = _header(first, path)
+        announced, dim = _header(first, path)
     else:
         dim = len(first.rstrip(b" \n\r").split(b" ")) - 1
         if dim < 1:
             raise UserError("is empty" if not first else "has no numbers", file=path, line=1, cure="give word vectors")
     words = _Words(path)
     rows: list[NDArray[np.float32]] = []
-    for number, line in _numbered(stream, first if count is None else None, dim, path):
+    for number, line in _numbered(stream, first if announced is None else None, dim, path):
         word, *values = line.rsplit(b" ", dim)  # a word may have blanks in it (GloVe's has a few)
         try:
             with np.errstate(over="ignore"):  # 1e308 is infinite in 32 bits, and refused by its word
@@ -244,14 +245,14 @@ def _read_text(stream: BinaryIO, path: Path) -> Vectors:
         if len(row) != dim:
             cure = "each line is a word and its numbers, parted by single blanks"
             raise UserError(f"is not a word and {dim} numbers", file=path, line=number, cure=cure)
-        if len(rows) == count:
-            what = f"says {count:,} words and has more"
+        if len(rows) == announced:
+            what = f"says {count(announced, 'word')} and has more"
             raise UserError(what, file=path, line=number, cure="mend its first line")
         words.add(word, number)
         rows.append(row)
-    if count is not None and count != len(rows):
+    if announced is not None and announced != len(rows):
         cure = "copy or download the whole file again"
-        raise UserError(f"says {count:,} words and has {len(rows):,}", file=path, cure=cure)
+        raise UserError(f"says {count(announced, 'word')} and has {len(rows):,}", file=path, cure=cure)
     return _made(words.seen, np.array(rows, np.float32).reshape(len(rows), dim), path)
 
 
@@ -371,7 +372,7 @@ def _read_safetensors(path: Path, *, verify: bool) -> Vectors:
                 raise ValueError(f"{len(hashes):,} subwords, but rows of shape {rows.shape}")
             table = SubwordTable(shortest, longest, buckets, hashes, rows)
         if counts is not None and len(counts) != len(words):
-            raise ValueError(f"{len(words):,} words, but {len(counts):,} counts")
+            raise ValueError(f"{count(len(words), 'word')}, but {count(len(counts), 'count')}")
         return Vectors(words, arrays["vectors"], counts=counts, subwords=table)
     except UserError as error:
         raise UserError(error.what, file=path, cure=error.cure) from None

@@ -26,6 +26,7 @@ from anaphora.embeddings.vectors import F32, Near, Vectors
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import read_json
 from anaphora.folder import UNFINISHED, write_json
+from anaphora.results import count
 
 LINKS, CARE, EFFORT = 16, 64, 400
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""
@@ -130,7 +131,7 @@ def kept_index(
         except UserError as error:
             told(f"{path} {error.what}: it is built again")
     else:
-        told(f"building an index of {len(vectors):,} words, which is done once")
+        told(f"building an index of {count(len(vectors), 'word')}, which is done once")
     index = VectorIndex.build(vectors)
     recall = index.recall()
     try:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, shown
-from anaphora.results import figure, html_table
+from anaphora.results import count, figure, html_table
 from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Vectors:
     ) -> None:
         """lowercase: the words were learned from text in lower case, so *King* is asked for as *king*."""
         if matrix.ndim != 2 or len(words) != len(matrix):
-            raise ValueError(f"{len(words):,} words, but vectors of shape {matrix.shape}")
+            raise ValueError(f"{count(len(words), 'word')}, but vectors of shape {matrix.shape}")
         self.index_to_key = list(words)
         self.key_to_index = {word: row for row, word in enumerate(self.index_to_key)}
         if len(self.key_to_index) != len(self.index_to_key):
@@ -129,7 +129,7 @@ class Vectors:
         return self.get_vector(word) if isinstance(word, str) else np.stack([self.get_vector(one) for one in word])
 
     def __repr__(self) -> str:
-        return f"<Vectors: {len(self):,} words, {self.vector_size} dimensions>"
+        return f"<Vectors: {count(len(self), 'word')}, {count(self.vector_size, 'dimension')}>"
 
     @property
     def vector_size(self) -> int:
