@@ -211,6 +211,10 @@ def test_the_weights_are_the_published_ones_else_the_newest_checkpoints(tmp_path
     assert folder.weights_file(tmp_path).read_text() == "step-00000010"
     (tmp_path / "model.safetensors").write_text("published")
     assert folder.weights_file(tmp_path).read_text() == "published"
+    (tmp_path / folder.WEIGHTS).unlink()
+    (tmp_path / folder.WEIGHTS).symlink_to("/dev/zero")  # older weights in its place would be taken for it
+    with pytest.raises(UserError, match=r"model\.safetensors: is a pipe or a device"):
+        folder.weights_file(tmp_path)
 
 
 def test_metrics_that_are_missing_or_torn_are_empty(tmp_path: Path) -> None:

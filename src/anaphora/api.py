@@ -315,7 +315,7 @@ def load(
         folders = [path_of(one, f"folder[{place}]") for place, one in enumerate(_several(folder))]
         return load_translator(folders, device, verify=verify)
     if is_vectors(folder):
-        return load_vectors_model(folder)
+        return load_vectors_model(folder, verify=verify)
     if is_language_model(folder):
         return load_text_model(folder, device, verify=verify)
     return load_translator(folder, device, verify=verify)
@@ -348,11 +348,11 @@ def is_vectors(folder: Path_) -> bool:
     return not is_arpa(path) and RunConfig.read(read_config(path), file=str(path / CONFIG)).model.kind in VECTOR_MODELS
 
 
-def load_vectors_model(folder: Path_) -> VectorsModel:
+def load_vectors_model(folder: Path_, *, verify: bool = True) -> VectorsModel:
     """`load`, where nothing but word vectors will do."""
     from anaphora.vectors_model import VectorsModel
 
-    return VectorsModel(Path(folder))
+    return VectorsModel(Path(folder), verify=verify)
 
 
 def load_translator(folder: Path_ | Sequence[Path_], device: str = "auto", *, verify: bool = True) -> TranslationModel:

@@ -426,8 +426,13 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 
 def weights_file(folder: Path) -> Path:
     """The weights to use: the published ones, or those of the newest checkpoint if the run died before publishing."""
-    if is_there(folder / WEIGHTS):
-        return folder / WEIGHTS
+    published = folder / WEIGHTS
+    if is_there(published):  # a pipe or a device is no reason to take older ones in silence
+        try:
+            check_regular(published)
+        except OSError as error:
+            raise refused_by_system(error, "cannot be read", file=published) from None
+        return published
     for checkpoint in sorted((folder / CHECKPOINTS).glob("step-*"), reverse=True):
         if is_there(checkpoint / WEIGHTS):
             return checkpoint / WEIGHTS

@@ -33,6 +33,7 @@ from anaphora.files import LARGE, is_there, read_bytes
 from anaphora.folder import (
     CARD,
     CONFIG,
+    COOCCURRENCES,
     METRICS,
     WEIGHTS,
     atomic_folder,
@@ -47,13 +48,18 @@ from anaphora.folder import (
 )
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import name_of
+from anaphora.results import count
+from anaphora.text.checksums import CHECKSUMS, check_data, check_file
 from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
+from anaphora.text.prepared_text import TOKENIZER
 from anaphora.text.tokenizer import Tokenizer
+from anaphora.text.tokenizer_file import check_tokenizer
 from anaphora.training.recipes import RunConfig
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
+    from anaphora.embeddings.cooccurrence import Cooccurrences
     from anaphora.embeddings.index import VectorIndex
     from anaphora.evaluation.weat import Association
     from anaphora.inspect.ratios import RatioTable
@@ -64,6 +70,7 @@ SUFFIXES = (".txt", ".vec", ".bin", ".safetensors")
 """How the names of files of vectors end, .gz taken off."""
 
 GENSIM = (".kv", ".model")
+COUNT_AGAIN = "count again: anaphora train NEW --recipe glove --text FILE"
 
 
 def is_vectors_file(path: Path) -> bool:
@@ -74,14 +81,15 @@ def is_vectors_file(path: Path) -> bool:
 class VectorsModel:
     """Vectors, the settings they were learned with where these are known, and where they stand."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, verify: bool = True) -> None:
+        """verify=False leaves out the checksum, for which the whole file has to be read once more."""
         self.folder = folder
         self.config: RunConfig | None = None
         self.notes: list[str] = []
         if is_vectors_file(folder):
             if not folder.exists():
                 raise UserError("there is no such file", file=folder, cure="give a file of vectors, or a folder")
-            self.vectors = load_vectors(folder)
+            self.vectors = load_vectors(folder, verify=verify)
             return
         if folder.is_file() and folder.suffix in GENSIM:
             raise UserError(
@@ -97,20 +105,22 @@ class VectorsModel:
                 cure="give a folder made by `anaphora train --recipe skipgram`, or a file of vectors",
             )
         self.notes = [str(note) for note in read_metrics(folder).get("notes") or []]
-        self.vectors = self._read()
+        if (folder / TOKENIZER).exists():  # vectors do without it, but a run that goes on from them does not
+            check_tokenizer(folder / TOKENIZER)
+        self.vectors = self._read(verify)
+        self.vectors.lowercase = config.data.lowercase
 
     def __repr__(self) -> str:
-        return (
-            f"<VectorsModel {str(self.folder)!r}: {len(self.vectors):,} words, {self.vectors.vector_size} dimensions>"
-        )
+        words, dim = count(len(self.vectors), "word"), count(self.vectors.vector_size, "dimension")
+        return f"<VectorsModel {str(self.folder)!r}: {words}, {dim}>"
 
-    def _read(self) -> Vectors:
+    def _read(self, verify: bool) -> Vectors:
         """Those that were written when all was learned, or else of the last checkpoint."""
         from anaphora.training.checkpointed_vectors import unfinished_vectors
 
         assert self.config is not None
         if is_there(self.folder / WEIGHTS):
-            return load_vectors(self.folder / WEIGHTS)
+            return load_vectors(self.folder / WEIGHTS, verify=verify)
         found = unfinished_vectors(self.folder, self.config.model.kind)
         if found is None:
             raise UserError("holds no vectors yet", file=self.folder, cure="repeat the `anaphora train` command")
@@ -176,8 +186,6 @@ class VectorsModel:
     def ratios(self, first: str, second: str, words: str | Iterable[str] = (), *, top: int = 5) -> RatioTable:
         """P(k | first), P(k | second) and their ratio, of words k or of those that tell the two most apart: asked of
         the counts that GloVe was learned from (inspect/ratios.py)."""
-        from anaphora.embeddings.cooccurrence import Cooccurrences
-        from anaphora.folder import COOCCURRENCES
         from anaphora.inspect.ratios import ratio_table
 
         if self.config is None or self.config.model.kind != "glove":
@@ -191,9 +199,23 @@ class VectorsModel:
             raise UserError(
                 "has no table of co-occurrences: it stays in the run that counted it",
                 file=self.folder,
-                cure="ask that run, or count again: anaphora train RUN --recipe glove --text FILE",
+                cure=f"ask that run, or {COUNT_AGAIN}",
             )
-        return ratio_table(Cooccurrences(self.folder / COOCCURRENCES), first, second, words_of(words), top=top)
+        asked = [self.vectors.spelled(word) for word in (first, second, *words_of(words))]
+        return ratio_table(self._counted(), asked[0], asked[1], asked[2:], top=top)
+
+    def _counted(self) -> Cooccurrences:
+        """GloVe's table, after comparing its checksums."""
+        from anaphora.embeddings.cooccurrence import MANIFEST, Cooccurrences
+
+        folder = self.folder / COOCCURRENCES
+        try:
+            check_file(folder, MANIFEST)
+            counted = Cooccurrences(folder)
+            check_data(folder, expected=CHECKSUMS in counted.manifest)
+        except UserError as error:
+            raise UserError(error.what, file=error.file, cure=f"restore it from a copy, or {COUNT_AGAIN}") from None
+        return counted
 
     def map(
         self,
@@ -273,16 +295,17 @@ class VectorsModel:
         write_config(folder, config.document())
         words = [word for word in vectors.index_to_key if word.split() == [word]]
         if len(words) == len(vectors):  # a tokeniser of words between blanks has no room for others
-            Tokenizer.of_words(words).save(folder / "tokenizer.json")
+            Tokenizer.of_words(words).save(folder / TOKENIZER)
         save_vectors(vectors, folder / WEIGHTS)
         if (self.folder / PHRASES).is_file():  # whoever goes on from the folder joins the same
             write_bytes(folder / PHRASES, read_bytes(self.folder / PHRASES, LARGE))
         about = metrics or {"anaphora": __version__, "finished": True, "vocabulary": len(vectors)}
         write_json(folder / METRICS, {**about, "converted_from": name_of(self.folder)})
+        size = f"{count(len(vectors), 'vector')}, {count(vectors.vector_size, 'number')} each"
         lines = [
             f"# {name}",
             "",
-            f"{len(vectors):,} vectors, {vectors.vector_size} numbers each, from `{name_of(self.folder)}`.",
+            f"{size}, from `{name_of(self.folder)}`.",
             "",
         ]
         write_text(folder / CARD, "\n".join([*lines, "```", f"anaphora neighbours {name} WORD", "```", ""]))

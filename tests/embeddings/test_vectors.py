@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.embeddings.formats import load_vectors, save_vectors
+from anaphora.embeddings.formats import load_vectors, read_arrays, save_vectors, store_arrays
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError
 from anaphora.vectors_model import VectorsModel
@@ -244,9 +244,9 @@ def test_what_a_killed_writer_leaves_is_swept(tmp_path: Path, monkeypatch: pytes
     ("arrays", "message"),
     [
         ({"words": b"a\nb\n", "subwords": np.zeros((1, 3), np.float32)}, "is not whole"),
-        ({"words": b"a\nb\n", "counts": np.zeros(1, np.int64)}, "2 words, but 1 counts"),
+        ({"words": b"a\nb\n", "counts": np.zeros(1, np.int64)}, "2 words, but 1 count"),
         ({"words": b"a\na\n"}, r"v\.safetensors: the word 'a' has two vectors"),
-        ({"words": b"a\n"}, "1 words, but vectors of shape"),
+        ({"words": b"a\n"}, "1 word, but vectors of shape"),
     ],
 )
 def test_safetensors_that_do_not_fit_together(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
@@ -292,7 +292,7 @@ def test_vectors_of_several_words_and_all_words_in_turn() -> None:
         ("b.txt.gz", b"", b"0 ", "is longer than"),
         ("b.txt.gz", b"2 3\n", b"\n", "nothing but blank lines"),
         ("b.txt.gz", b"", b"a 1 2 3\n", "two vectors"),
-        ("b.txt.gz", b"1 3\n", b"a 1 2 3\n", "says 1 words and has more"),
+        ("b.txt.gz", b"1 3\n", b"a 1 2 3\n", "says 1 word and has more"),
         ("b.vec", b"2 3\n", b"x", "is longer than"),
     ],
 )
@@ -348,7 +348,7 @@ def test_vectors_that_cannot_be_compared_are_refused_by_name(
     vectors.vectors[2, 1] = value
     vectors.vectors[1, 0] = np.nan
     save_vectors(vectors, tmp_path / name)
-    with pytest.raises(UserError, match=rf"the vector of '{WORDS[1]}' holds nan .*, as do those of 1 more words"):
+    with pytest.raises(UserError, match=rf"the vector of '{WORDS[1]}' holds nan .*, as do those of 1 more word;"):
         load_vectors(tmp_path / name)
     vectors.vectors[1, 0] = 0
     save_vectors(vectors, tmp_path / name)
@@ -374,3 +374,94 @@ def test_a_loaded_model_answers_as_its_vectors_do(tmp_path: Path) -> None:
     assert model.neighbours("a", topn=1) == model.vectors.most_similar("a", topn=1)
     assert model.neighbours("a", topn=1)[0][0] == "b"
     assert model.analogy("a", "b", "c", topn=1) == model.vectors.analogy("a", "b", "c", topn=1)
+
+
+# What was written, and what comes back --------------------------------------------------------------------------------
+
+
+def test_any_flipped_bit_of_stored_vectors_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "v.safetensors"
+    save_vectors(Vectors(["a", "é"], np.eye(2, dtype=np.float32), counts=np.array([3, 2])), file)
+    content = file.read_bytes()
+    for bit in range(0, 8 * len(content), 5):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(changed)
+        with pytest.raises(UserError, match=r"v\.safetensors: (is damaged|cannot be read)"):
+            load_vectors(file)
+
+
+def test_what_is_said_of_arrays_may_be_anything_and_the_bytes_are_a_function_of_it(tmp_path: Path) -> None:
+    said = {"z": '{"sha256": "sha256:' + "0" * 64 + '"}', "a": 'é "quoted" \\ {}\t\x01\x7f', "m": ""}
+    written = set()
+    for number in range(8):
+        store_arrays(tmp_path / f"{number}", {"x": np.arange(3)}, said)
+        arrays, found = read_arrays(tmp_path / f"{number}")
+        assert found.items() > said.items() and arrays["x"].tolist() == [0, 1, 2]
+        written.add((tmp_path / f"{number}").read_bytes())
+    assert len(written) == 1
+
+
+def test_vectors_without_a_checksum_are_read_as_they_are(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    words = np.frombuffer(b"a\nb\n", np.uint8)
+    save_file({"vectors": np.eye(2, dtype=np.float32), "words": words}, tmp_path / "v.safetensors", {"made by": "x"})
+    assert load_vectors(tmp_path / "v.safetensors").index_to_key == ["a", "b"]
+
+
+def test_a_file_of_holes_says_how_much_memory_it_would_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "b.bin").write_bytes(b"1000000000 200\n")
+    with (tmp_path / "b.bin").open("r+b") as file:
+        file.truncate(1 << 40)
+
+    def refused(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(np, "empty", refused)  # some systems promise a terabyte that they do not have
+    with pytest.raises(UserError, match=r"b\.bin:1: says that it has 1,000,000,000 words of 200 numbers, .*800 GB; "):
+        load_vectors(tmp_path / "b.bin")
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_32_bits_are_refused_without_a_warning(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    (tmp_path / "v.vec").write_text("2 2\nking 1 0\nqueen 1e308 1\n")
+    words = np.frombuffer(b"king\nqueen\n", np.uint8)
+    save_file({"vectors": np.array([[1, 0], [1e308, 1]]), "words": words}, tmp_path / "v.safetensors")
+    for name in ("v.vec", "v.safetensors"):
+        with pytest.raises(UserError, match="the vector of 'queen' holds nan or infinite numbers"):
+            load_vectors(tmp_path / name)
+    for value in (1e308, 1e30, np.nan):
+        with pytest.raises(UserError, match="holds nan or infinite numbers, or is too long; give one that can be"):
+            some().most_similar(np.full(7, value))
+
+
+# What is asked --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"), [("king king king", "king"), ("king king man", "man"), ("king man king", "man")]
+)
+def test_an_analogy_that_asks_nothing_is_told(words: str, answer: str) -> None:
+    with pytest.raises(UserError, match=rf"as '\w+' is to … asks nothing: its answer is '{answer}'; give a first word"):
+        some().analogy(*words.split())
+    assert len(some().analogy("king", "queen", "queen", topn=3)) == 3
+
+
+def test_words_in_lower_case_are_found_however_they_are_written() -> None:
+    plain = some(["king", "queen", "man", "USA"])
+    vectors = Vectors(plain.index_to_key, plain.vectors, lowercase=True)
+    np.testing.assert_array_equal(vectors["King"], vectors["king"])
+    assert "QUEEN" in vectors and "QUEEN" not in plain and "USA" in vectors and "Boy" not in vectors
+    assert vectors.neighbours("King") == {"King": vectors.most_similar("king")}
+    assert vectors.analogy("Man", "KING", "Queen") == plain.analogy("man", "king", "queen")
+    with pytest.raises(UserError, match="asks nothing"):
+        vectors.analogy("King", "queen", "king")
+    with pytest.raises(UserError, match=r"'kinng' has no vector; did you mean 'king'\?$"):
+        vectors.get_vector("Kinng")
+    with pytest.raises(
+        UserError, match=r"'King' has no vector; did you mean 'king'\? Upper and lower case differ here"
+    ):
+        plain.get_vector("King")

@@ -77,6 +77,8 @@ def test_words_and_their_neighbours() -> None:
     assert {int(group[int(word[1:])]) for word in found.words} == {0, 1}
     with pytest.raises(UserError, match="2 words are no map"):
         map_vectors(vectors, ["w0", "w30"])
+    with pytest.raises(UserError, match="1 word is no map; give three words"):
+        map_vectors(vectors, ["w0"])
     with pytest.raises(UserError, match="'w999' has no vector"):
         map_vectors(vectors, ["w0", "w30", "w999"])
     with pytest.raises(UserError, match="no map by 'umap'"):

@@ -317,8 +317,7 @@ def test_what_a_word_is(rule: dict[str, Any], words: str, said: str, tmp_path: P
     assert said in (tmp_path / "run" / "card.md").read_text()
     assert model.info()["settings"]["data"]["lowercase"] is rule.get("data.lowercase", True)
     if not rule:
-        with pytest.raises(UserError, match=r"'King' has no vector; did you mean 'king'\? Upper and lower case differ"):
-            model.vectors.get_vector("King")
+        assert model.neighbours("King") == model.neighbours("king")
 
 
 def test_runs_keep_what_they_took_for_a_word(tmp_path: Path) -> None:
@@ -399,3 +398,59 @@ def test_numbers_beyond_all_measure_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=said.replace("+", r"\+")):
         anaphora.train(tmp_path / "run", text=text, recipe=recipe, settings=words)
+
+
+# Damage ---------------------------------------------------------------------------------------------------------------
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[int(0.9 * len(content))] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_named_and_its_cure_works(run: Path, text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    (folder / "metrics.json").unlink()
+    checkpoint = folder / "checkpoints" / "word2vec.safetensors"
+    flip(checkpoint)
+    both = rf"word2vec\.safetensors: is damaged.*; delete it and {folder / 'model.safetensors'} and repeat"
+    with pytest.raises(UserError, match=both):
+        learn(folder, text=text)
+    with pytest.raises(UserError, match=rf"is damaged.*or start from the vectors alone: --from {folder}/model"):
+        learn(tmp_path / "new", text=text, start_from=folder)
+    assert learn(tmp_path / "new", text=text, start_from=folder / "model.safetensors").new_words == 0
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"word2vec\.safetensors: is damaged.*; delete it and repeat"):
+        anaphora.load(folder)
+    checkpoint.unlink()
+    learn(folder, text=text)
+    assert (folder / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
+
+
+def test_damaged_vectors_and_a_hostile_tokeniser_are_refused(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("data", "checkpoints"))
+    flip(folder / "model.safetensors")
+    with pytest.raises(UserError, match=r"model\.safetensors: is damaged: its content no longer has the checksum"):
+        anaphora.load(folder)
+    assert len(anaphora.load(folder, verify=False)) == 48  # type: ignore[arg-type]
+    document = json.loads((folder / "tokenizer.json").read_text())
+    expanding = {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 100_000}
+    (folder / "tokenizer.json").write_text(json.dumps({**document, "normalizer": expanding}))
+    with pytest.raises(UserError, match=r"tokenizer\.json: its normalizer .* is none of Anaphora's"):
+        anaphora.load(folder)
+    (folder / "tokenizer.json").unlink()  # vectors of words with blanks in them have none
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=r"model\.safetensors: is a pipe or a device"):
+        anaphora.load(folder)
+
+
+def test_a_run_that_started_from_vectors_needs_no_note_of_them(run: Path, text: Path, tmp_path: Path) -> None:
+    first = learn(tmp_path / "new", text=text, start_from=run)
+    assert not (tmp_path / "new" / "checkpoints" / "start.json").exists()
+    (tmp_path / "new" / "metrics.json").unlink()
+    again = learn(tmp_path / "new", text=text, start_from=run)
+    assert again.new_words == first.new_words == 0

@@ -209,8 +209,8 @@ def _compare(
     score = alignment_error_rate([one.links for one in aligned], gold)
     out.result(f"AER {_percent(score)}")
     out.result(
-        f"{score.sentences:,} pairs; gold has {score.sure:,} sure and {score.possible - score.sure:,} more possible "
-        f"links, predicted: {score.links:,}; words count from {base}"
+        f"{count(score.sentences, 'pair')}; gold has {score.sure:,} sure and {score.possible - score.sure:,} more "
+        f"possible links, predicted: {score.links:,}; words count from {base}"
     )
     if not ibm1:
         return {"score": asdict(score)}

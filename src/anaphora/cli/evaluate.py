@@ -210,7 +210,7 @@ def _report(
     if found.ter is not None:
         out.result(f"TER  {found.ter:.2f}  {found.ter_signature}")
     out.result(f"loss {found.loss:.4f}  perplexity {found.perplexity:.3f}")
-    out.result(f"{found.lines} lines, {found.lines_per_second:.1f} lines/s, {found.search}, {found.device}")
+    out.result(f"{count(found.lines, 'line')}, {found.lines_per_second:.1f} lines/s, {found.search}, {found.device}")
     if found.significance is not None and beside is not None:
         for line in found.significance.table([model.name, beside.name]):
             out.result(line)

@@ -93,7 +93,7 @@ def _vectors(found: dict[str, Any]) -> list[tuple[str, str]]:
     if not found["recipe"] and "converted_from" in found["metrics"]:
         recipe = f"from {found['metrics']['converted_from']}"
     rows = [
-        ("vectors", f"{recipe}, {found['words']:,} words, {found['dim']} dimensions"),
+        ("vectors", f"{recipe}, {count(found['words'], 'word')}, {count(found['dim'], 'dimension')}"),
         ("lengths", f"{found['shortest']:.3g} to {found['longest']:.3g}"),
     ]
     if found["subwords"]:
@@ -116,9 +116,11 @@ def _learned_vectors(metrics: dict[str, Any]) -> list[tuple[str, str]]:
 
     rows: list[tuple[str, str]] = []
     if trained := metrics.get("trained_on"):
-        rows.append(("learned from", f"{trained['lines']:,} lines of {' '.join(trained['text'])}"))
+        rows.append(("learned from", f"{count(trained['lines'], 'line')} of {' '.join(trained['text'])}"))
         if trained.get("start_from"):
-            rows.append(("started from", f"{trained['start_from']}, {metrics['new_words']:,} words are new"))
+            rows.append(
+                ("started from", f"{trained['start_from']}, {count(metrics['new_words'], 'word is', 'words are')} new")
+            )
     if phrases := metrics.get("phrases"):
         rows.append(
             (
@@ -151,7 +153,7 @@ def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [("model", f"{found['recipe'] or 'ARPA file'}{kind}, {found['parameters']:,} numbers{_active(found)}")]
     rows += _shape(found)
     rows += [
-        ("vocabulary", f"{found['vocabulary']:,} tokens ({unit}), marks included"),
+        ("vocabulary", f"{count(found['vocabulary'], 'token')} ({unit}), marks included"),
         ("unknown", cut["unknown"]),
         ("boundaries", boundaries[found["boundaries"]]),
         ("blank lines", "kept" if found["blank_lines"] == "keep" else "left out"),
@@ -171,17 +173,17 @@ def _shape(shape: dict[str, Any], indent: str = "") -> list[tuple[str, str]]:
     """Orders and smoothing; of a mixture, those of each part."""
     rows = []
     if "dim" in shape:
-        parts = [f"{shape['dim']} wide", count(shape["layers"], "layer", "layers")]
+        parts = [f"{shape['dim']} wide", count(shape["layers"], "layer")]
         names = {
-            "heads": "heads",
-            "hidden": "hidden",
-            "feed_forward": "feed-forward",
-            "experts": "experts",
-            "window": "words of window",
+            "heads": ("head", "heads"),
+            "hidden": ("hidden", "hidden"),
+            "feed_forward": ("feed-forward", "feed-forward"),
+            "experts": ("expert", "experts"),
+            "window": ("word of window", "words of window"),
         }
-        parts += [f"{shape[key]} {said}" for key, said in names.items() if key in shape]
-        near = f" of the last {shape['sense_window']} words" if "sense_window" in shape else ""
-        parts += [f"{shape['senses']} senses{near} weighed by {shape['encoder']}"] if "senses" in shape else []
+        parts += [count(shape[key], *said) for key, said in names.items() if key in shape]
+        near = f" of the last {count(shape['sense_window'], 'word')}" if "sense_window" in shape else ""
+        parts += [f"{count(shape['senses'], 'sense')}{near} weighed by {shape['encoder']}"] if "senses" in shape else []
         parts += [f"width {shape['width']}"] if "width" in shape else []
         parts += [f"{shape['positions']} positions"] if "positions" in shape else []
         rows.append(("shape", indent + ", ".join(parts)))
@@ -213,7 +215,7 @@ def _counted(metrics: dict[str, Any]) -> list[tuple[str, str]]:
         if plain:
             rows.append(("" if rows else "discounts", f"order {order}: {plain} for counts 1, 2, 3+{doubt}"))
     if trained := metrics.get("trained_on"):
-        seen = f"{metrics['lines']:,} lines, {metrics['tokens']:,} tokens with end marks"
+        seen = f"{count(metrics['lines'], 'line')}, {count(metrics['tokens'], 'token')} with end marks"
         if metrics.get("unknown_tokens"):
             seen += f", {metrics['unknown_tokens']:,} of them unknown"
         rows.append(("learned from", f"{seen}, of {' '.join(trained['text'])}"))
@@ -225,7 +227,7 @@ def _counted(metrics: dict[str, Any]) -> list[tuple[str, str]]:
             (
                 "validation",
                 f"perplexity {held_out['perplexity']:.3f}, {held_out['bits_per_byte']:.4f} bits per byte over "
-                f"{held_out['tokens']:,} tokens, {held_out['unknown_tokens']:,} unknown",
+                f"{count(held_out['tokens'], 'token')}, {held_out['unknown_tokens']:,} unknown",
             )
         )
     return rows
@@ -237,10 +239,10 @@ def _learned_text(metrics: dict[str, Any]) -> list[tuple[str, str]]:
 
     rows: list[tuple[str, str]] = []
     if trained := metrics.get("trained_on"):
-        seen = f"{trained['lines']:,} lines, {trained['tokens']:,} tokens with end marks"
+        seen = f"{count(trained['lines'], 'line')}, {count(trained['tokens'], 'token')} with end marks"
         rows.append(("learned from", f"{seen}, of {' '.join(trained['text'])}"))
     if cost := metrics.get("cost"):
-        work = f"{cost['steps']:,} updates, {short(cost['tokens'])} tokens, {duration(cost['seconds'])}"
+        work = f"{count(cost['steps'], 'update')}, {short(cost['tokens'])} tokens, {duration(cost['seconds'])}"
         rows.append(("cost", f"{work} on {cost['device']}, {cost['flops']:.3g} FLOP"))
     if held_out := metrics.get("validation"):
         if "accuracy" in held_out:
@@ -273,12 +275,12 @@ def _learned(metrics: dict[str, Any]) -> list[tuple[str, str]]:
         tuned = f"the weights, on {made['tokens']:,} tokens: perplexity {made['perplexity']:.3f}"
         rows.append(("tuned", tuned))
     if trained := metrics.get("trained_on"):
-        rows.append(("learned from", f"{trained['pairs']:,} pairs of {' '.join(trained['source'])}"))
+        rows.append(("learned from", f"{count(trained['pairs'], 'pair')} of {' '.join(trained['source'])}"))
     if cost := metrics.get("cost"):
         rows.append(
             (
                 "cost",
-                f"{cost['steps']:,} updates, {short(cost['target_tokens'])} target tokens, "
+                f"{count(cost['steps'], 'update')}, {short(cost['target_tokens'])} target tokens, "
                 f"{duration(cost['seconds'])} on {cost['device']}, {cost['flops']:.3g} FLOP",
             )
         )

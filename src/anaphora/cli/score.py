@@ -101,9 +101,10 @@ def score(
                 }
             )
     loss = -total / size if size else math.nan
-    out.say(f"{len(documents)} pairs, {size} tokens: loss {loss:.4f}, perplexity {math.exp(min(loss, 700)):.3f}")
+    found = f"loss {loss:.4f}, perplexity {math.exp(min(loss, 700)):.3f}"
+    out.say(f"{count(len(documents), 'pair')}, {count(size, 'token')}: {found}")
     if unscored:
-        out.say(f"{unscored} pairs were too long to be scored (nan)")
+        out.say(f"{count(unscored, 'pair was', 'pairs were')} too long to be scored (nan)")
     out.finish({"model": str(model), "pairs": documents, "loss": loss, "tokens": size, "unscored": unscored})
 
 

@@ -176,8 +176,10 @@ def _what_is_kept(kept: Unfinished | None, lines: int | None) -> str:
         if not kept.empty:
             return f"what was translated before is kept in {kept.path}: repeat the command to go on"
         return "no line was translated yet"
-    done = f"{kept.lines:,} lines" if lines is None else f"{kept.lines:,} of {lines:,} lines"
-    return f"{done} are translated and kept in {kept.path}: repeat the command to go on"
+    done = (
+        count(kept.lines, "line is", "lines are") if lines is None else f"{kept.lines:,} of {count(lines, 'line')} are"
+    )
+    return f"{done} translated and kept in {kept.path}: repeat the command to go on"
 
 
 def _lines(index: int, translation: Any, n_best: int, alignments: str | None = None) -> list[str]:

@@ -28,7 +28,7 @@ from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.errors import UserError
-from anaphora.results import brief, figure, token_table
+from anaphora.results import brief, count, figure, token_table
 from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
@@ -79,7 +79,7 @@ class Generation:
 
     def __repr__(self) -> str:
         number = len(self.token_ids)
-        log = f"{number} new token{'s' * (number != 1)}, log P {figure(self.log_probability)}"
+        log = f"{count(number, 'new token')}, log P {figure(self.log_probability)}"
         return brief("Generation", self.text, log, "" if self.finished else "cut off")
 
     def _repr_html_(self) -> str:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
-from anaphora.results import brief, figure, html_table, token_table
+from anaphora.results import brief, count, figure, html_table, token_table
 from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BLANKS, EOS, UNK, Tokenizer
 
@@ -75,7 +75,7 @@ class ScoredLine:
     """What stands in the text where they are."""
 
     def __repr__(self) -> str:
-        log = f"log P {figure(self.log_probability)}, {len(self.tokens)} tokens"
+        log = f"log P {figure(self.log_probability)}, {count(len(self.tokens), 'token')}"
         return brief("ScoredLine", self.text, log, f"{self.unknown} unknown" if self.unknown else "")
 
     def _repr_html_(self) -> str:
@@ -134,7 +134,7 @@ class TextEvaluation:
 
     def __repr__(self) -> str:
         bits = f"{figure(self.bits_per_byte, '.4f')} bits/byte"
-        return brief("TextEvaluation", None, f"perplexity {figure(self.perplexity)}", bits, f"{self.tokens:,} tokens")
+        return brief("TextEvaluation", None, f"perplexity {figure(self.perplexity)}", bits, count(self.tokens, "token"))
 
     def _repr_html_(self) -> str:
         rows = [

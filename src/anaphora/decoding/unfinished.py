@@ -22,8 +22,9 @@ from typing import Any, BinaryIO
 
 from anaphora.config import differences
 from anaphora.decoding.search import Hypothesis
-from anaphora.errors import refused_by_system, UserError
+from anaphora.errors import UserError, refused_by_system
 from anaphora.files import is_there
+from anaphora.results import count
 
 ENDING = ".unfinished"
 BEGINNING = b'{"anaphora": '
@@ -133,7 +134,8 @@ class Unfinished:
         if kind is None or self.empty:
             self.path.unlink(missing_ok=True)
         elif self.batches and issubclass(kind, Exception):
-            self.say(f"{self.lines:,} lines are translated and kept in {self.path}: repeat the command to go on")
+            lines = count(self.lines, "line is", "lines are")
+            self.say(f"{lines} translated and kept in {self.path}: repeat the command to go on")
 
 
 def _circumstances(line: bytes) -> dict[str, Any] | None:

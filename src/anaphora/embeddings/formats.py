@@ -29,6 +29,8 @@ from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError, refused_by_system, shown
 from anaphora.files import check_regular, is_there, parse_json
 from anaphora.folder import readable, sync, temporary_name, write_bytes
+from anaphora.results import count
+from anaphora.seal import METADATA, check_seal, seal
 
 FORMATS = "give .txt or .vec (text), .bin (binary) or .safetensors, the first three also as .gz"
 FASTTEXT = (793712314).to_bytes(4, "little")
@@ -42,13 +44,13 @@ DENSEST = 1032
 READ_AT_ONCE = 1 << 22
 
 
-def load_vectors(path: str | os.PathLike[str]) -> Vectors:
-    """Read vectors, by the name of the file."""
+def load_vectors(path: str | os.PathLike[str], *, verify: bool = True) -> Vectors:
+    """Read vectors, by the name of the file. `verify=False` leaves out the checksum that safetensors of ours have."""
     path = Path(path)
     kind = _kind(path)
     try:
         if kind == ".safetensors":
-            return all_numbers(_read_safetensors(path), path)
+            return all_numbers(_read_safetensors(path, verify=verify), path)
         check_regular(path)
         with _opened(path) as stream:
             found = _read_binary(stream, path) if kind == ".bin" else _read_text(stream, path)
@@ -144,7 +146,7 @@ def _read_binary(stream: BinaryIO, path: Path) -> Vectors:
             file=path,
             cure="copy or download the whole file again",
         )
-    words, matrix = _Words(path), np.empty((count, dim), np.float32)
+    words, matrix = _Words(path), _room(count, dim, path)
     held_bytes, at = b"", 0
     for row in range(count):
         if len(held_bytes) - at < LONGEST_WORD + 1 + size:  # the rest of the block, and the next one
@@ -166,6 +168,14 @@ def _read_binary(stream: BinaryIO, path: Path) -> Vectors:
             cure="write it again, with another character for blanks inside of words",
         )
     return _made(words.seen, matrix, path)
+
+
+def _room(count: int, dim: int, path: Path) -> NDArray[np.float32]:
+    try:
+        return np.empty((count, dim), np.float32)
+    except MemoryError:  # a file of holes takes no room on the disk, and is as large as it says
+        what = f"says that it has {count:,} words of {dim} numbers, which are {4 * count * dim / 1e9:,.0f} GB"
+        raise UserError(what, file=path, line=1, cure="give fewer words, or a machine with more memory") from None
 
 
 class _Words:
@@ -197,7 +207,7 @@ def all_numbers(vectors: Vectors, path: Path) -> Vectors:
     if len(odd):
         row = int(odd[0])
         what = "holds nan or infinite numbers" if not np.isfinite(vectors.vectors[row]).all() else "is too long"
-        more = f", as do those of {len(odd) - 1:,} more words" if len(odd) > 1 else ""
+        more = f", as do those of {count(len(odd) - 1, 'more word')}" if len(odd) > 1 else ""
         word = shown.repr(vectors.index_to_key[row])
         raise UserError(f"the vector of {word} {what}{more}", file=path, cure="leave such words out")
     return vectors
@@ -216,32 +226,33 @@ def _made(words: Iterable[str], matrix: NDArray[np.float32], path: Path) -> Vect
 def _read_text(stream: BinaryIO, path: Path) -> Vectors:
     first = _line(stream, LONGEST_WORD + LONGEST_NUMBER * MOST_DIMENSIONS, path, 1)
     parts = first.split()
-    count: int | None = None
+    announced: int | None = None
     if len(parts) == 2 and all(part.isdigit() for part in parts):
-        count, dim = _header(first, path)
+        announced, dim = _header(first, path)
     else:
         dim = len(first.rstrip(b" \n\r").split(b" ")) - 1
         if dim < 1:
             raise UserError("is empty" if not first else "has no numbers", file=path, line=1, cure="give word vectors")
     words = _Words(path)
     rows: list[NDArray[np.float32]] = []
-    for number, line in _numbered(stream, first if count is None else None, dim, path):
+    for number, line in _numbered(stream, first if announced is None else None, dim, path):
         word, *values = line.rsplit(b" ", dim)  # a word may have blanks in it (GloVe's has a few)
         try:
-            row = np.array(values, np.float32)
+            with np.errstate(over="ignore"):  # 1e308 is infinite in 32 bits, and refused by its word
+                row = np.array(values, np.float32)
         except ValueError:
             row = np.zeros(0, np.float32)
         if len(row) != dim:
             cure = "each line is a word and its numbers, parted by single blanks"
             raise UserError(f"is not a word and {dim} numbers", file=path, line=number, cure=cure)
-        if len(rows) == count:
-            what = f"says {count:,} words and has more"
+        if len(rows) == announced:
+            what = f"says {count(announced, 'word')} and has more"
             raise UserError(what, file=path, line=number, cure="mend its first line")
         words.add(word, number)
         rows.append(row)
-    if count is not None and count != len(rows):
+    if announced is not None and announced != len(rows):
         cure = "copy or download the whole file again"
-        raise UserError(f"says {count:,} words and has {len(rows):,}", file=path, cure=cure)
+        raise UserError(f"says {count(announced, 'word')} and has {len(rows):,}", file=path, cure=cure)
     return _made(words.seen, np.array(rows, np.float32).reshape(len(rows), dim), path)
 
 
@@ -274,7 +285,7 @@ def _line(stream: BinaryIO, longest: int, path: Path, number: int) -> bytes:
 
 
 def store_arrays(path: Path, arrays: dict[str, NDArray[Any]], said: dict[str, str]) -> None:
-    """Replace a safetensors file atomically, without a copy of it in memory."""
+    """Replace a safetensors file atomically, with its checksum (seal.py) and without a copy of it in memory."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -285,12 +296,14 @@ def store_arrays(path: Path, arrays: dict[str, NDArray[Any]], said: dict[str, st
     try:
         room.mkdir(exist_ok=True)
         try:
-            save_file(arrays, temporary, {"format": "pt", **said})
+            save_file(arrays, temporary, {**METADATA, **said})
         except SafetensorError as error:  # a Rust library: the number of the system's error is in its text
             number = re.search(r"os error (\d+)", str(error))
             if number is None:
                 raise
             raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
+        with temporary.open("r+b") as stream:
+            seal(stream)
         readable(temporary)
         sync(temporary)
         temporary.replace(path)
@@ -325,13 +338,17 @@ def _write_safetensors(vectors: Vectors, path: Path) -> None:
     store_arrays(path, arrays, said)
 
 
-def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The arrays of a safetensors file, and what is said of them."""
+def read_arrays(path: Path, *, verify: bool = True) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The arrays of a safetensors file, and what is said of them, after comparing its checksum if it has one."""
     from safetensors import SafetensorError, safe_open
 
     if not is_there(path):
         raise UserError("there is no such file", file=path, cure="give a file of word vectors")
+    check_regular(path)
     try:
+        if verify:
+            with path.open("rb") as stream:
+                check_seal(stream, path)
         with safe_open(path, "np") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
@@ -339,8 +356,8 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
         raise UserError(f"cannot be read as safetensors ({error})", file=path, cure=cure) from None
 
 
-def _read_safetensors(path: Path) -> Vectors:
-    arrays, said = read_arrays(path)
+def _read_safetensors(path: Path, *, verify: bool) -> Vectors:
+    arrays, said = read_arrays(path, verify=verify)
     if not {"vectors", "words"} <= arrays.keys():
         raise UserError("holds no word vectors", file=path, cure="give a file with `vectors` and `words`")
     if arrays["vectors"].dtype.kind != "f":
@@ -354,7 +371,7 @@ def _read_safetensors(path: Path) -> Vectors:
                 raise ValueError(f"{len(hashes):,} subwords, but rows of shape {rows.shape}")
             table = SubwordTable(shortest, longest, buckets, hashes, rows)
         if counts is not None and len(counts) != len(words):
-            raise ValueError(f"{len(words):,} words, but {len(counts):,} counts")
+            raise ValueError(f"{count(len(words), 'word')}, but {count(len(counts), 'count')}")
         return Vectors(words, arrays["vectors"], counts=counts, subwords=table)
     except UserError as error:
         raise UserError(error.what, file=path, cure=error.cure) from None

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.config import build
+from anaphora.embeddings.checkpoint import opening
 from anaphora.embeddings.cooccurrence import Cooccurrences
 from anaphora.embeddings.formats import read_arrays, store_arrays, words_array, words_of
 from anaphora.embeddings.pieces import Learned, Piece, Progress, learn_pieces, piece_seed
@@ -146,16 +147,21 @@ class Glove:
     @classmethod
     def load(cls, path: Path) -> tuple[Glove, Learned, GloveTraining, dict[str, Any]]:
         """What `save` wrote: with it, what the table says of itself."""
+        with opening(path):
+            return cls._read(path)
+
+    @classmethod
+    def _read(cls, path: Path) -> tuple[Glove, Learned, GloveTraining, dict[str, Any]]:
         arrays, said = read_arrays(path)
         if "glove" not in said:
-            raise UserError("holds no GloVe model to go on from", file=path, cure="give a checkpoint")
+            raise UserError("holds no GloVe model to go on from")
         document: dict[str, Any] = parse_json(said["glove"])
         model = cls.__new__(cls)
         model.config = build(GloveConfig, document["config"], section="model", file=str(path))
         model.words, model.stride = words_of(arrays["words"], path), _stride(model.config.dim)
         model.table = _room(len(model.words), model.stride)
         if arrays["table"].shape != model.table.shape:
-            raise UserError("its table does not fit its words", file=path, cure="restore it from a copy")
+            raise UserError("its table does not fit its words")
         model.table[:] = arrays["table"]
         training = build(GloveTraining, document["training"], section="training", file=str(path))
         return model, Learned(**document["learned"]), training, document["counted"]

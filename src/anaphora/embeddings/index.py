@@ -26,6 +26,7 @@ from anaphora.embeddings.vectors import F32, Near, Vectors
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import is_there, read_json
 from anaphora.folder import temporary_name, write_json
+from anaphora.results import count
 
 LINKS, CARE, EFFORT = 16, 64, 400
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""
@@ -55,8 +56,8 @@ class VectorIndex:
     def most_similar(self, word: str, topn: int = 10) -> Near:
         """The words nearest to a word, most of them at least; itself not among them."""
         query = self.vectors.get_vector(word, norm=True)[None]
-        own = self.vectors.key_to_index.get(word)
-        return [near for near in self.nearest(query, topn + 1)[0] if near[0] != word or own is None][:topn]
+        own = self.vectors.spelled(word)
+        return [near for near in self.nearest(query, topn + 1)[0] if near[0] != own][:topn]
 
     def nearest(self, queries: F32, topn: int = 10, *, effort: int = EFFORT) -> list[Near]:
         """The nearest words of each row of queries (Q, D), which are as long as one."""
@@ -130,7 +131,7 @@ def kept_index(
         except UserError as error:
             told(f"{path} {error.what}: it is built again")
     else:
-        told(f"building an index of {len(vectors):,} words, which is done once")
+        told(f"building an index of {count(len(vectors), 'word')}, which is done once")
     index = VectorIndex.build(vectors)
     recall = index.recall()
     try:

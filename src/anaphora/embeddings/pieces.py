@@ -53,6 +53,8 @@ class Learned:
     """Pieces of each epoch that are done: of several threads, one may be an epoch behind."""
     text: str = ""
     """A print of what is learned from, where nobody else watches over it."""
+    known: int = 0
+    """Words that were known before, in the vectors that it started from."""
 
     @property
     def losses(self) -> list[float]:

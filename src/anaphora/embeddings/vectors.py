@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, shown
-from anaphora.results import figure, html_table
+from anaphora.results import count, figure, html_table
 from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
@@ -76,17 +76,20 @@ class Vectors:
         *,
         counts: NDArray[np.int64] | None = None,
         subwords: SubwordTable | None = None,
+        lowercase: bool = False,
     ) -> None:
+        """lowercase: the words were learned from text in lower case, so *King* is asked for as *king*."""
         if matrix.ndim != 2 or len(words) != len(matrix):
-            raise ValueError(f"{len(words):,} words, but vectors of shape {matrix.shape}")
+            raise ValueError(f"{count(len(words), 'word')}, but vectors of shape {matrix.shape}")
         self.index_to_key = list(words)
         self.key_to_index = {word: row for row, word in enumerate(self.index_to_key)}
         if len(self.key_to_index) != len(self.index_to_key):
             seen: set[str] = set()
             twice = next(word for word in self.index_to_key if word in seen or seen.add(word))  # type: ignore[func-returns-value]
             raise UserError(f"the word {twice!r} has two vectors", cure="keep one of them")
-        self.vectors = np.ascontiguousarray(matrix, np.float32)
-        self.counts, self.subwords = counts, subwords
+        with np.errstate(over="ignore"):  # beyond 32 bits is infinite, which whoever reads a file refuses
+            self.vectors = np.ascontiguousarray(matrix, np.float32)
+        self.counts, self.subwords, self.lowercase = counts, subwords, lowercase
 
     @classmethod
     def from_gensim(cls, keyed: KeyedVectors) -> Vectors:
@@ -116,7 +119,7 @@ class Vectors:
         return len(self.index_to_key)
 
     def __contains__(self, word: object) -> bool:
-        return word in self.key_to_index
+        return isinstance(word, str) and self.spelled(word) in self.key_to_index
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.index_to_key)
@@ -126,7 +129,7 @@ class Vectors:
         return self.get_vector(word) if isinstance(word, str) else np.stack([self.get_vector(one) for one in word])
 
     def __repr__(self) -> str:
-        return f"<Vectors: {len(self):,} words, {self.vector_size} dimensions>"
+        return f"<Vectors: {count(len(self), 'word')}, {count(self.vector_size, 'dimension')}>"
 
     @property
     def vector_size(self) -> int:
@@ -151,13 +154,18 @@ class Vectors:
         """The vector of a word; of an unseen one too, where there are subwords."""
         if not isinstance(word, str):
             raise UserError(f"a word is wanted, not {shown.repr(word)}", cure="give a str")
+        word = self.spelled(word)
         row = self.key_to_index.get(word)
         if row is not None:
             return self.vectors[row] * self._scale[row] if norm else self.vectors[row]
-        made = None if self.subwords is None else self.subwords.vector(word)
+        made = self._made(word)
         if made is None:
             raise self.unknown(word)
         return _unit(made) if norm else made
+
+    def spelled(self, word: str) -> str:
+        """A word as it is written here: in lower case, where the text that was learned from is."""
+        return word.lower() if self.lowercase and word not in self.key_to_index else word
 
     def unknown(self, word: str) -> UserError:
         """What to say of a word that has no vector."""
@@ -197,7 +205,8 @@ class Vectors:
         if not plus and not minus:
             raise UserError("nothing to be near to", cure="give a word")
         parts = [self._direction(key) for key in plus] + [-self._direction(key) for key in minus]
-        asked = [self.key_to_index[key] for key in (*plus, *minus) if isinstance(key, str) and key in self]
+        words = [self.spelled(key) for key in (*plus, *minus) if isinstance(key, str)]
+        asked = [self.key_to_index[word] for word in words if word in self]
         query: F32 = np.stack(parts).mean(axis=0, keepdims=True)
         return self.nearest(query, topn, [asked], restrict_vocab)[0]
 
@@ -209,18 +218,23 @@ class Vectors:
         """The neighbours of each of many words, in one go."""
         asked = words_of(words)
         queries = np.array([self.get_vector(word, norm=True) for word in asked], np.float32)
-        own = [[self.key_to_index[word]] if word in self else [] for word in asked]
+        own = [[self.key_to_index[word]] if word in self else [] for word in map(self.spelled, asked)]
         return dict(zip(asked, self.nearest(queries.reshape(len(asked), self.vector_size), topn, own)))
 
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
+        first, second, third = map(self.spelled, (a, b, c))
+        if first in (second, third):
+            answer = third if first == second else second
+            what = f"{a!r} is to {b!r} as {c!r} is to … asks nothing: its answer is {answer!r}"
+            raise UserError(what, cure="give a first word that is neither the second nor the third")
         return self.most_similar([b, c], [a], topn)
 
     def doesnt_match(self, words: Iterable[str]) -> str:
         """The word that is farthest from the mean of all; words without a vector are left out."""
         if isinstance(words, str):  # whose letters are words, too
             raise UserError(f"{words!r} is one word", cure="give a list of words")
-        known = [word for word in words if word in self or self._made(word)]
+        known = [word for word in words if word in self or self._made(word) is not None]
         if not known:
             raise UserError("none of these words has a vector", cure="give words of the text it learned from")
         units = np.stack([self.get_vector(word, norm=True) for word in known])
@@ -263,10 +277,17 @@ class Vectors:
         if vector.dtype.kind not in "fiu" or vector.shape != (self.vector_size,):
             what = f"a word is wanted, not {shown.repr(key)}"
             raise UserError(what, cure=f"give a str, or a vector of {self.vector_size:,} numbers")
-        return vector.astype(np.float32)
+        with np.errstate(over="ignore"):
+            found = vector.astype(np.float32)
+            if np.isfinite(found @ found):
+                return found
+        raise UserError(
+            "the vector holds nan or infinite numbers, or is too long", cure="give one that can be measured"
+        )
 
-    def _made(self, word: str) -> bool:
-        return self.subwords is not None and self.subwords.vector(word) is not None
+    def _made(self, word: str) -> F32 | None:
+        """What its letters give a word that has no vector; nothing where there are no subwords."""
+        return None if self.subwords is None else self.subwords.vector(self.spelled(word))
 
 
 def _keys(given: Key | Sequence[Key]) -> list[Key]:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.config import build
+from anaphora.embeddings.checkpoint import opening
 from anaphora.embeddings.formats import read_arrays, store_arrays, words_array, words_of
 from anaphora.embeddings.pieces import Learned as Learned
 from anaphora.embeddings.pieces import Piece, Progress, check_ids, learn_pieces, piece_seed
@@ -256,9 +257,14 @@ class Word2Vec:
     @classmethod
     def load(cls, path: Path) -> tuple[Word2Vec, Learned, Word2VecTraining]:
         """What `save` wrote."""
+        with opening(path):
+            return cls._read(path)
+
+    @classmethod
+    def _read(cls, path: Path) -> tuple[Word2Vec, Learned, Word2VecTraining]:
         arrays, said = read_arrays(path)
         if "word2vec" not in said:
-            raise UserError("holds vectors alone: nothing to go on from", file=path, cure="give a checkpoint")
+            raise UserError("holds vectors alone: nothing to go on from")
         document: dict[str, Any] = parse_json(said["word2vec"])
         config = build(Word2VecConfig, document["config"], section="model", file=str(path))
         model = cls.__new__(cls)
@@ -269,7 +275,7 @@ class Word2Vec:
         shapes = {"hidden": len(model.words) + len(model.hashes), "output": len(model.words)}
         for name, rows in shapes.items():
             if arrays[name].shape != (rows, model.stride):
-                raise UserError(f"{name} does not fit its words", file=path, cure="restore it from a copy")
+                raise UserError(f"{name} does not fit its words")
         model.hidden, model.output = (aligned_zeros(rows * model.stride) for rows in shapes.values())
         model.hidden[:], model.output[:] = arrays["hidden"].reshape(-1), arrays["output"].reshape(-1)
         training = build(Word2VecTraining, document["training"], section="training", file=str(path))

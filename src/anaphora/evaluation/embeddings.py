@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.files import read_bytes, unpack
-from anaphora.results import brief, html_table
+from anaphora.results import brief, count, html_table
 
 F32 = NDArray[np.float32]
 MOST_FREQUENT = 300_000
@@ -124,7 +124,7 @@ def read_analogies(path: str | PathLike[str]) -> dict[str, list[tuple[str, str, 
         words = line.split()
         if len(words) != 4:
             raise UserError(
-                f"has {len(words)} words where an analogy has 4",
+                f"has {count(len(words), 'word')} where an analogy has 4",
                 file=path,
                 line=number,
                 cure="write a b c d (a is to b as c is to d), or `: name` before a section",

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError
-from anaphora.results import brief
+from anaphora.results import brief, count
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
@@ -56,7 +56,7 @@ class VectorMap:
     """Of pca: the share of all differences that two directions hold."""
 
     def __repr__(self) -> str:
-        return brief("VectorMap", None, f"{len(self.words):,} words", self.note())
+        return brief("VectorMap", None, count(len(self.words), "word"), self.note())
 
     def note(self) -> str:
         """How far it can be trusted, in a sentence."""
@@ -94,13 +94,15 @@ def map_vectors(
         raise UserError(f"there is no map by {method!r}", cure=f"choose {' or '.join(METHODS)}")
     if number < 3 or around < 0 or (clusters is not None and clusters < 1):
         raise UserError("a map needs at least 3 words, and at least 1 cluster", cure="raise the number")
-    chosen = list(dict.fromkeys(words)) if words else vectors.index_to_key[:number]
+    chosen = list(dict.fromkeys(map(vectors.spelled, words))) if words else vectors.index_to_key[:number]
     if words and around:
         beside = vectors.neighbours(chosen, topn=around).values()
         chosen = list(dict.fromkeys([*chosen, *(word for several in beside for word, _ in several)]))
     units = np.stack([vectors.get_vector(word, norm=True) for word in chosen])
     if len(chosen) < 3:
-        raise UserError(f"{len(chosen)} words are no map", cure="give three words or more, or --around 10")
+        raise UserError(
+            f"{count(len(chosen), 'word is', 'words are')} no map", cure="give three words or more, or --around 10"
+        )
     colours = clusters or min(8, max(1, len(chosen) // 8))
     explained = None
     if method == "pca":

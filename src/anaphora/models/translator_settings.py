@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from anaphora.layers.choices import Activation, Norm, Normaliser, Positions, Score, check_depth, check_positions
 from anaphora.models.expert_settings import chosen_experts
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.layers.mixture_of_experts import Experts
@@ -175,7 +176,8 @@ class TransformerConfig(TranslatorConfig):
 
     def shape(self) -> str:
         experts = "" if self.routed is None else f", {self.routed}"
-        return f"{super().shape()}, {self.heads} heads, feed-forward {self.feed_forward}{experts}, {self.norm}-norm"
+        heads = count(self.heads, "head")
+        return f"{super().shape()}, {heads}, feed-forward {self.feed_forward}{experts}, {self.norm}-norm"
 
 
 @dataclass(kw_only=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import threading
@@ -11,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +16,7 @@ from torch import Tensor, nn
 from anaphora.errors import UserError
 from anaphora.files import open_file
 from anaphora.folder import check_name, write_bytes
+from anaphora.seal import METADATA, check_seal, seal
 
 PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """What weights may be stored as."""
@@ -120,7 +118,7 @@ def read_weights(file: Path, *, verify: bool = True) -> dict[str, Tensor]:
     try:
         with open_file(file) as stream:
             if verify:
-                _verify(stream, file)
+                check_seal(stream, file)
         return load_file(file)
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         raise UserError(f"cannot be read ({error})", file=file, cure="restore the file or train again") from None
@@ -131,7 +129,7 @@ def write_weights(file: Path, weights: dict[str, Tensor]) -> None:
     from safetensors.torch import save
 
     stream = BytesIO(save(weights, METADATA))
-    _seal(stream)
+    seal(stream)
     write_bytes(file, stream.getbuffer())
 
 
@@ -148,71 +146,4 @@ def store_tensors(file: Path, tensors: dict[str, Tensor]) -> None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(file)) from None
     with file.open("r+b") as stream:
-        _seal(stream)
-
-
-# -- the checksum ------------------------------------------------------------------------------------------------------
-#
-# safetensors checks that a header makes sense, not that numbers are what they were. So each file carries, in its own
-# header, the SHA-256 of itself with zeros in the checksum's place. It travels with every copy and link of the file, and
-# no second file can disagree with it, whenever the power goes. A file without one (of other tools) is read as it is.
-
-CHECKSUM = "sha256"
-UNSEALED = "sha256:" + "0" * 64
-METADATA = {"format": "pt", CHECKSUM: UNSEALED}
-STORED = re.compile(rb'"__metadata__":\{[^{}]*\}')
-LONGEST_HEADER = 100_000_000  # as the library has it
-
-
-def _header(stream: BinaryIO) -> bytes:
-    """The length (8 bytes) and the header itself; ValueError if that cannot be."""
-    size = os.fstat(stream.fileno()).st_size if not isinstance(stream, BytesIO) else len(stream.getbuffer())
-    stream.seek(0)
-    length = stream.read(8)
-    announced = int.from_bytes(length, "little")
-    if len(length) < 8 or announced > min(size - 8, LONGEST_HEADER):
-        raise ValueError(f"its header is to have {announced:,} bytes, the whole file has {size:,}")
-    return length + stream.read(announced)
-
-
-def _digest(header: bytes, stream: BinaryIO) -> str:
-    """SHA-256 of a header, given with zeros for the checksum, and of all that stands behind it in the stream."""
-    digest = hashlib.sha256(header)
-    stream.seek(len(header))
-    while block := stream.read(1 << 20):
-        digest.update(block)
-    return f"sha256:{digest.hexdigest()}"
-
-
-def _seal(stream: BinaryIO) -> None:
-    """Put the checksum where the zeros are, and the two entries in one order: the library's is random."""
-    header = _header(stream)
-    stored = STORED.search(header)
-    assert stored is not None
-
-    def metadata(checksum: str) -> bytes:
-        said = json.dumps({**METADATA, CHECKSUM: checksum}, separators=(",", ":"))
-        return f'"__metadata__":{said}'.encode()
-
-    assert len(metadata(UNSEALED)) == len(stored[0])
-    header = header.replace(stored[0], metadata(UNSEALED), 1)
-    sealed = header.replace(metadata(UNSEALED), metadata(_digest(header, stream)), 1)
-    stream.seek(0)
-    stream.write(sealed)
-
-
-def _verify(stream: BinaryIO, file: Path) -> None:
-    header = _header(stream)
-    document = json.loads(header[8:])
-    metadata = document.get("__metadata__", {}) if isinstance(document, dict) else {}
-    named = metadata.get(CHECKSUM) if isinstance(metadata, dict) else None
-    found = re.findall(rb"sha256:[0-9a-f]{64}", header)
-    if named is None and not found:  # one flipped bit can hide the name or the value, not both
-        return
-    sound = isinstance(named, str) and len(found) == 1 and found[0] == named.encode()
-    if not sound or _digest(header.replace(found[0], UNSEALED.encode()), stream) != named:
-        raise UserError(
-            "is damaged: its content no longer has the checksum it was written with",
-            file=file,
-            cure="restore the file from a copy, or train again",
-        )
+        seal(stream)

@@ -33,7 +33,6 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from tokenizers import Tokenizer as RustTokenizer
 
 from anaphora.errors import UserError
-from anaphora.files import LARGE, read_text
 from anaphora.folder import write_text
 
 if TYPE_CHECKING:
@@ -196,30 +195,22 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
         """Read a `tokenizer.json`."""
-        try:
-            text = read_text(Path(path), LARGE)
-        except OSError as error:
-            cure = "restore the file; each model has its own"
-            raise UserError(f"cannot read the tokeniser: {error.strerror}", file=path, cure=cure) from error
-        except UnicodeDecodeError as error:
-            cure = "restore the file; each model has its own"
-            raise UserError("this is not a tokenizer.json: it is not text", file=path, cure=cure) from error
-        return cls.from_json(text, file=path)
+        from anaphora.text.tokenizer_file import read_tokenizer
+
+        return cls.from_json(read_tokenizer(Path(path)), file=path)
 
     @classmethod
     def from_json(cls, text: str, *, file: str | os.PathLike[str] | None = None) -> Tokenizer:
         """Rebuild a tokeniser from the text of a `tokenizer.json`."""
-        from anaphora.text.tokenizer_file import MADE_HERE, check_document, parse_document
+        from anaphora.text.tokenizer_file import MADE_HERE, RESTORE, check_text
 
+        check_text(text, file=file)
         try:
-            document = parse_document(text)
-            check_document(document, file=file)
             rust = RustTokenizer.from_str(text)
-        except (KeyboardInterrupt, SystemExit, UserError):
+        except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the library raises bare Exception; where it panics, not even that
-            cure = "restore the file; each model has its own"
-            raise UserError(f"this is not a tokenizer.json: {error}", file=file, cure=cure) from error
+            raise UserError(f"this is not a tokenizer.json: {error}", file=file, cure=RESTORE) from error
         if tuple(rust.id_to_token(i) for i in range(4)) != SPECIALS:
             raise UserError(f"the first four tokens are not {' '.join(SPECIALS)}", file=file, cure=MADE_HERE)
         ids = rust.get_vocab().values()

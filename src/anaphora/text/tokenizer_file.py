@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from functools import cache
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from tokenizers import models
 
 from anaphora.errors import UserError, shown
+from anaphora.files import LARGE, read_text
 from anaphora.text.tokenizer import PATTERNS, SPECIALS, UNK, byte_level, bytes_alone, character_frame, word_frame
 
 UNKNOWN = {"Regex": f"^{SPECIALS[UNK]}$"}
@@ -36,6 +38,31 @@ SETTINGS: dict[str, dict[str, list[Any]]] = {
 LONGEST_UNKNOWN = 1_000
 """Characters of what stands for an unknown word."""
 MADE_HERE = "use a tokenizer.json that Anaphora made"
+RESTORE = "restore the file; each model has its own"
+
+
+def read_tokenizer(path: Path) -> str:
+    """The text of a tokenizer.json."""
+    try:
+        return read_text(path, LARGE)
+    except OSError as error:
+        raise UserError(f"cannot read the tokeniser: {error.strerror}", file=path, cure=RESTORE) from error
+    except UnicodeDecodeError as error:
+        raise UserError("this is not a tokenizer.json: it is not text", file=path, cure=RESTORE) from error
+
+
+def check_tokenizer(path: Path) -> None:
+    """Refuse a file with a part that none of ours has, without making the tokeniser."""
+    check_text(read_tokenizer(path), file=path)
+
+
+def check_text(text: str, *, file: str | PathLike[str] | None) -> None:
+    """The same of what such a file says."""
+    try:
+        document = parse_document(text)
+    except ValueError as error:
+        raise UserError(f"this is not a tokenizer.json: {error}", file=file, cure=RESTORE) from error
+    check_document(document, file=file)
 
 
 def parse_document(text: str) -> Any:

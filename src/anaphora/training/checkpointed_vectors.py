@@ -23,7 +23,11 @@ def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
     """Tables to go on from, and what is to be said of them: those of a run's checkpoint, or vectors alone."""
     checkpoint = start / CHECKPOINTS / CHECKPOINT.format("word2vec")
     if is_there(checkpoint):
-        model, _, _ = Word2Vec.load(checkpoint)
+        try:
+            model, _, _ = Word2Vec.load(checkpoint)
+        except UserError as error:
+            cure = f"restore it from a copy, or start from the vectors alone: --from {start / WEIGHTS}"
+            raise UserError(error.what, file=error.file, cure=cure) from None
         model.config = config
         return model, ""
     vectors = load_vectors(start if start.is_file() else start / WEIGHTS)

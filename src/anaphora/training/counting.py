@@ -48,6 +48,7 @@ from anaphora.models.ngram.file import read_trie
 from anaphora.models.ngram.limited import LimitedModel
 from anaphora.models.ngram.model import NgramConfig, NgramModel, without_padding
 from anaphora.names import by_name
+from anaphora.results import count
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import describe_notes
 from anaphora.text.language_corpus import check_text, prepare_text
@@ -263,10 +264,11 @@ class CountingRun:
         """What is about to happen, in two lines."""
         manifest, data, tokenizer = prepared.manifest, self.config.data, self.config.tokenizer
         train, say = manifest["train"], self.reporter.message
-        blank = f", {train['dropped_lines']:,} blank lines left out" if train["dropped_lines"] else ""
-        held = f", {train['held_out_lines']:,} lines held out" if train["held_out_lines"] else ""
+        blank = f", {count(train['dropped_lines'], 'blank line')} left out" if train["dropped_lines"] else ""
+        held = f", {count(train['held_out_lines'], 'line')} held out" if train["held_out_lines"] else ""
         unknown = f" ({train['unknown_tokens']:,} unknown)" if train["unknown_tokens"] else ""
-        say(f"text: {train['lines']:,} lines{blank}{held}, {train['tokens']:,} tokens{unknown}, end marks included")
+        lines, tokens = count(train["lines"], "line"), count(train["tokens"], "token")
+        say(f"text: {lines}{blank}{held}, {tokens}{unknown}, end marks included")
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
         cut = f"{tokenizer.kind}, split at {tokenizer.split}" if tokenizer.kind == "word" else tokenizer.kind
@@ -347,15 +349,15 @@ class CountingRun:
         )
         unknown = f", {measured.unknown_tokens:,} of them unknown" if measured.unknown_tokens else ""
         self.reporter.message(
-            f"validation: perplexity {measured.perplexity:.2f} over {measured.tokens:,} tokens{unknown}; "
+            f"validation: perplexity {measured.perplexity:.2f} over {count(measured.tokens, 'token')}{unknown}; "
             f"{measured.bits_per_byte:.3f} bits per byte"
         )
         if measured.note:
             self.reporter.message(f"note: {measured.note}")
         if measured.impossible_tokens:
             self.reporter.message(
-                f"note: {measured.impossible_tokens:,} tokens have probability 0: {self.model.smoothing} expects "
-                "nothing that it has not seen"
+                f"note: {count(measured.impossible_tokens, 'token has', 'tokens have')} probability 0: "
+                f"{self.model.smoothing} expects nothing that it has not seen"
             )
         return measured
 

@@ -12,6 +12,7 @@ from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
 from anaphora.models.ngram.model import NgramConfig, without_padding
 from anaphora.names import as_wished
+from anaphora.results import count
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
 from anaphora.version import __version__
@@ -80,7 +81,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextE
     found: list[str] = []
     if measured is not None:
         found = [
-            f"| perplexity | {measured.perplexity:.2f} | {measured.tokens:,} tokens, end marks included |",
+            f"| perplexity | {measured.perplexity:.2f} | {count(measured.tokens, 'token')}, end marks included |",
             f"| perplexity without unknown tokens | {measured.perplexity_known:.2f} | "
             f"{measured.tokens - measured.unknown_tokens:,} tokens |",
             f"| bits per byte | {measured.bits_per_byte:.4f} | {measured.bytes:,} bytes |",
@@ -98,7 +99,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextE
             f"{model.order}, {model.smoothing} smoothing, {metrics['vocabulary']:,} tokens in the vocabulary ({cut}).",
             "",
             "## Counted",
-            f"{train['lines']:,} lines of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens, "
+            f"{count(train['lines'], 'line')} of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens, "
             f"{metrics['unknown_tokens']:,} of them unknown. Of the text, {lines}; {blank}; {unknown}.",
             *([f"Mind that {UNNORMALISED}."] if model.smoothing == "stupid-backoff" else []),
             "",

@@ -21,6 +21,7 @@ from anaphora.device import describe_device
 from anaphora.errors import UserError
 from anaphora.folder import WEIGHTS, RunLock, publish, read_metrics, weights_file
 from anaphora.models.weights import load_weights, read_weights, write_weights
+from anaphora.results import count
 from anaphora.text.batches import EpochBatches
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.averaging import average_weights
@@ -270,7 +271,7 @@ class LearningRun:
             chosen = there[-(last or 5) :]
             if len(chosen) < (last or 1):
                 raise UserError(
-                    f"has only {len(chosen)} checkpoints to average, not {last or 1}",
+                    f"has only {count(len(chosen), 'checkpoint')} to average, not {last or 1}",
                     file=self.folder,
                     cure=f"use --last {len(chosen)}, or train with training.keep={last}"
                     if chosen

@@ -41,6 +41,7 @@ from anaphora.folder import (
 )
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import by_name
+from anaphora.results import count
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import describe_notes
 from anaphora.text.items import item_name
@@ -109,8 +110,6 @@ class VectorsRun:
         self.config, self.reporter = config, reporter
         self.model, self.training = config.vectors
         self.checkpoint = self.folder / CHECKPOINTS / CHECKPOINT.format(self.model.kind)
-        self.began = self.folder / CHECKPOINTS / "start.json"
-        """How many words there were in the vectors that it started from."""
         self.learned_text = self.folder / CHECKPOINTS / "text.json"
         """The fingerprint of the text, so that prepared text can be made again if it is lost."""
 
@@ -157,7 +156,7 @@ class VectorsRun:
             words=len(vectors),
             peak_memory=peak_resident(),
         )
-        return self._outcome(metrics, f"{self.training.epochs} epoch{'s' * (self.training.epochs > 1)} done")
+        return self._outcome(metrics, f"{count(self.training.epochs, 'epoch')} done")
 
     # -- settings ------------------------------------------------------------------------------------------------------
 
@@ -233,13 +232,14 @@ class VectorsRun:
         what, least = "item" if self.config.data.items else "word", self.config.tokenizer.minimum_count
         if prepared.manifest["vocabulary"] == len(SPECIALS):
             raise UserError(
-                f"no {what} comes {least} times or more in this text, so there is nothing to learn",
+                f"no {what} comes {count(least, 'time')} or more in this text, so there is nothing to learn",
                 file=self.config.data.text[0],
                 cure="give more text, or lower tokenizer.minimum_count",
             )
         if self.config.start_from is None and prepared.manifest["vocabulary"] == len(SPECIALS) + 1:
             raise UserError(
-                f"one {what} only comes {least} times or more in this text, and there is nothing to tell it from",
+                f"one {what} only comes {count(least, 'time')} or more in this text, and there is nothing to tell it "
+                "from",
                 file=self.config.data.text[0],
                 cure="give more text, or lower tokenizer.minimum_count",
             )
@@ -263,7 +263,7 @@ class VectorsRun:
         words = train["tokens"] - train["lines"]
         rare = f", {train['unknown_tokens']:,} of them too rare" if train["unknown_tokens"] else ""
         rule = f"; {words_are(self.config.data)}" if what == "words" else ""
-        say(f"text: {train['lines']:,} lines, {words:,} {what}{rare}{rule}")
+        say(f"text: {count(train['lines'], 'line')}, {count(words, what[:-1])}{rare}{rule}")
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
         if phrases := manifest.get("phrases"):
@@ -291,18 +291,17 @@ class VectorsRun:
             model, learned, _ = Word2Vec.load(self.checkpoint)
             place = {word: row for row, word in enumerate(model.words)}
             rows = np.array([place[word] for word in words], np.uint32)
-            self.reporter.message(f"continuing after {learned.pieces:,} of {learned.of:,} pieces of the text")
+            self.reporter.message(f"continuing after {learned.pieces:,} of {count(learned.of, 'piece')} of the text")
         elif self.config.start_from is None:
             model = Word2Vec(config, words, counts, seed=training.seed)
         else:
             model, told = start_vectors(Path(self.config.start_from), config)
-            known = len(model.words)
+            learned.known = len(model.words)
             rows = model.extend(words, counts, seed=training.seed)
             self.reporter.message(
-                f"starting from {self.config.start_from}: {known:,} words, to which {len(model.words) - known:,} come"
-                f"{told}"
+                f"starting from {self.config.start_from}: {count(learned.known, 'word')}, to which "
+                f"{len(model.words) - learned.known:,} come{told}"
             )
-            write_json(self.began, {"words": known})
             model.save(self.checkpoint, learned, training)  # from here on, it has a vocabulary of its own
         if rows is not None and np.array_equal(rows, np.arange(len(rows))):
             rows = None
@@ -327,22 +326,8 @@ class VectorsRun:
                 "frequent, and frequent ones are thinned out; model.sample=0 takes all"
             )
         speed = read / learned.seconds if learned.seconds else 0.0
-        facts = {
-            "new_words": len(model.words) - self._known(config, len(model.words)),
-            "words_per_second": round(speed, 1),
-        }
+        facts = {"new_words": len(model.words) - learned.known, "words_per_second": round(speed, 1)}
         return model.vectors(), learned, {**facts, "speed": f"{short(speed)} words a second"}
-
-    def _known(self, config: Word2VecConfig, words: int) -> int:
-        """How many of the words the vectors had that it started from: by the note, or, if that is torn, by them. Where
-        they are gone, too, no word is called new."""
-        if self.config.start_from is None:
-            return 0
-        with suppress(OSError, UserError, ValueError, KeyError, TypeError):
-            return int(read_json(self.began)["words"])
-        with suppress(UserError):
-            return len(start_vectors(Path(self.config.start_from), config)[0].words)
-        return words
 
     def _factorise(self, ids: U32, words: list[str], counts: I64) -> tuple[Vectors, Learned, dict[str, Any]]:
         """GloVe: count which words stand near which, then learn from the counts."""
@@ -363,7 +348,7 @@ class VectorsRun:
         )
         self.reporter.finish()
         taken = time.monotonic() - began
-        self.reporter.message(f"{len(counted):,} pairs of words stand near each other, counted in {duration(taken)}")
+        self.reporter.message(f"{count(len(counted), 'pair')} of words near each other, counted in {duration(taken)}")
         with interruptible(self.reporter.message) as asked:
             model, learned = learn_glove(
                 counted,

@@ -3,12 +3,11 @@ reads all of it once, unless the one who opens it does without (`verify=False`).
 
 The file holds the arrays of a `Trie` (kernels/ngrams.py) as they are used. `read_trie` maps it into memory: processes
 that use the same model share its pages, and a model larger than memory can be asked. Other tools read it like any
-safetensors file. As in weights.py, the header carries the SHA-256 of the file with zeros in the checksum's place.
+safetensors file. The header carries a checksum (seal.py).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import mmap
@@ -25,6 +24,7 @@ from anaphora.files import open_file, parse_json
 from anaphora.folder import sync, temporary_name
 from anaphora.kernels.ngrams import Trie
 from anaphora.models.ngram.columns import write_at
+from anaphora.seal import CURE, DAMAGED, METADATA, UNSEALED, digest, is_sound, read_header
 
 TYPES: dict[str, np.dtype[Any]] = {"I64": np.dtype(np.int64), "U32": np.dtype(np.uint32), "F32": np.dtype(np.float32)}
 FIELDS = {
@@ -35,10 +35,7 @@ FIELDS = {
     "log_probability": "F32",
     "log_weight": "F32",
 }
-UNSEALED = "sha256:" + "0" * 64
 LONGEST_HEADER = 1 << 20
-DAMAGED = "is damaged: its content no longer has the checksum it was written with"
-CURE = "restore the file from a copy, or train again"
 
 
 def array_lengths(sizes: list[int]) -> dict[str, int]:
@@ -62,7 +59,7 @@ class TrieFile:
         """Open it for writing; what stands there from an earlier time stays until it is overwritten."""
         self.path = path
         lengths = array_lengths(sizes)
-        document: dict[str, Any] = {"__metadata__": {"format": "pt", "sha256": UNSEALED}}
+        document: dict[str, Any] = {"__metadata__": METADATA}
         self.begins: dict[str, int] = {}
         self.extents: dict[str, tuple[int, int]] = {}
         """Bytes of the file that were written of each array since `take_extents`, from the first to the last."""
@@ -105,12 +102,8 @@ class TrieFile:
 
     def seal(self) -> str:
         """All is written: put in the checksum, and force the file onto the disk. Returns the checksum."""
-        found = hashlib.sha256(self.header)
         with self.path.open("rb") as stream:
-            stream.seek(len(self.header))
-            while block := stream.read(1 << 20):
-                found.update(block)
-        checksum = f"sha256:{found.hexdigest()}"
+            checksum = digest(self.header, stream)
         sealed = self.header.replace(UNSEALED.encode(), checksum.encode(), 1)
         write_at(self.handle, np.frombuffer(sealed, np.uint8), 0, self.path, np.dtype(np.uint8))
         self.sync()
@@ -137,14 +130,9 @@ def read_trie(file: Path, *, verify: bool = True) -> Trie:
     """Map a trie into memory. `verify=False` leaves the checksum out, for which the whole file has to be read once."""
     try:
         with open_file(file) as stream:
-            size = os.fstat(stream.fileno()).st_size
-            length = int.from_bytes(stream.read(8), "little")
-            if size < 8 or length > min(size - 8, LONGEST_HEADER):
-                raise ValueError(f"its header is to have {length:,} bytes, the whole file has {size:,}")
-            stream.seek(0)
-            header = stream.read(8 + length)
-            arrays = _arrays(parse_json(header[8:]), size - len(header))
-            if verify and not _is_sound(header, stream):
+            header = read_header(stream, LONGEST_HEADER)
+            arrays = _arrays(parse_json(header[8:]), os.fstat(stream.fileno()).st_size - len(header))
+            if verify and not is_sound(header, stream):
                 raise UserError(DAMAGED, file=file, cure=CURE)
         found = {name: _map(file, FIELDS[name], len(header) + begin, count) for name, (begin, count) in arrays.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -192,16 +180,3 @@ def _arrays(document: Any, size: int) -> dict[str, tuple[int, int]]:
             raise ValueError(f"{name} is not where its header says")
         found[name] = (begin, math.prod(said["shape"]))
     return found
-
-
-def _is_sound(header: bytes, stream: Any) -> bool:
-    """Whether the file is what it was. A file without a checksum (of other tools) is taken as it is."""
-    stored = re.findall(rb"sha256:[0-9a-f]{64}", header)
-    if not stored and b'"sha256"' not in header:
-        return True
-    if len(stored) != 1:
-        return False
-    found = hashlib.sha256(header.replace(stored[0], UNSEALED.encode()))
-    while block := stream.read(1 << 20):
-        found.update(block)
-    return f"sha256:{found.hexdigest()}".encode() == stored[0]

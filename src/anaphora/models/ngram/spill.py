@@ -17,6 +17,7 @@ a word. Whoever goes on compares them first.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
