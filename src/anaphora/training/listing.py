@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from anaphora.config import documentation, to_mapping
 from anaphora.decoding.settings import DecodingConfig
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, meant
 from anaphora.models import (
     CONVOLUTIONAL_TRANSLATORS,
     KINDS,
@@ -322,5 +322,6 @@ def find_settings(wanted: str | None = None, recipe: str | None = None) -> list[
     if found := [one for one in listed if wanted in (one.name, one.key)]:
         return found
     known = {one.name for one in listed} if "." in wanted else {one.key for one in listed} | set(SECTIONS)
-    where = "" if recipe is None else f" with recipe {recipe}"
-    raise UserError(f"there is no setting or section {wanted!r}{where}", cure=nearest(wanted, known))
+    where, option = ("", "") if recipe is None else (f" with recipe {recipe}", f" --recipe {recipe}")
+    cure = meant(wanted, known) or f"`anaphora settings{option}` lists all of them"
+    raise UserError(f"there is no setting or section {wanted!r}{where}", cure=cure)
