@@ -268,6 +268,14 @@ def byte_size(text: str, name: str) -> int:
     return int(number)
 
 
+def above_zero(settings: object, *names: str) -> None:
+    """Sizes and numbers of things, those that are said and those that a class has at all: one or more."""
+    for name in names:
+        value = getattr(settings, name, None)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be above 0, not {value}")
+
+
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """{"training.seed": (1, 2)} for every key of two-level documents that differs."""
     found = {}
