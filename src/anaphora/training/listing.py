@@ -309,6 +309,30 @@ def every_setting() -> list[Setting]:
     return [replace(same[0], kinds=tuple(kind for one in same for kind in one.kinds)) for same in found.values()]
 
 
+def choices_of_settings(recipe: str | None = None) -> dict[str, list[str]]:
+    """Names of the settings that a run by a recipe has, with their values where those can be counted; for the shell,
+    which waits, so no default is looked up. Without a recipe those of a Transformer translator."""
+    config = RunConfig.read({} if recipe is None else load_recipe(recipe))
+    found = {}
+    for section in SECTIONS:
+        values = to_mapping(getattr(config, section))
+        known = values if section == "model" else _meaningful(config.model.kind, section, values)
+        hints = typing.get_type_hints(section_class(section, config.model.kind))
+        found |= {f"{section}.{key}": _countable(hints[key]) for key in values if key in known}
+    return found
+
+
+def _countable(hint: Any) -> list[str]:
+    """The values of a type that has only a few."""
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is Literal:
+        return [str(choice) for choice in arguments]
+    if type(None) in arguments:
+        inner = _countable(next(one for one in arguments if one is not type(None)))
+        return [*inner, "null"] if inner else []
+    return ["true", "false"] if hint is bool else []
+
+
 def find_settings(wanted: str | None = None, recipe: str | None = None) -> list[Setting]:
     """The settings of a section, or of a name with or without its section; all of them by default."""
     listed = without_recipe() if recipe is None else of_recipe(recipe)
