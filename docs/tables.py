@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from anaphora.training.listing import CORPUS_SIZES, TEXT_SIZES, in_yaml, section_class, settings_of, type_in_words
+from anaphora.training.listing import CORPUS_SIZES, TEXT_SIZES, section_class, settings_of, type_in_words
 
 PART = re.compile(r"<!-- written from the code: ([\w -]+?) -->\n.*?<!-- end -->", re.DOTALL)
 POCKET_PAIRS = 4_000
@@ -61,15 +61,15 @@ def _settings(section: str, kind: str = "transformer") -> str:
     """Every setting of one section (of models and vectors' training, of one kind): name, type, default, meaning."""
     hints = typing.get_type_hints(section_class(section, kind))
     rows = [
-        [f"`{one.name}`", type_in_words(hints[one.key], "`"), _value(one.default), one.meaning.replace("<", "&lt;")]
+        [
+            f"`{one.name}`",
+            type_in_words(hints[one.key], "`"),
+            "; ".join(one.defaults("`")),
+            one.meaning.replace("<", "&lt;"),
+        ]
         for one in settings_of(section, kind)
     ]
     return _table(["setting", "type", "default", "what it does"], rows)
-
-
-def _value(value: Any) -> str:
-    written = f"{value:,}" if isinstance(value, int) and value >= 10_000 else in_yaml(value)
-    return f"`{written}`"
 
 
 def _recipes() -> str:

@@ -23,7 +23,7 @@ from anaphora.config import (
 )
 from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.errors import UserError, nearest
-from anaphora.models import COUNTED_MODELS, NEURAL_MODELS
+from anaphora.models import COUNTED_MODELS, NEURAL_MODELS, TRANSLATORS
 from anaphora.models.transformer import TransformerConfig
 from anaphora.text.corpus import DataConfig
 from anaphora.text.prepared_text import PreparedText
@@ -254,6 +254,14 @@ def test_aliases_are_not_unfolded_to_be_refused() -> None:
     with pytest.raises(UserError, match=r"training\.seed must be a whole number") as error:
         build(TrainingConfig, {"seed": many}, section="training")
     assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("kind", TRANSLATORS + NEURAL_MODELS)
+def test_a_width_below_zero_is_called_that(kind: str) -> None:
+    """Not a number that is no multiple of another one."""
+    with pytest.raises(UserError) as caught:
+        RunConfig.read({"model": {"kind": kind, "dim": -4}})
+    assert str(caught.value) == "model: dim must be above 0, not -4; change that setting"
 
 
 # Recipes ------------------------------------------------------------------------------------------------------------

@@ -12,14 +12,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anaphora.config import merge, overrides
+from anaphora.config import merge
 from anaphora.errors import UserError
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.signatures import also_named
 from anaphora.text.formats import same_table
 from anaphora.text.given import files_of, path_of, words_of
 from anaphora.training.bars import console_for
-from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
+from anaphora.training.recipes import Document, RunConfig, load_recipe, said_settings
 from anaphora.training.request import Outcome, Request, check_files, choose_recipe
 
 if TYPE_CHECKING:
@@ -477,19 +477,19 @@ def _proposal(train: Part, recipe: str, own: Document, *, held_out: bool, device
 
 def _settings(settings: Mapping[str, Any] | Iterable[str]) -> dict[str, dict[str, Any]]:
     if isinstance(settings, str):
-        return overrides([settings], SECTIONS)
+        return said_settings([settings])
     if not isinstance(settings, Iterable):
         what = f"settings are {type(settings).__name__}"
         raise UserError(what, cure='write settings={"training.seed": 2}, or ["training.seed=2"]')
     if not isinstance(settings, Mapping):
-        return overrides(words_of(settings, "settings"), SECTIONS)
+        return said_settings(words_of(settings, "settings"))
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):  # as config.yaml has them: {"training": {"seed": 2}}
             flat |= {f"{name}.{key}": inner for key, inner in value.items()}
         else:
             flat[name] = value
-    own = overrides([f"{name}=" for name in flat], SECTIONS)  # checks the names
+    own = said_settings(f"{name}=" for name in flat)  # checks the names
     for name, value in flat.items():
         section, _, key = name.partition(".")
         own[section][key] = value

@@ -17,7 +17,7 @@ import re
 import textwrap
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
@@ -215,8 +215,13 @@ def write_yaml(document: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=120)
 
 
-def overrides(arguments: Iterable[str], sections: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """`["training.seed=3", …]` -> {"training": {"seed": 3}}; values are read as YAML."""
+def overrides(
+    arguments: Iterable[str], sections: Iterable[str], places: Callable[[str], Iterable[str]] = lambda _: ()
+) -> dict[str, dict[str, Any]]:
+    """`["training.seed=3", …]` -> {"training": {"seed": 3}}; values are read as YAML.
+
+    places: the sections that have a setting, for somebody who left them out.
+    """
     result: dict[str, dict[str, Any]] = {}
     sections = list(sections)
     for argument in arguments:
@@ -224,18 +229,23 @@ def overrides(arguments: Iterable[str], sections: Iterable[str]) -> dict[str, di
         section, dot, key = name.partition(".")
         said = shown.repr(argument)
         if not (equals and dot and key):
-            cure = "write section.key=value, such as training.seed=2"
+            named = [f"{place}.{argument}" for place in places(name)] if equals and not dot else []
+            cure = f"write {' or '.join(named) or 'section.key=value, such as training.seed=2'}; {LISTED}"
             if "\0" not in argument and Path(argument[:200]).is_file():
                 cure = f"a file of text goes behind --source or --target: --target {argument}"
             raise UserError(f"{said} is not a setting", cure=cure)
         if section not in sections:
-            raise UserError(f"unknown section {shown.repr(section)} in {said}", cure=nearest(section, sections))
+            cure = f"{nearest(section, sections)}; {LISTED}"
+            raise UserError(f"unknown section {shown.repr(section)} in {said}", cure=cure)
         try:
             value = parse_yaml(text) if text else ""
         except UserError:
             value = text
         result.setdefault(section, {})[key] = value
     return result
+
+
+LISTED = "`anaphora settings` lists all of them"
 
 
 def merge(*documents: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -256,6 +266,14 @@ def byte_size(text: str, name: str) -> int:
     if not 0 < number < BIGGEST:
         raise ValueError(f"{name} is {shown.repr(text)}; write 500MB or 2GB, say")
     return int(number)
+
+
+def above_zero(settings: object, *names: str) -> None:
+    """Sizes and numbers of things, those that are said and those that a class has at all: one or more."""
+    for name in names:
+        value = getattr(settings, name, None)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be above 0, not {value}")
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -79,6 +79,7 @@ def test_every_setting_has_a_meaning() -> None:
         ),
         (["trainign"], "there is no setting or section 'trainign'; did you mean 'training'?"),
         (["model.heads", "--recipe", "lstm"], "there is no setting or section 'model.heads' with recipe lstm"),
+        (["zzz"], "there is no setting or section 'zzz'; `anaphora settings` lists all of them"),
         (["--recipe", "lst"], "there is no recipe 'lst'; did you mean 'lstm'?"),
     ],
 )
@@ -98,6 +99,37 @@ def test_an_unknown_setting_points_to_the_list(say: Any, tmp_path: Path) -> None
         answer.err == "anaphora: unknown setting model.zzz; `anaphora settings model --recipe lstm` lists all of them\n"
     )
     assert say("settings", "model", "--recipe", "lstm").code == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        (
+            "zzz=1",
+            "'zzz=1' is not a setting; write section.key=value, such as training.seed=2; `anaphora settings` lists",
+        ),
+        ("zzz", "'zzz' is not a setting; write section.key=value, such as training.seed=2; `anaphora settings` lists"),
+        ("max_steps=9", "'max_steps=9' is not a setting; write training.max_steps=9; `anaphora settings` lists"),
+        ("seed=9", "write data.seed=9 or training.seed=9 or decoding.seed=9;"),
+        ("zzz.a=1", "unknown section 'zzz' in 'zzz.a=1'; known: data, decoding, model, tokenizer, training; `anaphora"),
+    ],
+)
+def test_a_setting_without_its_section_is_found(word: str, message: str, say: Any, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a b c\n")
+    answer = say("train", tmp_path / "run", "--text", tmp_path / "text.txt", word)
+    assert answer.code == 2
+    assert message in answer.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_set_takes_settings_of_decoding_and_says_where_they_are_listed(say: Any, tmp_path: Path) -> None:
+    for verb in ("generate", "translate"):
+        answer = say(verb, tmp_path, "--set", "training.seed=1")
+        assert answer.code == 2
+        assert "--set takes settings of section decoding, and this is one of training; `anaphora settings" in answer.err
+    answer = say("generate", tmp_path, "--set", "zzz=1")  # before anything is loaded
+    assert "--set zzz has no meaning in generation; known: epsilon, " in answer.err
+    assert "`anaphora settings decoding` tells what they mean" in answer.err
 
 
 def tables() -> Any:

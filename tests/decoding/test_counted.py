@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.decoding import counted, prompted
+from anaphora.decoding import counted, counted_beam, prompted
 from anaphora.decoding.generation import _searcher
 from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.sampling import noise_keys, uniform
 from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.spelling import Listener, Spelling
+from anaphora.models.mixture import Mixture
 from anaphora.models.ngram.model import NgramModel
-from anaphora.text.tokenizer import BOS, EOS, UNK
+from anaphora.text.tokenizer import BOS, EOS, UNK, Tokenizer
 from ngram_texts import fitted
 
 PROMPTS = [[BOS], [BOS, 5], [BOS, 6, 7], [BOS, 5, EOS, 9], [BOS, 8]]
@@ -36,20 +38,45 @@ SETTINGS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["kneser-ney", "stupid-backoff", "maximum-likelihood"])
-def model(request: pytest.FixtureRequest) -> NgramModel:
+BEAMS: dict[str, dict[str, object]] = {
+    "five": {},
+    "two": {"beam": 2},
+    "one": {"beam": 1},
+    "wider than the vocabulary": {"beam": 40},
+    "no penalty": {"length_penalty": 0.0},
+    "long ones": {"length_penalty": 1.5},
+    "three best": {"n_best": 3},
+    "all best": {"n_best": 5, "max_length": 4},
+    "late end": {"min_length": 8, "n_best": 2},
+    "short": {"max_length": 2, "n_best": 4},
+    "no repeats": {"no_repeat_ngram": 2},
+    "no word twice": {"no_repeat_ngram": 1, "max_length": 30, "n_best": 2},
+    "penalty": {"repetition_penalty": 1.5, "n_best": 2},
+    "unknown": {"unknown": True},
+}
+
+
+@pytest.fixture(scope="module", params=["kneser-ney", "stupid-backoff", "maximum-likelihood", "mixture"])
+def model(request: pytest.FixtureRequest) -> NgramModel | Mixture:
+    if request.param != "mixture":
+        return random_model(request.param, 3)
+    parts = [random_model("kneser-ney", 3), random_model("kneser-ney", 5, order=2), random_model("add-k", 7, order=1)]
+    return Mixture(parts, [0.5, 0.3, 0.2])
+
+
+def random_model(smoothing: str, seed: int, *, order: int = 3) -> NgramModel:
     """Of random lines over 20 words, some more frequent than others; no two words equally probable, for which of them
     comes first is not laid down."""
-    draws = np.random.default_rng(3)
+    draws = np.random.default_rng(seed)
     weights = 1.0 / np.arange(1, 21)
     words = [draws.choice(20, size=draws.integers(1, 9), p=weights / weights.sum()) for _ in range(200)]
     texts = [(UNK + 1 + row).tolist() for row in words]
-    found = fitted(texts, UNK + 21, order=3, smoothing=request.param)
+    found = fitted(texts, UNK + 21, order=order, smoothing=smoothing)
     parted = found.trie.log_probability + draws.uniform(0, 1e-3, len(found.trie.log_probability)).astype(np.float32)
     return NgramModel(found.config, found.trie._replace(log_probability=parted))
 
 
-def beside(model: NgramModel, config: DecodingConfig, lines: int) -> list[tuple[Hypothesis, Hypothesis]]:
+def beside(model: NgramModel | Mixture, config: DecodingConfig, lines: int) -> list[tuple[Hypothesis, Hypothesis]]:
     ids = [place << 24 | 3 for place in range(len(PROMPTS))]
     found = [
         way.search_prompts(model, PROMPTS, config, sentence_ids=ids, lines=lines)  # type: ignore[attr-defined]
@@ -60,7 +87,7 @@ def beside(model: NgramModel, config: DecodingConfig, lines: int) -> list[tuple[
 
 @pytest.mark.parametrize("lines", [1, 3])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_it_says_what_the_search_says(name: str, lines: int, model: NgramModel) -> None:
+def test_it_says_what_the_search_says(name: str, lines: int, model: NgramModel | Mixture) -> None:
     for seed in (1, 2, 77):
         config = DecodingConfig(**{"sample": True, "seed": seed, "max_length": 14, **SETTINGS[name]})  # type: ignore[arg-type]
         assert _searcher(model, config) is counted
@@ -71,7 +98,7 @@ def test_it_says_what_the_search_says(name: str, lines: int, model: NgramModel) 
             assert ours.score == pytest.approx(theirs.score, rel=1e-5)
 
 
-def test_said_aloud_it_is_the_same(model: NgramModel) -> None:
+def test_said_aloud_it_is_the_same(model: NgramModel | Mixture) -> None:
     config = DecodingConfig(sample=True, max_length=10, n_best=1)
     for prompt in PROMPTS:
         ours, theirs = (
@@ -98,6 +125,38 @@ def test_noise_is_that_of_the_search() -> None:
             assert counted._uniform(keys, step).tolist() == uniform(theirs, step).tolist()
 
 
-def test_beams_are_left_to_the_search(model: NgramModel) -> None:
-    assert _searcher(model, DecodingConfig(beam=2)) is prompted
-    assert _searcher(model, DecodingConfig(beam=1)) is prompted  # a length penalty may prefer a longer text
+@pytest.mark.parametrize("lines", [1, 3])
+@pytest.mark.parametrize("name", BEAMS)
+def test_its_beam_finds_what_the_search_finds(name: str, lines: int, model: NgramModel | Mixture) -> None:
+    config = DecodingConfig(**{"max_length": 14, **BEAMS[name]})  # type: ignore[arg-type]
+    assert _searcher(model, config) is counted_beam
+    same(model, config, lines, None)
+
+
+def test_its_beam_hears_stop_strings(model: NgramModel | Mixture) -> None:
+    tokenizer = Tokenizer.of_words([f"w{number}" for number in range(21)])
+    listeners = [Listener(Spelling(tokenizer, [], ""), ["w2", "w3 w1", "w0"]) for _ in PROMPTS]
+    for n_best, lines in ((1, 1), (3, 1), (4, 3)):
+        same(model, DecodingConfig(max_length=9, n_best=n_best), lines, listeners)
+
+
+def same(model: NgramModel | Mixture, config: DecodingConfig, lines: int, listeners: list[Listener] | None) -> None:
+    ids = list(range(len(PROMPTS)))
+    found = [
+        way.search_prompts(model, PROMPTS, config, sentence_ids=ids, lines=lines, listeners=listeners)  # type: ignore[attr-defined]
+        for way in (counted_beam, prompted)
+    ]
+    for ours, theirs in zip(*found):
+        assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+        for one, other in zip(ours, theirs):
+            assert (one.finished, one.stopped) == (other.finished, other.stopped)
+            assert one.token_log_probabilities == pytest.approx(other.token_log_probabilities)
+            assert one.score == pytest.approx(other.score, rel=1e-5)
+
+
+def test_a_mixture_with_a_learned_part_is_left_to_the_search(model: NgramModel | Mixture) -> None:
+    class Learned:
+        vocabulary, capabilities, counted = model.vocabulary, model.capabilities, False
+
+    mixture = Mixture([random_model("kneser-ney", 3), Learned()], [0.5, 0.5])  # type: ignore[list-item]
+    assert _searcher(mixture, DecodingConfig(beam=2)) is prompted

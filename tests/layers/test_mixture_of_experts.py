@@ -271,7 +271,7 @@ def test_what_cannot_be_is_refused(said: dict[str, Any], message: str) -> None:
     ("said", "message"),
     [
         ({"experts_per_token": 9}, "experts_per_token is 9, and there are 8 experts"),
-        ({"expert_hidden": 0}, "expert_hidden must be at least 1"),
+        ({"expert_hidden": 0}, "expert_hidden must be above 0"),
         ({"hidden": 7}, "make hidden even"),
         ({"unroll": "whole"}, "unroll=whole cannot be"),
     ],

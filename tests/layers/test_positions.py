@@ -239,8 +239,8 @@ def test_what_makes_no_sense_is_refused_by_name(choices: dict[str, Any], message
     ("settings", "message"),
     [
         ({"key_value_heads": 3}, r"heads \(4\) must be a multiple of key_value_heads \(3\)"),
-        ({"key_value_heads": 0}, "key_value_heads must be at least 1"),
-        ({"window": 0}, "window must be at least 1"),
+        ({"key_value_heads": 0}, "key_value_heads must be above 0"),
+        ({"window": 0}, "window must be above 0"),
         ({"dim": 20, "positions": "rotary"}, "even dim / heads; 20 / 4 is odd"),
     ],
 )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import anaphora
 from anaphora.training import language_objective
-from anaphora.training.language_settling import _sized
 from anaphora.training.recipes import load_recipe
+from anaphora.training.text_sizes import sized_to_run
 from language_runs import train
 
 
@@ -51,10 +50,10 @@ def test_evaluate_measures_what_the_run_did(
 
 def test_sizes_are_the_contextualisers_and_penalties_nobodys() -> None:
     """What an LSTM says is penalised; what a Backpack says is a sum of senses, and the LSTM only weighs them."""
-    prepared: Any = SimpleNamespace(manifest={"train": {"tokens": 2_000_000}, "valid": {"tokens": 1}})
+    manifest = {"train": {"tokens": 2_000_000}, "valid": {"tokens": 1}}
     found = {}
     for kind, own in (("lstm", {}), ("backpack", {"model": {"encoder": "lstm"}}), ("backpack", {})):
-        found[kind, bool(own)] = _sized(kind, prepared, load_recipe(kind), own, labelled=False, gently=False)
+        found[kind, bool(own)] = sized_to_run(kind, manifest, load_recipe(kind), own, labelled=False, gently=False)
     lstm, around, usual = (found[key] for key in (("lstm", False), ("backpack", True), ("backpack", False)))
     assert around["model"] == lstm["model"] != usual["model"] and "heads" in usual["model"]
     penalties = {"activation_penalty", "temporal_penalty"}

@@ -159,3 +159,43 @@ def test_samples_are_shown_from_time_to_time_and_scores_always(tmp_path: Path, m
     reporter.finish()
     assert screen.getvalue().count("loss 1.000") == 21
     assert screen.getvalue().count("translation  b") == 3
+
+
+def test_scores_that_come_one_upon_the_other_wait_and_the_last_and_best_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small model on a short text: validated three times a second, and nobody can read that."""
+    from anaphora.training import reporting
+
+    screen, clock, best = io.StringIO(), [100.0], 14
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: clock[0])
+    reporter = RunReporter(tmp_path, Console(file=screen, width=120))
+    reporter.start(Progress(), None)
+    for step in range(1, 26):
+        clock[0] += 0.375
+        progress = Progress(step=step, seconds=clock[0] - 100, best_step=min(step, best), history=[{}, {}])
+        reporter.validation(Validation({"loss": 1.0}, []), progress, best=step <= best)
+    reporter.finish()
+    shown = [line for line in screen.getvalue().splitlines() if line.startswith("step ")]
+    assert [int(line.split()[1]) for line in shown] == [1, 4, 7, 10, 13, 16, 19, 22, 25]
+    assert "best so far: step 14" in shown[5]
+    assert all(line.endswith("best so far") for line in shown[:5])
+    assert not any("best" in line for line in shown[6:])
+    assert len(read_log(tmp_path)) == 25
+
+
+def test_a_long_run_leaves_some_dozens_of_lines_and_a_usual_one_all_of_its_twenty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anaphora.training import reporting
+
+    for times, expected in ((20, 20), (3600, 300)):
+        screen, clock = io.StringIO(), [0.0]
+        monkeypatch.setattr(reporting.time, "monotonic", lambda clock=clock: clock[0])
+        reporter = RunReporter(tmp_path / str(times), Console(file=screen, width=120))
+        reporter.log = io.StringIO()
+        monkeypatch.setattr(reporter, "_write", lambda *_: None)
+        for step in range(1, times + 1):
+            clock[0] += 3600 / times
+            reporter.validation(Validation({"loss": 1.0}, []), Progress(step=step, seconds=clock[0]), best=False)
+        assert expected * 0.8 <= screen.getvalue().count("loss 1.000") <= expected

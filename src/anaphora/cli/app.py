@@ -35,7 +35,7 @@ from anaphora.cli import (
     walk,
     why,
 )
-from anaphora.cli.help import Front, Verb
+from anaphora.cli.help import ASKED, Front, Verb
 from anaphora.version import __version__
 
 app = typer.Typer(
@@ -106,13 +106,18 @@ def run(words: list[str]) -> Any:
     """Do what a command line asks for; what its verb returns."""
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
+    if ASKED in os.environ or words[:1] in (["--install-completion"], ["--show-completion"]):
+        from anaphora.cli import completion
+
+        completion.join_words()
+        words = completion.with_shell(words) if words else words
     return _asked_for(words[:1])(args=words, standalone_mode=False, prog_name="anaphora")
 
 
 def _asked_for(words: list[str]) -> typer.Typer:
     """The command line with the one verb that is asked for: the options of all others would be made for nothing."""
     own = [info for info in app.registered_commands if words == [info.name or getattr(info.callback, "__name__", None)]]
-    if not own or "_ANAPHORA_COMPLETE" in os.environ:
+    if not own or ASKED in os.environ:
         return app
     alone = copy.copy(app)
     alone.registered_commands = own

@@ -51,7 +51,11 @@ def decoding_settings(set_: Sequence[str] | None, **flags: Any) -> dict[str, Any
     for item in set_ or ():
         if "=" not in item:
             raise UserError(f"--set {item} has no value", cure="write --set KEY=VALUE, such as --set length_penalty=1")
-    changes = overrides([f"decoding.{item}" for item in set_ or ()], ["decoding"]).get("decoding", {})
+    words = [item if item.startswith("decoding.") else f"decoding.{item}" for item in set_ or ()]
+    changes = overrides(words, ["decoding"]).get("decoding", {})
+    if section := next((key.partition(".")[0] for key in changes if "." in key), None):
+        cure = "`anaphora settings decoding` lists the settings that --set takes"
+        raise UserError(f"--set takes settings of section decoding, and this is one of {section}", cure=cure)
     given = {key: value for key, value in flags.items() if value is not None}
     if twice := sorted(changes.keys() & given.keys()):
         raise UserError(f"{twice[0]} is given twice, by --set and by its own option", cure="leave one of them out")

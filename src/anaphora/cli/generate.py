@@ -108,6 +108,13 @@ def generate(
     out = Output(as_json=json, quiet=quiet)
     if file is not None and prompt:
         raise UserError("prompts are given twice, as arguments and by --file", cure="leave one of them out")
+    flags: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+    flags |= {"repetition_penalty": repetition_penalty, "stop": stop or None, "unknown": unknown or None}
+    settings = decoding_settings(set_, **flags, beam=beam)
+    for name in settings:
+        if name not in (*SAYING, "beam"):
+            listed = "`anaphora settings decoding` tells what they mean"
+            raise UserError(f"--set {name} has no meaning in generation", cure=f"{nearest(name, SAYING)}; {listed}")
     reads_terminal(out, model, file)
     loaded = open_text_model(out, model, device, patch)
     guess: Any = draft if draft in (None, "prompt") else api.load_text_model(str(draft))
@@ -116,13 +123,6 @@ def generate(
     warn_of_notes(out, notes)
     if not prompts:
         out.say(f"warning: {file} is empty: there is nothing to continue")
-    flags: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
-    flags |= {"repetition_penalty": repetition_penalty, "stop": stop or None, "unknown": unknown or None}
-    settings = decoding_settings(set_, **flags, beam=beam)
-    for name in settings:
-        if name not in (*SAYING, "beam"):
-            cure = nearest(name, SAYING)
-            raise UserError(f"--set {name} has no meaning in generation", cure=cure)
     wide = settings.pop("beam", None)
     if draft is not None and wide is not None:
         raise UserError("--draft cannot be combined with --beam", cure="leave out one of them")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+ASKED = "_ANAPHORA_COMPLETE"
+"""Set by a shell that wants completions."""
 PROGRAMS = ("anaphora ", "echo ")
 """What a paragraph begins with that is an example."""
 WIDTH = 78
@@ -34,6 +37,14 @@ class _Plain:
 
 class Verb(_Plain, TyperCommand):
     """One verb."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)
+        if ASKED in os.environ:
+            from anaphora.cli import completion
+
+            completion.give(params, str(self.name))
+        return params
 
 
 class Front(_Plain, TyperGroup):

@@ -68,8 +68,7 @@ def _entry(setting: Setting, recipe: str | None, width: int, *, with_kinds: bool
     """Name, type, default and the recipe's value on a line, the meaning indented below."""
     from anaphora.training.listing import in_yaml
 
-    default = f"default {in_yaml(setting.default)}" + (", or by corpus size" if setting.sized else "")
-    parts = [setting.type, default]
+    parts = [setting.type, f"default {'; '.join(setting.defaults())}"]
     if setting.in_recipe:
         parts.append(f"{recipe}: {in_yaml(setting.value)}")
     if with_kinds and setting.kinds:

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from anaphora.config import overrides
 from anaphora.errors import UserError, nearest
-from anaphora.training.recipes import SECTIONS, Document, recipe_names
+from anaphora.training.recipes import SECTIONS, Document, recipe_names, said_settings
 
 SYNTAX = "write RECIPE, RECIPE:section.key=value or NAME=RECIPE:section.key=value"
 NAME = re.compile(r"[\w+-]{1,40}")
@@ -127,8 +126,8 @@ def _entry(written: str, short_forms: Mapping[str, str], ending: re.Pattern[str]
     recipe, _, usual = form.partition(":")
     if not recipe or (":" in written and not said):
         raise UserError(f"{written!r} names no row", cure=SYNTAX)
-    own = overrides(_settings(said), SECTIONS)
-    settings = overrides(_settings(usual), SECTIONS)
+    own = said_settings(_settings(said))
+    settings = said_settings(_settings(usual))
     for section, values in own.items():
         settings.setdefault(section, {}).update(values)
     return Entry(name or _called(given, own), recipe, settings, endings)

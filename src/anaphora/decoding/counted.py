@@ -1,16 +1,16 @@
-"""An n-gram model goes on with a text, without torch: sampling and greedy search, which follow one row each.
+"""A model that is counted goes on with a text, without torch: sampling and greedy search, which follow one row each.
 
 It says what the one search (search.py) would say of it: the same constraints, and noise by the same counter from (seed,
-sentence, step), here in numpy. Torch alone takes longer to import than an n-gram takes to answer. A beam, drafts and
-every other model are the one search's; a test holds the two beside each other.
+sentence, step), here in numpy. Torch alone takes longer to import than an n-gram takes to answer. Beams are next door
+(counted_beam.py); drafts and every other model are the one search's; a test holds the two beside each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from anaphora.decoding.hypothesis import Hypothesis, length_penalty
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
-from anaphora.models.ngram.model import NgramModel
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
 
 F32 = NDArray[np.float32]
@@ -29,8 +28,22 @@ GOLDEN, MIX_1, MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5
 """Of SplitMix64, as in sampling.py."""
 
 
+class Counted(Protocol):
+    """What is asked of a model here: an n-gram model, or a mixture of such. A state is two arrays whose first dimension
+    is that of rows."""
+
+    @property
+    def order(self) -> int: ...
+    @property
+    def vocabulary(self) -> int: ...
+    def begin(self, rows: int) -> tuple[Ids, Ids]: ...
+    def take(self, rows: Sequence[Any], context: Ids, length: Ids) -> None: ...
+    def advance(self, ids: Ids, context: Ids, length: Ids, out: F32) -> None: ...
+    def side_by_side(self, work: Callable[[slice], None], rows: int) -> None: ...
+
+
 @dataclass
-class _Row:
+class Row:
     """One text, while it is being said."""
 
     prompt: Sequence[int]
@@ -66,6 +79,17 @@ class _Row:
             self.heard.add(token)
             self.stopped = self.heard.stopped is not None
 
+    def followed_by(self, token: int, gain: float, total: np.float32) -> Row:
+        """Another text, with one token more and that sum; a stop string is heard where it lives."""
+        heard = self.heard
+        if heard is not None and total > FORBIDDEN:
+            heard = heard.copy()
+            heard.add(token)
+        said = replace(self, said=[*self.said, token], gains=[*self.gains, gain], live=total, heard=heard)
+        said.lines -= token == EOS
+        said.stopped = total > FORBIDDEN and heard is not None and heard.stopped is not None
+        return said
+
     def hypothesis(self, alpha: float) -> Hypothesis:
         total = math.fsum(self.gains)
         score = float(self.live) / length_penalty(len(self.gains), alpha) if self.gains else float(FORBIDDEN)
@@ -73,7 +97,7 @@ class _Row:
 
 
 def search_prompts(
-    model: NgramModel,
+    model: Counted,
     prompts: Sequence[Sequence[int]],
     config: DecodingConfig,
     *,
@@ -84,14 +108,14 @@ def search_prompts(
 ) -> list[list[Hypothesis]]:
     """What follows each prompt, ids from ⟨s⟩ on, up to config.max_length tokens: one hypothesis each."""
     heard = [None] * len(prompts) if listeners is None else [listener.copy() for listener in listeners]
-    rows = [_Row(prompt, lines, listener) for prompt, listener in zip(prompts, heard)]
+    rows = [Row(prompt, lines, listener) for prompt, listener in zip(prompts, heard)]
     for _ in _Batch(model, rows, config, sentence_ids).steps():
         pass
     return [[row.hypothesis(config.length_penalty)] for row in rows]
 
 
 def search_prompt_aloud(
-    model: NgramModel,
+    model: Counted,
     prompt: Sequence[int],
     config: DecodingConfig,
     *,
@@ -100,7 +124,7 @@ def search_prompt_aloud(
     forgets: bool = False,
 ) -> Iterator[tuple[int, float]]:
     """The same of one prompt, while it is being said: each token with its log-probability, the end mark too."""
-    row = _Row(prompt, lines, None)
+    row = Row(prompt, lines, None)
     for _ in _Batch(model, [row], config, [sentence_id]).steps():
         if not row.dead:
             yield EOS if row.finished else row.said[-1], row.gains[-1]
@@ -110,7 +134,7 @@ class _Batch:
     """Rows that go on together, until each is over."""
 
     def __init__(
-        self, model: NgramModel, rows: Sequence[_Row], config: DecodingConfig, sentence_ids: Sequence[int]
+        self, model: Counted, rows: Sequence[Row], config: DecodingConfig, sentence_ids: Sequence[int]
     ) -> None:
         self.model, self.config, self.rows = model, config, list(rows)
         self.keys = _keys(config.seed, np.array(sentence_ids, np.uint64))
@@ -160,21 +184,9 @@ class _Choice(NamedTuple):
     """Whether the row is over with it."""
 
 
-def _choose(scores: F32, rows: Sequence[_Row], config: DecodingConfig, step: int, keys: NDArray[np.uint64]) -> _Choice:
+def _choose(scores: F32, rows: Sequence[Row], config: DecodingConfig, step: int, keys: NDArray[np.uint64]) -> _Choice:
     """What each row says next; `scores` (R, V), log P of every token, are ours to write."""
-    last = np.array([row.lines == 1 for row in rows])
-    scores[:, [PAD, BOS] if config.unknown else [PAD, BOS, UNK]] = FORBIDDEN
-    if step < config.min_length:
-        scores[last | (step == 0), EOS] = FORBIDDEN
-    if config.no_repeat_ngram:
-        for row, own in zip(rows, scores):
-            own[_repeating(row.said, config.no_repeat_ngram)] = FORBIDDEN
-    ranked = scores
-    if config.repetition_penalty != 1.0:
-        ranked = scores.copy()
-        for row, own in zip(rows, ranked):
-            seen = np.array(sorted({*row.prompt, *row.said} - {EOS, PAD, BOS}), np.int64)
-            own[seen] *= np.float32(config.repetition_penalty)
+    last, ranked = constrain(scores, rows, config, step)
     at = np.arange(len(rows))
     if config.sample:
         tokens = _draw(ranked, _uniform(keys, step), config)
@@ -188,6 +200,25 @@ def _choose(scores: F32, rows: Sequence[_Row], config: DecodingConfig, step: int
     ends = last & (end > FORBIDDEN) & (live + end >= live + ranked[at, tokens])
     tokens = np.where(ends, EOS, tokens)
     return _Choice(tokens, scores[at, tokens], np.where(ends, end, ranked[at, tokens]), ends)
+
+
+def constrain(scores: F32, rows: Sequence[Row], config: DecodingConfig, step: int) -> tuple[NDArray[np.bool_], F32]:
+    """Forbid what each row may not say, in the scores (R, V), as constraints.py does: the rows whose next line end is
+    their end (R,), and the scores that rank, which are the same unless repetitions are penalised."""
+    last = np.array([row.lines == 1 for row in rows])
+    scores[:, [PAD, BOS] if config.unknown else [PAD, BOS, UNK]] = FORBIDDEN
+    if step < config.min_length:
+        scores[last | (step == 0), EOS] = FORBIDDEN
+    if config.no_repeat_ngram:
+        for row, own in zip(rows, scores):
+            own[_repeating(row.said, config.no_repeat_ngram)] = FORBIDDEN
+    if config.repetition_penalty == 1.0:
+        return last, scores
+    ranked = scores.copy()
+    for row, own in zip(rows, ranked):
+        seen = np.array(sorted({*row.prompt, *row.said} - {EOS, PAD, BOS}), np.int64)
+        own[seen] *= np.float32(config.repetition_penalty)
+    return last, ranked
 
 
 def _repeating(said: Sequence[int], n: int) -> list[int]:

@@ -174,13 +174,12 @@ def generate_aloud(
 
 
 def _searcher(model: LanguageModel, config: DecodingConfig) -> Any:
-    """The module that searches: where one row is followed in a model that is counted, nothing needs torch, whose import
-    would take longer than all the rest; everywhere else the one search."""
-    follows_one = config.sample or (config.beam == 1 and config.length_penalty == 0)
-    if getattr(getattr(model, "config", None), "kind", None) == "ngram" and follows_one:
-        from anaphora.decoding import counted
+    """The module that searches: in a model that is counted nothing needs torch, whose import would take longer than all
+    the rest; everywhere else the one search."""
+    if getattr(model, "counted", False):
+        from anaphora.decoding import counted, counted_beam
 
-        return counted
+        return counted if config.sample or (config.beam == 1 and config.length_penalty == 0) else counted_beam
     from anaphora.decoding import prompted
 
     return prompted

@@ -77,10 +77,15 @@ def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> ModelCon
     return build_settings(cls, mapping, section="model", file=file, listed=listed)
 
 
+def usual_recipe(kind: str) -> str | None:
+    """The recipe that has this kind of model and nothing else to say about it; nothing for what no recipe makes."""
+    return {"mixture": None, "ensemble": None, "word2vec": "skipgram"}.get(kind, kind)
+
+
 def listing_option(kind: str) -> str:
     """What makes `anaphora settings` list the settings of a kind of model: a recipe that has it."""
-    recipe = {"transformer": None, "mixture": None, "ensemble": None, "word2vec": "skipgram"}.get(kind, kind)
-    return "" if recipe is None else f" --recipe {recipe}"
+    recipe = usual_recipe(kind)
+    return "" if recipe in (None, "transformer") else f" --recipe {recipe}"
 
 
 def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # a mixture of counting models needs it only where it is aske
     from torch import Tensor
 
     from anaphora.models.contracts import DecoderState, LanguageModel
+    from anaphora.models.ngram.model import NgramModel
 
 ROUNDS = 1000
 ENOUGH = 1e-9
@@ -89,10 +90,17 @@ class Mixture:
     def device(self) -> torch.device | str:
         """Where it expects ids and keeps states: where its first neural part on a GPU is. What was counted is asked on
         the CPU, and answers here."""
+        if self.counted:
+            return "cpu"
         import torch
 
         devices = [torch.device(part.device) for part in self.parts]
         return next((device for device in devices if device.type != "cpu"), devices[0])
+
+    @property
+    def counted(self) -> bool:
+        """Whether all parts are n-gram models, so that it can be asked without torch, as they can."""
+        return all(getattr(part, "counted", False) and not isinstance(part, Mixture) for part in self.parts)
 
     # -- the contract --------------------------------------------------------------------------------------------------
 
@@ -138,6 +146,47 @@ class Mixture:
         """log P of each token of rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]."""
         asked = (part.score_flat(tokens, starts) for part, weight in zip(self.parts, self.weights) if weight > 0)
         return weighted_mean(asked, [weight for weight in self.weights if weight > 0]).astype(np.float32)
+
+    # -- the same without torch, of n-gram models whose states stand side by side, (R, parts) -------------------------
+
+    @property
+    def order(self) -> int:
+        return max(part.order for part in self._ngrams)
+
+    def begin(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows that have taken nothing, not even ⟨s⟩."""
+        context, length = zip(*(part.begin(rows) for part in self._ngrams))
+        return np.stack(context, axis=1), np.stack(length, axis=1)
+
+    def take(self, rows: Sequence[Any], context: NDArray[np.int64], length: NDArray[np.int64]) -> None:
+        """Each row takes its ids, in place."""
+        for place, part in enumerate(self._ngrams):
+            its = context[:, place].copy(), length[:, place].copy()
+            part.take(rows, *its)
+            context[:, place], length[:, place] = its
+
+    def advance(
+        self, ids: NDArray[np.int64], context: NDArray[np.int64], length: NDArray[np.int64], out: NDArray[np.float32]
+    ) -> None:
+        """Each row takes one id (R,), in place -> log P of every next one, out (R, V)."""
+        said = [np.empty_like(out) for _ in self.parts]
+        for place, (part, own) in enumerate(zip(self._ngrams, said)):
+            its = context[:, place].copy(), length[:, place].copy()
+            part.advance(ids, *its, own)
+            context[:, place], length[:, place] = its
+        heard = [(own, weight) for own, weight in zip(said, self.weights) if weight > 0]
+        out[...] = weighted_mean(*zip(*heard))
+
+    def side_by_side(self, work: Callable[[slice], None], rows: int) -> None:
+        """Do work that asks for the distributions of so many rows, in threads where that is quicker."""
+        self._ngrams[0].side_by_side(work, rows)
+
+    @property
+    def _ngrams(self) -> tuple[NgramModel, ...]:
+        assert self.counted
+        return cast("tuple[NgramModel, ...]", self.parts)
+
+    # -- what it costs -------------------------------------------------------------------------------------------------
 
     def parameter_count(self) -> int:
         return sum(part.parameter_count() for part in self.parts) + len(self.weights)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from anaphora.config import above_zero
 from anaphora.layers.choices import Activation, Norm, Normaliser, Positions, Score, check_depth, check_positions
 from anaphora.models.expert_settings import chosen_experts
 from anaphora.results import count
@@ -48,11 +49,7 @@ class TranslatorConfig:
     vocabulary)."""
 
     def __post_init__(self) -> None:
-        for name in ("dim", "layers", "max_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        if self.decoder_layers is not None and self.decoder_layers < 1:
-            raise ValueError("decoder_layers must be at least 1")
+        above_zero(self, "dim", "layers", "decoder_layers", "max_length")
         check_depth(layers=self.layers, decoder_layers=self.decoder_layers)
         if not 0 <= self.dropout < 1:
             raise ValueError("dropout must be at least 0 and below 1")
@@ -130,14 +127,10 @@ class TransformerConfig(TranslatorConfig):
     `dim`; words without one begin as all do otherwise."""
 
     def __post_init__(self) -> None:
-        if self.dim < 1 or self.heads < 1 or self.dim % self.heads:
-            raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
         super().__post_init__()
-        if self.feed_forward < 1:
-            raise ValueError("feed_forward must be at least 1")
-        for name in ("key_value_heads", "window"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
+        above_zero(self, "heads", "key_value_heads", "feed_forward", "window")
+        if self.dim % self.heads:
+            raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
         if self.heads % self.shared_heads:
             raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
         if self.positions == "rotary" and self.dim // self.heads % 2:

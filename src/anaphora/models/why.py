@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anaphora.errors import UserError
 from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy, has_senses, why_by_sense
 from anaphora.models.mixture import Mixture
@@ -22,8 +24,6 @@ from anaphora.models.ngram.why import Candidate, Name, NextWord, Why, likeliest,
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from anaphora.models.contracts import LanguageModel
 
 
@@ -175,6 +175,8 @@ def _mixed(
 
 def after(model: LanguageModel, prefix: Sequence[int]) -> np.ndarray:
     """log P of every token after ⟨s⟩ and a prefix, step by step: (V,)."""
+    if getattr(model, "counted", False):
+        return _after_counted(model, prefix)
     import torch
 
     state = model.start(1, len(prefix) + 1)
@@ -184,8 +186,20 @@ def after(model: LanguageModel, prefix: Sequence[int]) -> np.ndarray:
     return logs[0].cpu().numpy()
 
 
+def _after_counted(model: Any, prefix: Sequence[int]) -> np.ndarray:
+    """The same of a model that needs no torch for it."""
+    context, length = model.begin(1)
+    model.take([[BOS, *prefix][:-1]], context, length)
+    logs = np.empty((1, model.vocabulary), np.float32)
+    model.advance(np.array([[BOS, *prefix][-1]]), context, length, logs)
+    return logs[0]
+
+
 def _scored(model: LanguageModel, prefix: Sequence[int], token: int) -> float:
     """What `score` gives the token: all at once, not step by step."""
+    if getattr(model, "counted", False):
+        row = np.array([*prefix, token])
+        return float(model.score_flat(row, np.array([0, len(row)]))[-1])
     import torch
 
     row = torch.tensor([[*prefix, token]], device=model.device)

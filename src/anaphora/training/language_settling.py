@@ -23,12 +23,11 @@ from anaphora.text.formats import read_blocks
 from anaphora.text.language_corpus import check_text, prepare_text
 from anaphora.text.prepared_text import TOKENIZER, PreparedText
 from anaphora.text.tokenizer import Tokenizer
-from anaphora.training.recipes import PENALTIES, Document, RunConfig, check_inherited, inherit, load_recipe
+from anaphora.training.recipes import Document, RunConfig, check_inherited, inherit, load_recipe
 from anaphora.training.reporting import RunReporter
 from anaphora.training.request import Request
-from anaphora.training.settings import LIMITS
 from anaphora.training.settling import refuse, saved_settings, text_settings
-from anaphora.training.text_sizes import held_out_lines, sized_to_text, text_defaults, text_vocabulary
+from anaphora.training.text_sizes import complete_text, held_out_lines, sized_to_run, text_defaults, text_vocabulary
 
 
 def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, PreparedText]:
@@ -81,7 +80,8 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
     if saved is not None and request.force:
         config = RunConfig.read({**merge(saved, recipe, request.own, found, labels), "run": run})
     else:
-        sized = _sized(kind, prepared, recipe, request.own, labelled=labelled, gently=origin is not None)
+        gently = origin is not None
+        sized = sized_to_run(kind, prepared.manifest, recipe, request.own, labelled=labelled, gently=gently)
         if saved is not None:  # they followed the limits of then, which may be raised
             sized["training"] |= {name: saved["training"][name] for name in ("warmup_steps", "checkpoint_every")}
         config = RunConfig.read({**merge(sized, base, found, labels), "run": run})
@@ -100,11 +100,7 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
 
 def planned_settings(request: Request, prepared: PreparedText) -> RunConfig:
     """The settings that a new run over this text would have; nothing is written, and nothing but a recipe is read."""
-    recipe = load_recipe(request.recipe)
-    kind = merge(recipe, request.own).get("model", {}).get("kind", "")
-    sized = _sized(kind, prepared, recipe, request.own, labelled=False, gently=False)
-    document = merge(text_defaults(kind, labelled=False), sized, recipe, request.own)
-    return RunConfig.read({**document, "run": {"recipe": request.recipe}})
+    return complete_text(request.recipe, request.own, prepared.manifest)
 
 
 def _origin(request: Request) -> dict[str, Any]:
@@ -153,44 +149,6 @@ def sized_by_text(found: Document) -> bool:
     return "vocabulary" in found.get("tokenizer", {})
 
 
-def _sized(
-    kind: str, prepared: PreparedText, recipe: Document, own: Document, *, labelled: bool, gently: bool
-) -> Document:
-    """Starting points by the number of tokens; fine-tuning, which has a model already, learns on gently."""
-    said = {**recipe.get("training", {}), **own.get("training", {})}
-    limits = {key: value for key, value in said.items() if key in LIMITS or key in ("batch_tokens", "accumulate")}
-    if any(limits.get(limit) is not None for limit in ("max_steps", "epochs", "max_tokens")):
-        limits = {"epochs": None, **limits}  # a time limit alone says nothing of updates: as if there were none
-    tokens = prepared.manifest["train"]["tokens"]
-    backpack = kind == "backpack"
-    if backpack:
-        kind = merge(recipe, own)["model"].get("encoder", "transformer-decoder")
-    sized = sized_to_text(kind, tokens, labelled=labelled, recipe=recipe, said=limits)
-    training = sized["training"]
-    if backpack:  # penalties are on what a recurrent network says; here that only weighs senses
-        sized["training"] = training = {key: value for key, value in training.items() if key not in PENALTIES}
-        if sized["model"]:  # every word of a text speaks for itself, and what is rare is soon known by heart
-            sized["model"].setdefault("output_dropout", 0.3 if tokens < 100_000_000 else 0.1)
-    if gently:
-        sized["model"] = {}
-        training["learning_rate"] = training["learning_rate"] / 4
-    if any(limit in said for limit in LIMITS[:-1]):
-        del training["epochs"]  # whoever says how far to go is not stopped before
-        if all(said.get(limit) is None for limit in LIMITS[:-1]) and "schedule" not in said:
-            training["schedule"] = "inverse-sqrt"  # cosine must know where the run ends
-    if not prepared.manifest["valid"]:
-        training["metric"] = "loss"
-    if "context" in said and "batch_tokens" not in said:  # at least one row
-        training["batch_tokens"] = max(training["batch_tokens"], int(said["context"]))
-    if "context" not in said and "context" in training:
-        batch, most = said.get("batch_tokens", training["batch_tokens"]), _longest(merge(sized, recipe, own))
-        training["context"] = min(n for n in (training["context"], batch, most) if n is not None)
-    stride = said.get("stride")
-    if stride is not None and "context" not in said:
-        training["context"] = max(training.get("context", 0), int(stride))
-    return sized
-
-
 def _check_row(asked: RunConfig, own: Document, tokens: int) -> None:
     """A row of a stream that somebody wants longer than the stream is a mistake; a default only fits itself to it."""
     context = own.get("training", {}).get("context")
@@ -200,12 +158,6 @@ def _check_row(asked: RunConfig, own: Document, tokens: int) -> None:
             file=asked.data.text[0],
             cure="make it smaller, or leave it out",
         )
-
-
-def _longest(document: Document) -> int | None:
-    """The longest row of a Transformer, where somebody has said it."""
-    longest = document.get("model", {}).get("max_length")
-    return None if longest is None else int(longest)
 
 
 def check_learning(training: Mapping[str, Any], model: Mapping[str, Any], *, boundaries: str, labelled: bool) -> None:

@@ -7,12 +7,12 @@ the corpus, the recipe, the user's own `section.key=value`. The result is one do
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from anaphora.config import build, convert, merge, read_yaml, shown, to_mapping
+from anaphora.config import build, convert, merge, overrides, read_yaml, shown, to_mapping
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError, nearest
 from anaphora.models import (
@@ -136,6 +136,17 @@ class RunConfig:
             ),
             decoding=build(DecodingConfig, document.get("decoding") or {}, section="decoding", file=file),
         )
+
+
+def said_settings(words: Iterable[str]) -> Document:
+    """`["training.seed=3", …]` as sections; whoever leaves the section out is told which ones have that setting."""
+
+    def places(key: str) -> list[str]:
+        from anaphora.training.listing import every_setting
+
+        return list(dict.fromkeys(one.section for one in every_setting() if one.key == key))
+
+    return overrides(words, SECTIONS, places)
 
 
 def training_class(kind: str) -> type[TrainingConfig]:

@@ -24,6 +24,7 @@ ASIDE = 15
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from anaphora.training.checkpoint import Progress
     from anaphora.training.loop import Update
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 SHOWN_EVERY = 15.0
 """Seconds: a small model is validated so often that its samples would be all that one sees."""
+SCORES_EVERY, LINES = 1.0, 50
+"""Scores are shown when so many seconds have passed since others were and, as a run is to leave some dozens of lines
+however long it takes, so large a part of its time. The log has all of them."""
 
 
 def duration(seconds: float) -> str:
@@ -81,7 +85,9 @@ class RunReporter:
         self.log: Any = None
         self.total: int | None = None
         self.limit: float | None = None
-        self.shown = -math.inf  # when samples were
+        self.shown = self.scored = -math.inf  # when samples were, and scores
+        self.waiting: Text | None = None  # scores that came too soon after others
+        self.missed_best = False  # whether the best ones were among such
         self.mark = (0.0, 0, 0.0)  # clock, tokens and operations at the last report
         self.said = time.monotonic()
         self.stages: dict[str, Any] = {}
@@ -143,17 +149,31 @@ class RunReporter:
     def validation(self, validation: Validation, progress: Progress, *, best: bool) -> None:
         self._write("validation", {"step": progress.step, "best": best, **validation.scores})
         if self.console is not None:
-            from rich.text import Text
-
-            where = f"epoch {progress.epoch + 1}  {duration(progress.seconds)}"
-            line = Text.assemble((f"step {progress.step}", "bold"), f"  {where}  {describe(validation.scores)}")
-            if best and len(progress.history) > 1:
-                room = not self.console.is_terminal or line.cell_len + len("  best so far") <= self.console.width
-                line.append("  best so far" if room else f"\n{'':{ASIDE}}best so far", "green")
-            self.console.print(line, soft_wrap=True)
-            if time.monotonic() - self.shown >= SHOWN_EVERY:
-                self.samples(validation.samples)
+            self.waiting = self._scores(validation, progress, best=best)
+            self.missed_best |= best
+            if time.monotonic() - self.scored >= max(SCORES_EVERY, progress.seconds / LINES):
+                self._show_scores()
+                if time.monotonic() - self.shown >= SHOWN_EVERY:
+                    self.samples(validation.samples)
         self.mark = (time.monotonic(), progress.tokens, progress.flops)  # validation is not training speed
+
+    def _scores(self, validation: Validation, progress: Progress, *, best: bool) -> Text:
+        """The line of a validation, with where the best scores are unless an earlier line has said so."""
+        from rich.text import Text
+
+        where = f"epoch {progress.epoch + 1}  {duration(progress.seconds)}"
+        line = Text.assemble((f"step {progress.step}", "bold"), f"  {where}  {describe(validation.scores)}")
+        mark = "best so far" if best else f"best so far: step {progress.best_step}" if self.missed_best else ""
+        if mark and len(progress.history) > 1:
+            assert self.console is not None
+            room = not self.console.is_terminal or line.cell_len + len(f"  {mark}") <= self.console.width
+            line.append(f"  {mark}" if room else f"\n{'':{ASIDE}}{mark}", "green")
+        return line
+
+    def _show_scores(self) -> None:
+        if self.waiting is not None and self.console is not None:
+            self.console.print(self.waiting, soft_wrap=True)
+            self.waiting, self.missed_best, self.scored = None, False, time.monotonic()
 
     def samples(self, samples: Sequence[Any]) -> None:
         """What the model says, for the eye."""
@@ -188,6 +208,7 @@ class RunReporter:
             )
 
     def finish(self) -> None:
+        self._show_scores()  # the last ones always
         if self.bar is not None:
             self.bar.stop()
         for thing in (self.log, self.board):

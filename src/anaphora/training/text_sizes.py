@@ -14,7 +14,8 @@ from typing import Any
 
 from anaphora.config import merge
 from anaphora.models import NEURAL_MODELS
-from anaphora.training.recipes import Document
+from anaphora.training.recipes import PENALTIES, Document, RunConfig, load_recipe
+from anaphora.training.settings import LIMITS
 
 SMALL, LARGE = 600_000, 8_000_000
 """Tokens: below the first, a small model; from the second on, a large one."""
@@ -63,6 +64,59 @@ def sized_to_text(
     updates = _updates(tokens, {**training, **(said or {})})
     every = max(1, math.ceil(updates / 20))
     return {"model": model, "training": {**training, "warmup_steps": round(updates / 10), "checkpoint_every": every}}
+
+
+def complete_text(recipe: str, own: Document, manifest: Mapping[str, Any], *, labelled: bool = False) -> RunConfig:
+    """The full settings of a new run over a prepared text; nothing but the recipe is read. As `recipes.complete`."""
+    chosen = load_recipe(recipe)
+    kind = merge(chosen, own).get("model", {}).get("kind", "")
+    sized = sized_to_run(kind, manifest, chosen, own, labelled=labelled, gently=False)
+    document = merge(text_defaults(kind, labelled=labelled), sized, chosen, own)
+    return RunConfig.read({**document, "run": {"recipe": recipe}})
+
+
+def sized_to_run(
+    kind: str, manifest: Mapping[str, Any], recipe: Document, own: Document, *, labelled: bool, gently: bool
+) -> Document:
+    """Starting points by the number of tokens; fine-tuning, which has a model already, learns on gently."""
+    said = {**recipe.get("training", {}), **own.get("training", {})}
+    limits = {key: value for key, value in said.items() if key in LIMITS or key in ("batch_tokens", "accumulate")}
+    if any(limits.get(limit) is not None for limit in ("max_steps", "epochs", "max_tokens")):
+        limits = {"epochs": None, **limits}  # a time limit alone says nothing of updates: as if there were none
+    tokens = manifest["train"]["tokens"]
+    backpack = kind == "backpack"
+    if backpack:
+        kind = merge(recipe, own)["model"].get("encoder", "transformer-decoder")
+    sized = sized_to_text(kind, tokens, labelled=labelled, recipe=recipe, said=limits)
+    training = sized["training"]
+    if backpack:  # penalties are on what a recurrent network says; here that only weighs senses
+        sized["training"] = training = {key: value for key, value in training.items() if key not in PENALTIES}
+        if sized["model"]:  # every word of a text speaks for itself, and what is rare is soon known by heart
+            sized["model"].setdefault("output_dropout", 0.3 if tokens < 100_000_000 else 0.1)
+    if gently:
+        sized["model"] = {}
+        training["learning_rate"] = training["learning_rate"] / 4
+    if any(limit in said for limit in LIMITS[:-1]):
+        del training["epochs"]  # whoever says how far to go is not stopped before
+        if all(said.get(limit) is None for limit in LIMITS[:-1]) and "schedule" not in said:
+            training["schedule"] = "inverse-sqrt"  # cosine must know where the run ends
+    if not manifest["valid"]:
+        training["metric"] = "loss"
+    if "context" in said and "batch_tokens" not in said:  # at least one row
+        training["batch_tokens"] = max(training["batch_tokens"], int(said["context"]))
+    if "context" not in said and "context" in training:
+        batch, most = said.get("batch_tokens", training["batch_tokens"]), _longest(merge(sized, recipe, own))
+        training["context"] = min(n for n in (training["context"], batch, most) if n is not None)
+    stride = said.get("stride")
+    if stride is not None and "context" not in said:
+        training["context"] = max(training.get("context", 0), int(stride))
+    return sized
+
+
+def _longest(document: Document) -> int | None:
+    """The longest row of a Transformer, where somebody has said it."""
+    longest = document.get("model", {}).get("max_length")
+    return None if longest is None else int(longest)
 
 
 def _updates(tokens: int, training: dict[str, Any]) -> float:

@@ -251,7 +251,7 @@ def test_what_is_kept_while_speaking_does_not_grow_with_what_is_said(kind: str) 
         ({"kind": "bytenet", "unfold": 0}, "unfold must be above 0"),
         ({"kind": "bytenet", "unfold_extra": -1}, "unfold_extra 0 to 10,000"),
         ({"kind": "bytenet", "hidden": 0}, "hidden must be above 0"),
-        ({"kind": "convs2s", "readout": 0}, "readout must be at least 1"),
+        ({"kind": "convs2s", "readout": 0}, "readout must be above 0"),
     ],
 )
 def test_what_cannot_be_is_refused(changes: dict[str, Any], why: str) -> None:

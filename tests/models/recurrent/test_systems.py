@@ -220,11 +220,11 @@ def test_without_attention_words_are_aligned_by_occlusion() -> None:
         ({"kind": "transformer", "decoder": "gru"}, "model.decoder cannot be 'gru'"),
         ({"kind": "luong", "scores": "dot"}, "unknown setting model.scores"),
         ({"kind": "luong", "cell": "rnn"}, "model.cell cannot be 'rnn'"),
-        ({"kind": "bahdanau", "readout": 0}, "readout must be at least 1"),
-        ({"kind": "luong", "score": "additive", "attention_dim": 0}, "attention_dim must be at least 1"),
-        ({"kind": "gnmt", "attention_dim": 0}, "attention_dim must be at least 1"),
-        ({"kind": "deep-att", "attention_dim": -1}, "attention_dim must be at least 1"),
-        ({"kind": "gnmt", "decoder_layers": 0}, "decoder_layers must be at least 1"),
+        ({"kind": "bahdanau", "readout": 0}, "readout must be above 0"),
+        ({"kind": "luong", "score": "additive", "attention_dim": 0}, "attention_dim must be above 0"),
+        ({"kind": "gnmt", "attention_dim": 0}, "attention_dim must be above 0"),
+        ({"kind": "deep-att", "attention_dim": -1}, "attention_dim must be above 0"),
+        ({"kind": "gnmt", "decoder_layers": 0}, "decoder_layers must be above 0"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(said: dict[str, Any], why: str) -> None:

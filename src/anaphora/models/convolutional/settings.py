@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from anaphora.config import above_zero
 from anaphora.models.translator_settings import EncoderName, TranslatorConfig
 
 if TYPE_CHECKING:
@@ -105,9 +106,7 @@ class ConvS2SConfig(TranslatorConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_width(self.width)
-        for name in ("embedding", "readout"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
+        above_zero(self, "embedding", "readout")
         for stage in self.stages:
             if len(stage) != 3 or min(stage) < 1:
                 raise ValueError(f"a stage is [layers, dim, width], and one is {stage}; write stages='[[4, 256, 3]]'")

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from anaphora.config import above_zero
 from anaphora.layers.choices import Activation, Norm, Positions, check_depth
 from anaphora.models.expert_settings import chosen_experts
 
@@ -59,8 +60,7 @@ class LanguageConfig:
     """Whether a classifier's encoder reads from both sides; a language model would see the words it is to guess."""
 
     def __post_init__(self) -> None:
-        for name in ("dim", "layers"):
-            at_least_one(name, getattr(self, name))
+        above_zero(self, "dim", "layers")
         check_depth(layers=self.layers)
         for name in ("dropout", "input_dropout", "output_dropout", "embedding_dropout"):
             share(name, getattr(self, name))
@@ -82,7 +82,7 @@ class AveragingConfig(LanguageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least_one("hidden", self.hidden)
+        above_zero(self, "hidden")
 
 
 @dataclass(kw_only=True)
@@ -100,8 +100,7 @@ class WindowConfig(LanguageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least_one("hidden", self.hidden)
-        at_least_one("window", self.window)
+        above_zero(self, "hidden", "window")
 
 
 @dataclass(kw_only=True)
@@ -117,7 +116,7 @@ class RecurrentConfig(LanguageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least_one("hidden", self.hidden)
+        above_zero(self, "hidden")
         share("weight_dropout", self.weight_dropout)
         if self.both_ways and (self.dim % 2 or (self.hidden or 0) % 2):
             raise ValueError(f"two directions share dim ({self.dim}) and hidden ({self.hidden}); make them even")
@@ -169,7 +168,7 @@ class ConvolutionConfig(LanguageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least_one("width", self.width)
+        above_zero(self, "width")
         if self.both_ways and self.width % 2 == 0:
             raise ValueError(f"width ({self.width}) must be odd where a place sees as many words on each side")
         if self.dilated and self.layers > 20:
@@ -231,9 +230,7 @@ class TransformerLanguageConfig(LanguageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least_one("heads", self.heads)
-        for name in ("key_value_heads", "feed_forward", "window"):
-            at_least_one(name, getattr(self, name))
+        above_zero(self, "heads", "key_value_heads", "feed_forward", "window")
         if self.dim % self.heads:
             raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
         if self.heads % self.shared_heads:
@@ -376,9 +373,7 @@ class BackpackConfig(LanguageConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least_one("senses", self.senses)
-        at_least_one("sense_feed_forward", self.sense_feed_forward)
-        at_least_one("sense_window", self.sense_window)
+        above_zero(self, "senses", "sense_feed_forward", "sense_window")
         self.near_senses = (self.senses + 1) // 2 if self.near_senses is None else self.near_senses
         if not 0 <= self.near_senses <= self.senses:
             raise ValueError(
@@ -487,11 +482,6 @@ CONFIGS: dict[str, type[NeuralConfig]] = {
     "backpack": BackpackConfig,
 }
 """By kind."""
-
-
-def at_least_one(name: str, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise ValueError(f"{name} is {value}; it must be at least 1")
 
 
 def share(name: str, value: float) -> None:

@@ -54,6 +54,8 @@ class NgramModel:
     max_length: int | None = None
     """Rows may be as long as they like."""
     device: str = "cpu"
+    counted = True
+    """It can be asked without torch, too."""
 
     def __init__(self, config: NgramConfig, trie: Trie) -> None:
         self.config = config

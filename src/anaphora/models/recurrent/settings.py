@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from anaphora.config import above_zero
 from anaphora.layers.choices import Score
 from anaphora.models.expert_settings import chosen_experts
 from anaphora.models.translator_settings import RECURRENT, EncoderName, TranslatorConfig
@@ -38,10 +39,8 @@ class RecurrentConfig(TranslatorConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("embedding", "encoder_dim", "heads", "feed_forward", "attention_dim", "readout", "hidden"):
-            size = getattr(self, name, None)  # the last three are not everybody's
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be at least 1")
+        above_zero(self, "embedding", "encoder_dim", "heads", "feed_forward")
+        above_zero(self, "attention_dim", "readout", "hidden")  # not everybody's
         for name in ("heads", "feed_forward"):
             if getattr(self, name) is not None and self.reads_with != "transformer":
                 raise ValueError(f"{name} is a Transformer encoder's, and this encoder is {self.reads_with}")
@@ -215,8 +214,7 @@ class MoeConfig(DeepConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         chosen_experts(self)
-        if self.expert_hidden is not None and self.expert_hidden < 1:
-            raise ValueError("expert_hidden must be at least 1")
+        above_zero(self, "expert_hidden")
         if self.reads_with == "moe" and (self.hidden or self.memory_dim) % 2:
             raise ValueError(f"two directions share cells {self.hidden or self.memory_dim} wide: make hidden even")
 
