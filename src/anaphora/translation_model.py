@@ -35,6 +35,7 @@ from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
+from anaphora.results import Info
 from anaphora.signatures import known_names, spelled_out
 from anaphora.text.corpus import Corpus
 from anaphora.text.dictionary import Dictionary, of_folder
@@ -464,11 +465,11 @@ class TranslationModel:
             raise UserError("there are no lines to evaluate", cure="give texts with at least one line")
         return [one for one, _ in pairs], [clean(other) for _, other in pairs]
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """What this model is, what it cost, how good it was found."""
         metrics = read_metrics(self.folder)
         length = 25.0
-        return {
+        facts = {
             "folder": str(self.folder),
             "recipe": self.config.recipe,
             "kind": self.config.model.kind,
@@ -483,3 +484,4 @@ class TranslationModel:
             "settings": self.config.document(),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},
         }
+        return Info(facts, str(self.folder), facts["kind"], f"{facts['parameters']:,} parameters")

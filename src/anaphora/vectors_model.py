@@ -46,6 +46,7 @@ from anaphora.folder import (
 )
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import name_of
+from anaphora.results import Info
 from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import Tokenizer
@@ -226,12 +227,12 @@ class VectorsModel:
             return self.folder / "index.faiss"
         return self.folder.with_name(f"{self.folder.name}.faiss")
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """Everything about these vectors that a program may want to know."""
         vectors, metrics = self.vectors, {} if self.folder.is_file() else read_metrics(self.folder)
         # of a file that was made a folder, nobody knows how it was learned
         config = None if "converted_from" in metrics and "losses" not in metrics else self.config
-        return {
+        facts = {
             "folder": str(self.folder),
             "recipe": None if config is None else config.recipe,
             "kind": "vectors" if config is None else config.model.kind,
@@ -246,6 +247,7 @@ class VectorsModel:
             "settings": None if self.config is None else self.config.document(),
             "metrics": metrics,
         }
+        return Info(facts, str(self.folder), str(facts["kind"]), f"{len(vectors):,} words")
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

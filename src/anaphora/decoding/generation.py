@@ -28,7 +28,7 @@ from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.errors import UserError
-from anaphora.results import brief, figure, token_table
+from anaphora.results import brief, figure, number_of, token_table
 from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
@@ -78,8 +78,7 @@ class Generation:
         return self.text
 
     def __repr__(self) -> str:
-        number = len(self.token_ids)
-        log = f"{number} new token{'s' * (number != 1)}, log P {figure(self.log_probability)}"
+        log = f"{number_of(len(self.token_ids), 'new token')}, log P {figure(self.log_probability)}"
         return brief("Generation", self.text, log, "" if self.finished else "cut off")
 
     def _repr_html_(self) -> str:
@@ -277,6 +276,10 @@ class GenerationStream:
         self.scores: list[float] = []
         self.ended = False
         self._pieces = self._speak(said, Listener(Spelling(tokenizer, prompt_ids, prompt), stops))
+
+    def __repr__(self) -> str:
+        said = number_of(len(self.tokens), "new token")
+        return brief("GenerationStream", self.prompt, f"{said}, {'ended' if self.ended else 'not at its end'}")
 
     def __iter__(self) -> Iterator[str]:
         return self

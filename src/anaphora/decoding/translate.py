@@ -29,7 +29,7 @@ from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.splitting import parts_of, sentences
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
-from anaphora.results import brief, figure, html_table, token_table
+from anaphora.results import brief, figure, html_table, number_of, token_table
 from anaphora.text.token_names import shown_token
 from anaphora.text.tokenizer import EOS, PAD, UNK, Tokenizer
 from anaphora.text.words import Word
@@ -133,7 +133,7 @@ class Translation:
     def __repr__(self) -> str:
         others = f"{len(self.n_best)} candidates" if len(self.n_best) > 1 else ""
         pieces = f"{self.pieces} pieces" if self.pieces > 1 else ""
-        log = f"log P {figure(self.log_probability)}, {len(self.token_scores)} tokens"
+        log = f"log P {figure(self.log_probability)}, {number_of(len(self.token_scores), 'token')}"
         return brief("Translation", self.text, log, others, pieces, "" if self.finished else "cut off")
 
     def _repr_html_(self) -> str:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 from anaphora.decoding.search import Hypothesis
 from anaphora.errors import refused_by_system
+from anaphora.results import brief, number_of
 
 ENDING = ".unfinished"
 
@@ -50,6 +51,9 @@ class Unfinished:
                 self.file.flush()
         except OSError as error:
             raise refused_by_system(error, "cannot be written", file=self.path) from None
+
+    def __repr__(self) -> str:
+        return brief("Unfinished", str(self.path), f"{number_of(self.lines, 'line')} finished")
 
     @staticmethod
     def name(*asked: Any) -> str:

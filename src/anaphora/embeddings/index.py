@@ -26,6 +26,7 @@ from anaphora.embeddings.vectors import F32, Near, Vectors
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import read_json
 from anaphora.folder import UNFINISHED, write_json
+from anaphora.results import number_of
 
 LINKS, CARE, EFFORT = 16, 64, 400
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""
@@ -37,6 +38,9 @@ class VectorIndex:
 
     def __init__(self, graph: Any, vectors: Vectors) -> None:
         self.graph, self.vectors = graph, vectors
+
+    def __repr__(self) -> str:
+        return f"<VectorIndex: {number_of(len(self.vectors), 'word')}, {self.vectors.vector_size} dimensions>"
 
     @classmethod
     def build(

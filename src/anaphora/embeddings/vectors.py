@@ -17,13 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, shown
-from anaphora.results import figure, html_table
+from anaphora.results import figure, html_table, quoted
 from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
 F32 = NDArray[np.float32]
+SHOWN = 10
+"""Neighbours in a `repr`."""
 BLOCK = 1 << 16
 """Words that are compared at once."""
 SPELLINGS = 50_000
@@ -59,7 +61,15 @@ class SubwordTable:
 
 
 class Neighbours(list[tuple[str, float]]):
-    """Words and how near each is, the nearest first; a table in a notebook."""
+    """Words and how near each is, the nearest first: a list of pairs; a table in a notebook."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"({quoted(word, 24)}, {figure(value, '.4f')})" for word, value in self[:SHOWN])
+        more = f", … {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
+        return f"[{shown}{more}]"
+
+    def __str__(self) -> str:
+        return "\n".join(f"{figure(value, '7.4f')}  {word}" for word, value in self)
 
     def _repr_html_(self) -> str:
         rows = [(word, figure(value, ".4f")) for word, value in self]

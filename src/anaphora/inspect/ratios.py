@@ -17,7 +17,7 @@ from typing import Any
 from anaphora.embeddings.cooccurrence import Cooccurrences, Ratio
 from anaphora.errors import UserError
 from anaphora.inspect.terminal import cells, cut, isolated
-from anaphora.results import brief, html_table
+from anaphora.results import brief, html_table, number_of
 
 LEAST = 5.0
 """Counts, of both together, that a word must have to be shown unasked: rarer ones tell mere chance."""
@@ -41,7 +41,10 @@ class RatioTable:
     """Whether somebody named the words; else they are those that tell the two most apart."""
 
     def __repr__(self) -> str:
-        return brief("RatioTable", f"{self.first} / {self.second}", f"{len(self.rows)} words")
+        return brief("RatioTable", f"{self.first} / {self.second}", number_of(len(self.rows), "word"))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines(80))
 
     def _repr_html_(self) -> str:
         heads = ("k", f"P(k | {self.first})", f"P(k | {self.second})", "ratio")

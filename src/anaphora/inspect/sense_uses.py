@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from anaphora.inspect.terminal import cells, isolated, visible
+from anaphora.results import brief
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class Use:
     after: str
     weights: NDArray[np.float64]
     """m of each sense: (k,)."""
+
+    def __repr__(self) -> str:
+        return brief("Use", f"{self.before}{self.word}{self.after}", f"line {self.number}")
 
     @property
     def shares(self) -> NDArray[np.float64]:

@@ -76,6 +76,9 @@ class WhyText:
         likely = [f"{self.name(one.token)} {one.probability:.3f}" for one in self.explanation.candidates[:3]]
         return brief("WhyText", self.text, ", ".join(likely))
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def _repr_html_(self) -> str:
         candidates = self.explanation.candidates
         rows = [(self.name(one.token), f"{one.probability:.4g}", figure(one.log_probability)) for one in candidates]

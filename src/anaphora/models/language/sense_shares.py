@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.models.ngram.why import Name, NextWord, finite, likeliest
+from anaphora.models.ngram.why import Name, NextWord, NextWordsTold, finite, likeliest
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SenseCandidate(NextWord):
     """A word that could come next, and what each sense of each word before it gives it."""
 
@@ -72,8 +72,8 @@ class SenseCandidate(NextWord):
         }
 
 
-@dataclass(frozen=True)
-class SensesWhy:
+@dataclass(frozen=True, repr=False)
+class SensesWhy(NextWordsTold):
     """The likeliest next words after a prefix, likeliest first, each with its shares."""
 
     prefix: tuple[int, ...]

@@ -25,6 +25,7 @@ from anaphora.errors import UserError
 from anaphora.kernels.ngrams import distribution, walk
 from anaphora.models.ngram.model import NgramModel
 from anaphora.models.ngram.smoothing import predictable
+from anaphora.results import brief, figure, number_of
 from anaphora.text.tokenizer import BOS, PAD
 
 Name = Callable[[int], str]
@@ -70,6 +71,9 @@ class NextWord:
     log_probability: float
     scored: float
 
+    def __repr__(self) -> str:
+        return brief(type(self).__name__, None, f"token {self.token}", f"P {figure(self.probability, '.4g')}")
+
     @property
     def probability(self) -> float:
         return math.exp(self.log_probability)
@@ -89,7 +93,16 @@ class NextWord:
         }
 
 
-@dataclass(frozen=True)
+class NextWordsTold:
+    """The likeliest next words after a prefix, however their probabilities are explained."""
+
+    candidates: tuple[NextWord, ...]
+
+    def __repr__(self) -> str:
+        return brief(type(self).__name__, None, number_of(len(self.candidates), "candidate"))
+
+
+@dataclass(frozen=True, repr=False)
 class Candidate(NextWord):
     """A word that could come next, and how its probability came about."""
 
@@ -116,8 +129,8 @@ class Candidate(NextWord):
         }
 
 
-@dataclass(frozen=True)
-class Why:
+@dataclass(frozen=True, repr=False)
+class Why(NextWordsTold):
     """The likeliest next words after a prefix, likeliest first, each with its path."""
 
     prefix: tuple[int, ...]
