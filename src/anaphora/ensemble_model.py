@@ -141,7 +141,7 @@ class EnsembleModel(TranslationModel):
             for name, weight, one in zip(self.names, self.ensemble.weights, self.members)
             for found in [one.info()]
         ]
-        facts = {
+        facts: dict[str, Any] = {
             "folder": str(self.folder),
             "recipe": self.config.recipe,
             "kind": "ensemble",

@@ -172,7 +172,7 @@ class OpenedTextModel:
     def info(self) -> Info:
         """What this model is, what it was made of, how good it was found."""
         metrics = {} if self.config is None else read_metrics(self.folder)
-        facts = {
+        facts: dict[str, Any] = {
             "folder": str(self.folder),
             "recipe": None if self.config is None else self.config.recipe,
             "kind": self.kind,

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from anaphora.embeddings.formats import load_vectors, save_vectors
-from anaphora.embeddings.vectors import F32, Near, Vectors
+from anaphora.embeddings.vectors import F32, NUMBER_NAMES, Near, Vectors
 from anaphora.errors import UserError
 from anaphora.evaluation.embeddings import (
     MOST_FREQUENT,
@@ -47,6 +47,7 @@ from anaphora.folder import (
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import name_of
 from anaphora.results import Info
+from anaphora.signatures import also_named
 from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import Tokenizer
@@ -129,10 +130,17 @@ class VectorsModel:
     def __getitem__(self, word: str | Sequence[str]) -> F32:
         return self.vectors[word]
 
-    def neighbours(self, word: str, topn: int = 10) -> Near:
-        """The words nearest to a word, with the cosine of each; of many words at once: `vectors.neighbours`."""
-        return self.vectors.most_similar(word, topn=topn)
+    @overload
+    def neighbours(self, word: str, topn: int = 10) -> Near: ...  # type: ignore[overload-overlap]
+    @overload
+    def neighbours(self, word: Iterable[str], topn: int = 10) -> dict[str, Near]: ...
+    @also_named(**NUMBER_NAMES, words="word")
+    def neighbours(self, word: str | Iterable[str], topn: int = 10) -> Near | dict[str, Near]:
+        """The words nearest to a word, with the cosine of each; of many words, a list for each by its word."""
+        near = self.vectors.neighbours(word, topn)
+        return near[word] if isinstance(word, str) else near
 
+    @also_named(**NUMBER_NAMES)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
         return self.vectors.analogy(a, b, c, topn)
@@ -232,7 +240,7 @@ class VectorsModel:
         vectors, metrics = self.vectors, {} if self.folder.is_file() else read_metrics(self.folder)
         # of a file that was made a folder, nobody knows how it was learned
         config = None if "converted_from" in metrics and "losses" not in metrics else self.config
-        facts = {
+        facts: dict[str, Any] = {
             "folder": str(self.folder),
             "recipe": None if config is None else config.recipe,
             "kind": "vectors" if config is None else config.model.kind,

@@ -12,6 +12,7 @@ import typer
 
 from anaphora.cli.output import Output
 from anaphora.cli.streams import Steadfast
+from anaphora.decoding.options import TRANSFORMERS_NAMES
 from anaphora.errors import UserError, refused_by_system
 
 if TYPE_CHECKING:
@@ -50,7 +51,12 @@ def decoding_settings(set_: Sequence[str] | None, **flags: Any) -> dict[str, Any
     for item in set_ or ():
         if "=" not in item:
             raise UserError(f"--set {item} has no value", cure="write --set KEY=VALUE, such as --set length_penalty=1")
-    changes = overrides([f"decoding.{item}" for item in set_ or ()], ["decoding"]).get("decoding", {})
+    given_as = overrides([f"decoding.{item}" for item in set_ or ()], ["decoding"]).get("decoding", {})
+    changes: dict[str, Any] = {}
+    for key, value in given_as.items():
+        if (name := TRANSFORMERS_NAMES.get(key, key)) in changes:
+            raise UserError(f"{name} is given twice, the other time as {key}", cure="leave one of them out")
+        changes[name] = value
     given = {key: value for key, value in flags.items() if value is not None}
     if twice := sorted(changes.keys() & given.keys()):
         raise UserError(f"{twice[0]} is given twice, by --set and by its own option", cure="leave one of them out")

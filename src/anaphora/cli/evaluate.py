@@ -69,7 +69,9 @@ def evaluate(
     beside: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Another model: compare both by a paired bootstrap test.")
     ] = None,
-    bootstrap: Annotated[int | None, typer.Option(help="With --beside: samples; 1,000 by default.")] = None,
+    bootstrap: Annotated[
+        int | None, typer.Option("--bootstrap", "--bootstrap-samples", help="With --beside: samples; 1,000 by default.")
+    ] = None,
     bootstrap_seed: Annotated[int | None, typer.Option(help="With --beside: seed; 12345 by default.")] = None,
     labels: Annotated[
         str | None,

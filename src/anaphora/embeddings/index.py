@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.embeddings.vectors import F32, Near, Vectors
+from anaphora.embeddings.vectors import F32, NUMBER_NAMES, Near, Neighbours, Vectors
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import read_json
 from anaphora.folder import UNFINISHED, write_json
 from anaphora.results import number_of
+from anaphora.signatures import also_named
 
 LINKS, CARE, EFFORT = 16, 64, 400
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""
@@ -56,11 +57,13 @@ class VectorIndex:
             graph.add(np.ascontiguousarray(vectors.unit_vectors(slice(begin, begin + ADDED_AT_ONCE))))
         return cls(graph, vectors)
 
+    @also_named(**NUMBER_NAMES)
     def most_similar(self, word: str, topn: int = 10) -> Near:
         """The words nearest to a word, most of them at least; itself not among them."""
         query = self.vectors.get_vector(word, norm=True)[None]
         own = self.vectors.key_to_index.get(word)
-        return [near for near in self.nearest(query, topn + 1)[0] if near[0] != word or own is None][:topn]
+        found = [near for near in self.nearest(query, topn + 1)[0] if near[0] != word or own is None]
+        return Neighbours(found[:topn])
 
     def nearest(self, queries: F32, topn: int = 10, *, effort: int = EFFORT) -> list[Near]:
         """The nearest words of each row of queries (Q, D), which are as long as one."""

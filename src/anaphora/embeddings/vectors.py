@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError, shown
 from anaphora.results import figure, html_table, quoted
+from anaphora.signatures import also_named
 from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ SPELLINGS = 50_000
 """Words among which similar spellings of an unknown one are looked for: the most frequent."""
 
 Near = list[tuple[str, float]]
+NUMBER_NAMES = {"number": "topn", "n": "topn"}
+"""How many neighbours: gensim's name, and those of the command line."""
 Key = str | F32
 
 
@@ -192,6 +195,7 @@ class Vectors:
 
     # -- neighbours ----------------------------------------------------------------------------------------------------
 
+    @also_named(**NUMBER_NAMES)
     def most_similar(
         self,
         positive: Key | Sequence[Key] = (),
@@ -211,10 +215,12 @@ class Vectors:
         query: F32 = np.stack(parts).mean(axis=0, keepdims=True)
         return self.nearest(query, topn, [asked], restrict_vocab)[0]
 
+    @also_named(**NUMBER_NAMES)
     def similar_by_vector(self, vector: F32, topn: int = 10, restrict_vocab: int | None = None) -> Near:
         """The words nearest to a vector."""
         return self.most_similar([vector], topn=topn, restrict_vocab=restrict_vocab)
 
+    @also_named(**NUMBER_NAMES)
     def neighbours(self, words: str | Iterable[str], topn: int = 10) -> dict[str, Near]:
         """The neighbours of each of many words, in one go."""
         asked = words_of(words)
@@ -222,6 +228,7 @@ class Vectors:
         own = [[self.key_to_index[word]] if word in self else [] for word in asked]
         return dict(zip(asked, self.nearest(queries.reshape(len(asked), self.vector_size), topn, own)))
 
+    @also_named(**NUMBER_NAMES)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
         return self.most_similar([b, c], [a], topn)
