@@ -292,6 +292,19 @@ def test_whatever_a_public_method_returns_is_among_them(owner: Any) -> None:
         assert own <= known | {*anaphora.__all__}, f"{name}: {own - known}"
 
 
+def test_what_a_result_can_do_is_shown_when_it_is_explored() -> None:
+    """help(), tab completion and editors: real parameters, and a line that says what a method does."""
+    for kind in {type(one) for one in results("a")}:
+        for name, member in vars(kind).items():
+            function = inspect.unwrap(getattr(member, "__func__", member))
+            if name.startswith("_") or not inspect.isfunction(function):
+                continue
+            assert inspect.getdoc(function), f"{kind.__name__}.{name}"
+            for one in inspect.signature(function).parameters.values():
+                assert one.kind is not one.VAR_KEYWORD, f"{kind.__name__}.{name}(**{one.name})"
+                assert one.name in ("self", "cls", "document") or one.annotation not in ("Any", one.empty), name
+
+
 def test_facts_are_a_dict_all_the_same() -> None:
     info = Info({"folder": "runs/a", "metrics": {"bleu": 41.0}, "parameters": 12_032}, "runs/a", "12,032 parameters")
     assert info == {"folder": "runs/a", "metrics": {"bleu": 41.0}, "parameters": 12_032}

@@ -141,7 +141,7 @@ class EnsembleModel(TranslationModel):
             for name, weight, one in zip(self.names, self.ensemble.weights, self.members)
             for found in [one.info()]
         ]
-        facts: dict[str, Any] = {
+        facts = {
             "folder": str(self.folder),
             "recipe": self.config.recipe,
             "kind": "ensemble",

@@ -376,6 +376,7 @@ class _Comparison:
     # -- what is told --------------------------------------------------------------------------------------------------
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         # rows that this command does not ask for are still there, for one that does
         others = [row for name, row in self.saved.items() if name not in {row["name"] for row in self.rows}]
         return {

@@ -64,6 +64,7 @@ class Choice:
         return brief("Choice", self.method.name, self.reason)
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "anaphora_alignment": VERSION,
             "method": self.method.document(),

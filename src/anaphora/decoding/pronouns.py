@@ -70,6 +70,7 @@ class Evenness:
     prompts: int
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {"ratio": self.ratio, "towards_first": self.towards, "prompts": self.prompts}
 
 

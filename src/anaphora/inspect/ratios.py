@@ -51,6 +51,7 @@ class RatioTable:
         return html_table(heads, [(row.word, f"{row.first:.1e}", f"{row.second:.1e}", told(row)) for row in self.rows])
 
     def lines(self, width: int) -> list[str]:
+        """The table, in so many columns of a terminal."""
         room = max(min(max(cells(row.word) for row in self.rows), width - 3 * NUMBER - 2), 8)
         heads = [f"P(k | {self.first})", f"P(k | {self.second})", "ratio"]
         wide = [min(max(cells(head) + 2, NUMBER), max((width - room) // 3, NUMBER)) for head in heads]
@@ -69,6 +70,7 @@ class RatioTable:
         return found
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "first": self.first,
             "second": self.second,

@@ -70,6 +70,7 @@ class Use:
         return isolated(f"{before}{word}{after}")
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "line": self.number,
             "before": self.before,

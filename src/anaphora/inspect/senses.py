@@ -162,6 +162,7 @@ class SensesText:
         return f"with {' and '.join(self.patches)}" if self.patches else ""
 
     def name(self, token: int) -> str:
+        """A token's id as people see it."""
         return self.names[token]
 
     def document(self) -> dict[str, Any]:

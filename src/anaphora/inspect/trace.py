@@ -122,6 +122,7 @@ class Step:
         return self.mask is None or bool(self.mask[row, column])
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         numbers = [
             [significant(value) if self.there(r, c) else None for c, value in enumerate(row)]
             for r, row in enumerate(self.values.tolist())
@@ -160,6 +161,7 @@ class Check:
         return f"FAILS: {self.what} (off by {self.difference:.2g}, may be {self.tolerance:.0e})"
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "what": self.what,
             "difference": self.difference,
@@ -186,6 +188,7 @@ class Cell:
         return cell_text(self).plain.rstrip("\n")
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         steps = [{"symbol": symbol, "lines": lines} for symbol, lines in self.lines]
         return {"row": self.row, "column": self.column, "steps": steps}
 
@@ -249,6 +252,7 @@ class Walk:
         return Cell(steps[0].rows[row], steps[0].columns[column], lines)
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "name": self.name,
             "title": self.title,
@@ -280,6 +284,7 @@ class Token:
         return brief("Token", self.text, f"id {self.id}")
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         from base64 import b64encode
 
         spelled = b64encode(self.bytes).decode("ascii")
@@ -307,6 +312,7 @@ class Segment:
         )
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {"id": self.id, "text": self.text, "tokens": [token.document() for token in self.tokens]}
 
 

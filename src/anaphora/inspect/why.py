@@ -86,6 +86,7 @@ class WhyText:
         return html_table(("next", "P", "log P"), rows, caption=self.text, shades=shades) + html_lines(self.lines(100))
 
     def name(self, token: int) -> str:
+        """A token's id as people see it."""
         return self.names[token]
 
     @property
@@ -135,6 +136,7 @@ class WhyText:
         return f"with {' and '.join(self.patches)}" if self.patches else ""
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         explanation = self.explanation.document(self.name)
         for one in explanation["candidates"]:
             one["bytes"] = in_base64(self.spelled.get(one["id"], b""))

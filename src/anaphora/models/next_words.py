@@ -37,6 +37,7 @@ class RankedWord(NextWord):
         return self.probability
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         said = self.said(name)
         del said["sum_of_parts"]  # there are none
         return {**said, "rank": self.rank}

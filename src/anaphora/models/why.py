@@ -44,6 +44,7 @@ class Contribution:
         return self.weight * self.probability
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "name": self.name,
             "weight": self.weight,
@@ -70,6 +71,7 @@ class MixedCandidate(NextWord):
         return math.fsum(part.part for part in self.parts)
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             **self.said(name),
             "parts": [part.document(name) for part in self.parts],

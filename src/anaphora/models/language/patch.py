@@ -92,6 +92,7 @@ class Operation:
         return None
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         found: dict[str, Any] = {"do": self.do}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -263,6 +264,7 @@ class Topic(Operation):
         return f"{self.called}={_few(self.words)}"
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         found = super().document()
         del found["senses"]
         return {"do": self.do, "name": found.pop("name"), **found}

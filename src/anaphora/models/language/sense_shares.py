@@ -64,6 +64,7 @@ class SenseCandidate(NextWord):
         return [(int(place) // self.shares.shape[1], int(place) % self.shares.shape[1]) for place in order]
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             **self.said(name),
             "logit": finite(self.logit),

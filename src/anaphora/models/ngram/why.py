@@ -52,6 +52,7 @@ class Level:
     """The share times the weights of all levels above: what this level adds to the probability explained."""
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "order": self.order,
             "context": [name(token) for token in self.context],
@@ -83,6 +84,7 @@ class NextWord:
         raise NotImplementedError
 
     def said(self, name: Name) -> dict[str, Any]:
+        """What every candidate's document begins with; `name` gives the text of an id."""
         return {
             "token": name(self.token),
             "id": self.token,
@@ -122,6 +124,7 @@ class Candidate(NextWord):
         return math.fsum(level.part for level in self.levels)
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             **self.said(name),
             "order": self.order,
