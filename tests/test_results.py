@@ -336,6 +336,18 @@ def test_the_text_comes_first_and_is_the_string() -> None:
     assert repr(results("x")[14]).startswith("Evaluation(BLEU 41.99, chrF 60.00, loss –, 3 lines, beam 5")
 
 
+def test_what_is_printed_can_be_read() -> None:
+    """`print` of a comparison, an evaluation, a trace, a patch … shows lines, and no names of Python."""
+    for one in results("der Hund"):
+        if type(one).__str__ is not object.__str__:
+            said = str(one)
+            assert "object at 0x" not in said and not said.startswith(f"{type(one).__name__}("), said
+    (compared,) = (one for one in results("a") if isinstance(one, Comparison))
+    assert "bits/byte" in str(compared) and str(compared).splitlines()[-1] == "- a"
+    both = [str(one) for one in results("a") if isinstance(one, Evaluation)][-1]
+    assert both.startswith("BLEU 41.99  a\nchrF 60.00  a\nTER  50.00  a\n") and "paired bootstrap" in both
+
+
 def test_tables_hold_what_there_is() -> None:
     aligned = next(one for one in results("der Hund") if isinstance(one, Alignment))
     table = Tags(aligned._repr_html_())

@@ -269,7 +269,8 @@ class TextModel(ScoringTextModel):
         macro F1, precision, recall and F1 of each class, the confusion matrix."""
         from anaphora.evaluation.classification import report_of
 
-        correct, answers = list(many_lines(labels, "labels")), list[str]()
+        correct = [label.strip() for label in many_lines(labels, "labels")]  # as training reads them
+        answers: list[str] = []
         for found in self.stream_classify(many_lines(lines)):
             answers.append(found.label)
             if progress is not None:

@@ -299,6 +299,8 @@ def test_classify(folders: dict[str, Path], text: Path, tmp_path: Path, say: Any
     assert found["labels"] == ["glad", "sad"]
     report = loaded(folders["classifier"]).evaluate_labels(VERSE, gold)
     assert found["classes"] == report.document()["classes"]
+    with (tmp_path / "gold").open(encoding="utf-8") as file:  # as Python reads them, with their ends
+        assert loaded(folders["classifier"]).evaluate_labels(VERSE, file.readlines()) == report
     assert found["confusion"] == report.confusion
     alone = say("evaluate", folders["classifier"], "--text", text, "--labels", tmp_path / "gold")
     assert (alone.code, alone.out) == (0, f"{report}\n")
