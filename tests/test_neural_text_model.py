@@ -325,6 +325,19 @@ def _between(ids: list[int], mask: int) -> list[list[int]]:
     return parts
 
 
+def test_a_word_and_the_end_of_one_are_told_apart(folders: dict[str, Path]) -> None:
+    model = loaded(folders["bpe masked"])
+    found = model.fill("the ___ sat", top=50)
+    (candidates,) = found.blanks
+    shown = {repr(one).split(",")[0] for one in candidates}
+    assert len(shown) == 50, "no two look alike"
+    assert {one.token for one in candidates if one.token.startswith("␣")}
+    assert all(repr(one).startswith(f"Candidate({one.token!r},") for one in candidates)
+    assert found._repr_html_().count(">␣") == sum(one.token.startswith("␣") for one in candidates)
+    spaced = [one for one in candidates if len(one.token) > 1 and one.token.startswith("␣")]
+    assert [one.text for one in spaced] == [one.token.removeprefix("␣") for one in spaced]
+
+
 def test_filling_in_many_lines_is_filling_in_each(folders: dict[str, Path]) -> None:
     model = loaded(folders["bpe masked"])
     lines = ["the ___ sat", "no blank here", "___", "a ___ and ___ dog saw the mat"]

@@ -152,6 +152,27 @@ def test_one_prefix_for_all_lines(model: TranslationModel) -> None:
         model.translate(SOURCES, prefix="der", prefixes=["der"] * 3)
     with pytest.raises(UserError, match="4 prefixes for 3 lines"):
         model.translate(SOURCES, prefixes=["der"] * 4)
+    for ask in (model.translate, model.stream):
+        with pytest.raises(UserError, match=r"prefixes is one str, 'der'; give prefix='der' for all lines"):
+            ask(SOURCES, prefixes="der")  # type: ignore[operator]
+        with pytest.raises(UserError, match=r"prefix is several.*give prefixes=\[…\]"):
+            ask(SOURCES, prefix=["der"] * 3)  # type: ignore[operator]
+    assert model.translate("\n".join(SOURCES), prefixes="der", beam=1).text.startswith("der")
+
+
+def test_names_of_other_tools(model: TranslationModel) -> None:
+    beam = model.translate(SOURCES, beam=2, max_length=3, n_best=2)
+    ways: list[dict[str, Any]] = [
+        {"num_beams": 2, "max_new_tokens": 3, "num_return_sequences": 2},
+        {"beam_size": 2, "tokens": 3, "n_best": 2},
+    ]
+    for names in ways:
+        assert model.translate(SOURCES, **names) == beam and list(model.stream(SOURCES, **names)) == beam
+        assert model.decoding(**names) == model.decoding(beam=2, max_length=3, n_best=2)
+    assert model.evaluate(SOURCES, TARGETS, num_beams=1).search == "beam 1"  # type: ignore[call-arg]
+    for names in ({"num_beams": 2, "beam": 3}, {"tokens": 3, "max_new_tokens": 3}):
+        with pytest.raises(UserError, match=r"another name for .* both are given"):
+            model.translate(SOURCES, **names)
 
 
 def test_a_capture_takes_what_load_returned(model: TranslationModel) -> None:

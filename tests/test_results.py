@@ -2,41 +2,67 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import inspect
+import json
 import math
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import anaphora
 from anaphora.comparing.comparison import Comparison
 from anaphora.comparing.language import LanguageTask
+from anaphora.converting import Conversion
 from anaphora.decoding import filling
 from anaphora.decoding.alignment import Alignment, Method
+from anaphora.decoding.alignment_method import Choice, Rival
 from anaphora.decoding.classifying import Classified
 from anaphora.decoding.evaluation import Evaluation
-from anaphora.decoding.generation import Generation
+from anaphora.decoding.generation import Generation, GenerationStream
 from anaphora.decoding.language import ScoredLine, TextEvaluation
+from anaphora.decoding.pronouns import Evened, Evenness
+from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.side_effect import SideEffect
 from anaphora.decoding.translate import Candidate, ScoredPair, Translation
+from anaphora.decoding.unfinished import Unfinished
 from anaphora.decoding.vectors import WordVectors
-from anaphora.embeddings.vectors import Neighbours
+from anaphora.embeddings.cooccurrence import Ratio
+from anaphora.embeddings.index import VectorIndex
+from anaphora.embeddings.vectors import Neighbours, Vectors
+from anaphora.evaluation.alignment import AlignmentScore
 from anaphora.evaluation.by_length import LengthBin
 from anaphora.evaluation.classification import ClassificationReport, ClassScore
-from anaphora.evaluation.embeddings import AnalogyScore
+from anaphora.evaluation.embeddings import AnalogyScore, SimilarityScore
 from anaphora.evaluation.sense_similarity import SenseSimilarity
 from anaphora.evaluation.significance import Interval, PairedBootstrap, PairedScore
 from anaphora.evaluation.weat import Association
+from anaphora.inspect.ratios import RatioTable
+from anaphora.inspect.sense_uses import Use
 from anaphora.inspect.senses import MovedToken, NearSense, Sense, SensesText, TokenSenses, WordSenses
-from anaphora.inspect.trace import Trace, Walk
+from anaphora.inspect.trace import READS, AttentionMap, Cell, Check, Segment, Step, Token, Trace, Walk
+from anaphora.inspect.vector_map import VectorMap
+from anaphora.inspect.why import WhyText
+from anaphora.layers.capture import Attended, Seen
+from anaphora.models.language.patch import MadeFor, Patch, Remove, Scale
+from anaphora.models.language.sense_shares import SensesWhy
+from anaphora.models.next_words import NextWords, RankedWord
+from anaphora.models.ngram.why import Why
+from anaphora.models.why import MixtureWhy
 from anaphora.parts import Mixed, MixedPart
-from anaphora.results import LONGEST, brief, count, html_table
+from anaphora.results import LONGEST, Info, brief, count, html_table
 from anaphora.text.checking.findings import Finding, Report
+from anaphora.text.dictionary import Dictionary, Entry
+from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.words import Word, split_words
 from anaphora.training.counting import Counted
-from anaphora.training.request import Outcome
+from anaphora.training.request import Average, Outcome
 
 ODD = "<script>alert('x')</script>&amp;\x1b[2J\n\u202eevil\u2028"
 LONG = "Der alte Bauer kaufte drei Äpfel und ging nach Hause. " * 20
@@ -117,11 +143,81 @@ def results(text: str) -> list[Any]:
         Report([finding, finding], {}),
         Report([], {}),
         Comparison(Path("out"), rows, [], columns, [text], [], row, 2, {}),
-        Trace([Walk(text, text, text, [])]),
         ClassificationReport(5, 3, 0.6, 0.5, text, 0.6, [ClassScore(text, 0.5, 0.5, 0.5, 3, 2)], [[3]]),
         PairedBootstrap(5, 100, 1, [PairedScore("BLEU", Interval(40, 40, 1), Interval(39, 39, 1), 0.03, text)]),
-        Neighbours([(text, 0.5)]),
+        Neighbours([(text, 0.5)] * 500),
+        *walked(text),
+        *kept(text),
+        *(PairedScore("BLEU", Interval(40, 40, 1), Interval(39, 39, 1), 0.03, text), Interval(40, 40, 1)),
+        Evaluation(
+            lines=1,
+            **scores,
+            split_lines=0,
+            unscored_lines=0,
+            replaced_words=None,
+            ter=50.0,
+            ter_signature=text,
+            significance=PairedBootstrap(
+                5, 100, 1, [PairedScore("BLEU", Interval(40, 40, 1), Interval(39, 39, 1), 0.03, text)]
+            ),
+            beside=Evaluation(lines=1, **scores, split_lines=0, unscored_lines=0, replaced_words=None),
+        ),
     ]
+
+
+def walked(text: str) -> list[Any]:
+    """All that a trace is made of."""
+    wide = Step(text, text, text, [text] * 3, [text] * 90, np.full((3, 90), 0.25), shares=True, arithmetic=None)
+    deep = Step("Q", "", text, [text], [str(one) for one in range(512)], np.zeros((1, 512)), dimensions=True)
+    check, cell = Check(text, 1e-9, 1e-6), Cell(text, text, [(text, [text])])
+    walk = Walk(text, text, text, [wide, deep], [check], cells=[cell])
+    token = Token(5, text, text.encode(), 0, 5)
+    segment = Segment("src", text, [token] * 500)
+    seen = AttentionMap(text, "self", 0, "src", "src", "none", READS, np.zeros((8, 90, 90), np.float32))
+    return [wide, deep, check, cell, walk, token, segment, seen, Trace([walk] * 2, [segment] * 2, [seen] * 6)]
+
+
+def kept(text: str) -> list[Any]:
+    """What models hold beside their weights, or are told."""
+    seen = Seen([text] * 9, None, False)
+    attended = Attended(*[torch.zeros(2, 8, 50, 50)] * 4)
+    seen.calls[text].append(attended)
+    vectors = Vectors([text, "b"], np.zeros((2, 512), np.float32))
+    patch = Patch(MadeFor("a", "b", 16), (Remove(words=(text or "x", "b")), Scale(words=("b",), by=0.5)) * 200)
+    scores = {"loss": 1.0, "bleu": 41.0, "bleu_signature": text}
+    averaged = {"folder": text, "averaged": [*range(50)], "before": scores, "after": scores, "kept": True}
+    said: Any = iter([])
+    even = Evenness(1.5, 0.5, 3)
+    return [
+        *(seen, attended, patch, vectors, VectorIndex(None, vectors)),
+        Dictionary([Entry(text, text, 0.5, 3), *(Entry(str(one), text) for one in range(500))]),
+        *(SimilarityScore(math.nan, 3, 1), Conversion(Path("a"), Path("b"), 3, [5] * 9, {text: text}, [text])),
+        *(Average({**averaged, "metric": "loss"}), Average({"folder": text, "undone": True, "weights": text})),
+        Info({"folder": text, "metrics": {text: [text] * 50}, "recipe": None, "parameters": 5000}, text, "5 words"),
+        *(DecodingConfig(stop=[text or "x"] * 9), Choice(Method(), 0.5, text)),
+        GenerationStream(said, text, [], tokenizer()),
+        *explained(text),
+        *(Rival({"union": AlignmentScore(0.25, 0.7, 0.8, 5, 3, 2, 2)}, 1), Evened((text, "b"), (), (), *[even] * 4)),
+        RatioTable(text, "b", [Ratio(text, 0.1, 0.2)], [(1.0, 2.0)], (10.0, 10.0), 10, True),
+        VectorMap([text], np.zeros((1, 2)), np.zeros(1, np.int64), "pca", 0, 0.0, 0.0, None),
+    ]
+
+
+def explained(text: str) -> list[Any]:
+    word = RankedWord(5, -1.0, -1.0, 1)
+    answers = [
+        NextWords((4, 5), (word,) * 50),
+        Why((4,), "kneser-ney", 3, ()),
+        MixtureWhy((4,), (text,), (1.0,), (), ()),
+    ]
+    shares = SensesWhy((4,), np.zeros((90, 16)), np.zeros((16, 90, 90), np.float32), ())
+    told = WhyText(text, NextWords((4,), (word,)), dict.fromkeys(range(9), text), (text,))
+    return [word, *answers, shares, told, Use(3, text, text, text, np.ones(16))]
+
+
+@functools.cache
+def tokenizer() -> Tokenizer:
+    return Tokenizer.of_words(["a", "b"])
 
 
 class Tags(HTMLParser):
@@ -150,14 +246,83 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize("text", [LONG, ODD, "", "Ein Mann."])
 def test_every_result_is_one_short_line_and_a_sound_table(text: str) -> None:
     for one in results(text):
+        line = repr(one)
+        assert line.isprintable() and len(line) <= 400, line
+        assert " object at 0x" not in line + str(one) and "tensor(" not in line and "array(" not in line
         if not isinstance(one, Neighbours):  # which is a list
-            line = repr(one)
-            assert len(line) <= LONGEST and line.isprintable(), line
-            assert line.startswith(f"{type(one).__name__}(")
+            assert len(line) <= LONGEST, line
+            assert line.startswith((f"{type(one).__name__}(", f"<{type(one).__name__}"))
         if hasattr(one, "_repr_html_"):
             found = Tags(one._repr_html_())
             assert found.seen <= {"div", "table", "caption", "tr", "th", "td", "pre"}
             assert not set(found.text) & set("\x1b\u202e\u2028")
+
+
+TABLES = """Alignment AnalogyScore Association Average ClassificationReport Classified Comparison Dictionary Evaluation
+Filled Generation Info Mixed Neighbours PairedBootstrap Patch RatioTable Report Rival ScoredLine ScoredPair Seen Segment
+SenseSimilarity SensesText Step TextEvaluation Trace Translation Walk WhyText WordVectors"""
+"""What is a table in a notebook."""
+
+
+def test_what_holds_many_things_is_a_table_in_a_notebook() -> None:
+    assert {type(one).__name__ for one in results("a") if hasattr(one, "_repr_html_")} == {*TABLES.split()}
+    for one in results(ODD):
+        if hasattr(one, "_repr_html_"):
+            html = one._repr_html_()
+            assert "<script" not in html and len(html) < 400_000, type(one)
+            assert "<table" in html or isinstance(one, Report | Trace | Walk), type(one)
+
+
+NO_RESULTS = """Any F32 Iterator Literal NDArray Near None Path Self Sequence True Union KeyedVectors UnknownWords"""
+"""Words of annotations that are no result of ours."""
+
+
+@pytest.mark.parametrize(
+    "owner", [anaphora, anaphora.TranslationModel, anaphora.TextModel, anaphora.VectorsModel, Vectors]
+)
+def test_whatever_a_public_method_returns_is_among_them(owner: Any) -> None:
+    """A new result is shown well, too: it joins `results` above."""
+    known = {"Unfinished", *(type(one).__name__ for one in results("a"))}
+    for name in dir(owner):
+        member = getattr(owner, name)
+        if name.startswith("_") or isinstance(member, type) or not callable(member):
+            continue
+        said = str(inspect.signature(member).return_annotation)
+        own = {*re.findall(r"\b[A-Z]\w+", said)} - {*NO_RESULTS.split()}
+        assert own <= known | {*anaphora.__all__}, f"{name}: {own - known}"
+
+
+def test_what_a_result_can_do_is_shown_when_it_is_explored() -> None:
+    """help(), tab completion and editors: real parameters, and a line that says what a method does."""
+    for kind in {type(one) for one in results("a")}:
+        for name, member in vars(kind).items():
+            function = inspect.unwrap(getattr(member, "__func__", member))
+            if name.startswith("_") or not inspect.isfunction(function):
+                continue
+            assert inspect.getdoc(function), f"{kind.__name__}.{name}"
+            for one in inspect.signature(function).parameters.values():
+                assert one.kind is not one.VAR_KEYWORD, f"{kind.__name__}.{name}(**{one.name})"
+                assert one.name in ("self", "cls", "document") or one.annotation not in ("Any", one.empty), name
+
+
+def test_facts_are_a_dict_all_the_same() -> None:
+    info = Info({"folder": "runs/a", "metrics": {"bleu": 41.0}, "parameters": 12_032}, "runs/a", "12,032 parameters")
+    assert info == {"folder": "runs/a", "metrics": {"bleu": 41.0}, "parameters": 12_032}
+    assert json.loads(json.dumps(info)) == info == copy.deepcopy(info)
+    assert repr(info) == "Info('runs/a', 12,032 parameters)"
+    assert str(info) == "folder: runs/a\nmetrics: bleu 41\nparameters: 12,032"
+
+
+def test_what_is_done_of_a_translation_is_a_line(tmp_path: Path) -> None:
+    with Unfinished(tmp_path / "out.de", {}, print) as unfinished:
+        assert repr(unfinished).startswith("Unfinished(") and len(repr(unfinished)) <= LONGEST
+
+
+def test_one_is_not_ones() -> None:
+    assert count(1, "line") == "1 line" and count(1000, "line") == "1,000 lines"
+    assert "1 token," in repr(translation("a")).replace("1 token)", "1 token,") and "1 tokens" not in repr(
+        translation("a")
+    )
 
 
 def test_the_text_comes_first_and_is_the_string() -> None:
@@ -169,6 +334,18 @@ def test_the_text_comes_first_and_is_the_string() -> None:
     said = Generation("I am", "I am the", " the", ["␣the"], [5], [-1.0], -1.0, True)
     assert str(said) == "I am the" and repr(said) == "Generation('I am the', 1 new token, log P -1.00)"
     assert repr(results("x")[14]).startswith("Evaluation(BLEU 41.99, chrF 60.00, loss –, 3 lines, beam 5")
+
+
+def test_what_is_printed_can_be_read() -> None:
+    """`print` of a comparison, an evaluation, a trace, a patch … shows lines, and no names of Python."""
+    for one in results("der Hund"):
+        if type(one).__str__ is not object.__str__:
+            said = str(one)
+            assert "object at 0x" not in said and not said.startswith(f"{type(one).__name__}("), said
+    (compared,) = (one for one in results("a") if isinstance(one, Comparison))
+    assert "bits/byte" in str(compared) and str(compared).splitlines()[-1] == "- a"
+    both = [str(one) for one in results("a") if isinstance(one, Evaluation)][-1]
+    assert both.startswith("BLEU 41.99  a\nchrF 60.00  a\nTER  50.00  a\n") and "paired bootstrap" in both
 
 
 def test_tables_hold_what_there_is() -> None:

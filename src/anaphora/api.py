@@ -20,7 +20,7 @@ from anaphora.text.formats import same_table
 from anaphora.text.given import files_of, path_of, words_of
 from anaphora.training.bars import console_for
 from anaphora.training.recipes import Document, RunConfig, load_recipe, said_settings
-from anaphora.training.request import Outcome, Request, check_files, choose_recipe
+from anaphora.training.request import Average, Outcome, Request, check_files, choose_recipe
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -288,7 +288,7 @@ def _pair(part: str, source: Files, target: Files) -> dict[str, list[str]]:
 
 def average(
     run: Path_, last: int | None = None, *, device: str = "auto", force: bool = False, undo: bool = False
-) -> dict[str, Any]:
+) -> Average:
     """Make the mean of a run's last checkpoints (five, or all there are) its model, unless it is worse on the
     validation text than the model that is there: `kept` says so, `before` and `after` hold the scores of both, measured
     as `train` measures. force: keep a worse one, too. undo: bring back what training published, byte for byte, however

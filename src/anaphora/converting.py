@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anaphora.embeddings.formats import FORMATS
 from anaphora.errors import UserError
 from anaphora.files import is_there
 from anaphora.folder import (
@@ -24,6 +25,7 @@ from anaphora.folder import (
     atomic_folder,
     check_new_file,
     read_config,
+    recover,
     refuse_existing_folder,
     write_config,
     write_json,
@@ -31,6 +33,7 @@ from anaphora.folder import (
 )
 from anaphora.models import COUNTED_MODELS, ENSEMBLES, TRANSLATORS, VECTOR_MODELS
 from anaphora.results import brief
+from anaphora.text.given import path_of
 from anaphora.text.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
 
@@ -62,6 +65,10 @@ class Conversion:
     """What else is not as it was."""
     parameters: int | None = None
     """Of a Backpack: how many there are."""
+    words: int | None = None
+    """Of word vectors: how many there are …"""
+    dim: int | None = None
+    """… and how many numbers each has."""
 
     def __repr__(self) -> str:
         return brief("Conversion", f"{self.source} → {self.target}", *self.notes[:1])
@@ -78,18 +85,32 @@ def check_source(source: Path) -> None:
     raise UserError(f"is {what} ({kind}), which cannot be exported yet", file=source, cure=CONVERTIBLE)
 
 
-def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: bool = False) -> Conversion:
+def convert(
+    source: str | PathLike[str],
+    target: str | PathLike[str],
+    *,
+    force: bool = False,
+    header: bool = True,
+    space: str | None = None,
+) -> Conversion:
     """Make an ARPA file of a model folder, or the other way round, by their names; of a published Backpack's folder one
-    of ours, or the other way round, by what is in it.
+    of ours, or the other way round, by what is in it; of word vectors (a folder, .txt, .vec, .bin, .safetensors) any
+    other of these, by its name.
 
-    Nothing that exists is overwritten without `force`; a run folder, with its text, never is.
+    Nothing that exists is overwritten without `force`; a run folder, with its text, never is. header=False: vectors as
+    text without a line of their number and size, as GloVe's files are; space: what stands for a space inside a word.
     """
     from anaphora import converting_backpack as backpack
     from anaphora.opened_text_model import is_arpa
     from anaphora.vectors_model import is_vectors_file
 
-    source, target = Path(source), Path(target)
+    source, target = path_of(source, "source"), path_of(target, "target")
+    recover(source)
     check_source(source)
+    if is_vectors_file(source) or is_vectors_file(target):
+        return _vectors(source, target, force=force, header=header, space=space)
+    if not header or space is not None:
+        raise UserError("header and space are about vectors as text", cure="leave them out")
     for asked, make in (
         (backpack.is_published_backpack, backpack.read_published),
         (backpack.is_own_backpack, backpack.write_published),
@@ -97,8 +118,8 @@ def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: 
         if asked(source) and not is_arpa(target):
             parameters, notes = make(source, target, force=force)
             return Conversion(source, target, 0, [], {}, notes, parameters)
-    if is_vectors_file(source) or is_vectors_file(target):
-        raise UserError("word vectors write themselves", cure='anaphora.load("runs/words").save("words.bin")')
+    if _holds_vectors(source) and target.suffix not in (".arpa", ".gz"):
+        raise UserError("is of no known format of word vectors", file=target, cure=FORMATS)
     if is_arpa(source) == is_arpa(target):
         if not is_arpa(source) and not source.exists():
             raise UserError("there is no such folder", file=source, cure="name what is to be converted")
@@ -109,6 +130,23 @@ def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: 
     if is_arpa(target) and not target.name.lower().endswith(WRITTEN):
         raise UserError(f"{target.suffix} files are read, but not written", file=target, cure="name it .arpa.gz")
     return _to_folder(source, target, force=force) if is_arpa(source) else _to_arpa(source, target, force=force)
+
+
+def _holds_vectors(source: Path) -> bool:
+    """Whether this is a folder of word vectors."""
+    if not (source / CONFIG).is_file():
+        return False
+    return (read_config(source).get("model") or {}).get("kind") in VECTOR_MODELS
+
+
+def _vectors(source: Path, target: Path, *, force: bool, header: bool, space: str | None) -> Conversion:
+    """Word vectors, from a folder or a file, into another one."""
+    from anaphora.vectors_model import VectorsModel
+
+    loaded = VectorsModel(source)
+    loaded.save(target, force=force, header=header, space=space)
+    words, dim = loaded.vectors.vectors.shape
+    return Conversion(source, target, 0, [], {}, list(loaded.notes), words=words, dim=dim)
 
 
 # -- from a folder -----------------------------------------------------------------------------------------------------

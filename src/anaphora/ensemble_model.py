@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,6 +23,7 @@ from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.models.ensemble import Ensemble, Reading
 from anaphora.models.translator_settings import EnsembleConfig, Mean
 from anaphora.parts import Path_, part_names
+from anaphora.results import Info
 from anaphora.text.dictionary import Dictionary
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.recipes import RunConfig
@@ -131,7 +132,7 @@ class EnsembleModel(TranslationModel):
             cure=f"walk through one of its members: {', '.join(str(one.folder) for one in self.members)}",
         )
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """What this ensemble is; parameters and operations are sums over its members."""
         metrics = read_metrics(self.folder) if (read_config(self.folder).get("model") or {}).get("parts") else {}
         told = ("recipe", "kind", "shape", "parameters", "active_parameters")
@@ -140,7 +141,7 @@ class EnsembleModel(TranslationModel):
             for name, weight, one in zip(self.names, self.ensemble.weights, self.members)
             for found in [one.info()]
         ]
-        return {
+        facts = {
             "folder": str(self.folder),
             "recipe": self.config.recipe,
             "kind": "ensemble",
@@ -156,6 +157,7 @@ class EnsembleModel(TranslationModel):
             "settings": self.config.document(),
             "metrics": metrics,
         }
+        return Info(facts, str(self.folder), str(facts["shape"]), f"{facts['parameters']:,} parameters")
 
 
 def open_member(folder: Path, device: torch.device, *, verify: bool = True) -> TranslationModel:

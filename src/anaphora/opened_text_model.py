@@ -21,6 +21,7 @@ from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metr
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, read_language_model
 from anaphora.models.abilities import Ability, require
 from anaphora.models.shape import normalised, shape
+from anaphora.results import Info
 from anaphora.text.given import Lines, lines_of
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
@@ -168,10 +169,10 @@ class OpenedTextModel:
 
     # -- what is known of it -----------------------------------------------------------------------------------------
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """What this model is, what it was made of, how good it was found."""
         metrics = {} if self.config is None else read_metrics(self.folder)
-        return {
+        facts: dict[str, Any] = {
             "folder": str(self.folder),
             "recipe": None if self.config is None else self.config.recipe,
             "kind": self.kind,
@@ -193,6 +194,7 @@ class OpenedTextModel:
             "settings": None if self.config is None else self.config.document(),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},
         }
+        return Info(facts, str(self.folder), self.kind, f"{facts['parameters']:,} parameters")
 
     def _active(self) -> dict[str, int]:
         """Parameters that one token meets, where they are not all."""

@@ -87,6 +87,7 @@ class Mixed:
         return html_table(("part", "weight", "perplexity", "on valid text"), rows)
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return asdict(self)
 
     def kept(self) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from corpora and models, so nothing of them is taken as HTML.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import Any
 
 LONGEST = 120
 """Characters of a `repr`."""
@@ -37,6 +38,43 @@ def quoted(text: str, room: int) -> str:
 def count(number: int, one: str, many: str = "") -> str:
     """A number with its noun: 1 line, 2,000 lines, 2 analogies."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+class Facts(dict[str, Any]):
+    """What is known by name, whatever JSON can hold: a dict that Python shows in a line, `print` a fact a line, and a
+    notebook as a table. said: what stands in that line."""
+
+    def __init__(self, facts: Mapping[str, Any], text: str, *said: str) -> None:
+        super().__init__(facts)
+        self._line = brief(type(self).__name__, text, *said)
+
+    def __repr__(self) -> str:
+        return self._line
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {quoted_fact(value)}" for name, value in self.items())
+
+    def _repr_html_(self) -> str:
+        return html_table((), [(name, quoted_fact(value)) for name, value in self.items()], left=2)
+
+
+class Info(Facts):
+    """What a model is, what it was made of, how good it was found: as `anaphora info --json` has it."""
+
+
+def quoted_fact(value: Any) -> str:
+    """A value on one line, cut where it is long; what is inside of it is opened by its name."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST and value.isprintable() else quoted(value, LONGEST)
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{name} {quoted_fact(one)}" for name, one in list(value.items())[:20] if one is not None)
+    elif isinstance(value, list | tuple):
+        text = ", ".join(quoted_fact(one) for one in value[:20])
+    elif isinstance(value, float):
+        text = f"{value:.6g}"
+    else:
+        text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def figure(value: float, form: str = ".2f") -> str:

@@ -27,6 +27,7 @@ from anaphora.decoding.language import (
 from anaphora.errors import UserError, shown
 from anaphora.evaluation.draws import SAMPLES, SEED, Draws
 from anaphora.opened_text_model import OpenedTextModel
+from anaphora.signatures import also_named
 from anaphora.text.given import Lines, lines_of, one_text
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class ScoringTextModel(OpenedTextModel):
         whole = np.concatenate([[0.0], np.cumsum(scores, dtype=np.float64)])
         return whole[starts[1:]] - whole[starts[:-1]]  # an empty row has none to sum
 
+    @also_named(bootstrap="bootstrap_samples")
     def evaluate(
         self,
         lines: str | Lines,

@@ -28,12 +28,12 @@ from anaphora.config import convert
 from anaphora.decoding.language import (
     plain,
 )
-from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
+from anaphora.decoding.options import GENERATE_NAMES, DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.settings import DecodingConfig, changed, saying
 from anaphora.errors import UserError
 from anaphora.folder import check_new_file, read_metrics, revision
 from anaphora.scoring_text_model import ScoringTextModel
-from anaphora.signatures import known_names, spelled_out
+from anaphora.signatures import also_named, known_names, spelled_out
 from anaphora.text.given import Lines, lines_of, many_lines, one_text, path_of, words_of
 
 if TYPE_CHECKING:
@@ -81,6 +81,9 @@ class TextModel(ScoringTextModel):
     def generate(self, prompts: Lines, *, samples: None = None, **how: Unpack[GenerateOptions]) -> list[Generation]: ...
     @overload
     def generate(self, prompts: Lines, *, samples: int, **how: Unpack[GenerateOptions]) -> list[list[Generation]]: ...
+    @also_named(
+        num_beams="beam", beam_size="beam", no_repeat_ngram_size="no_repeat_ngram", num_return_sequences="samples"
+    )
     @spelled_out(TextOptions)
     def generate(
         self,
@@ -133,6 +136,7 @@ class TextModel(ScoringTextModel):
         each = found if samples is not None else [texts[0] for texts in found]
         return each[0] if isinstance(prompts, str) else each
 
+    @also_named(no_repeat_ngram_size=GENERATE_NAMES["no_repeat_ngram_size"])
     @spelled_out(TextOptions)
     def stream(
         self,
@@ -265,7 +269,8 @@ class TextModel(ScoringTextModel):
         macro F1, precision, recall and F1 of each class, the confusion matrix."""
         from anaphora.evaluation.classification import report_of
 
-        correct, answers = list(many_lines(labels, "labels")), list[str]()
+        correct = [label.strip() for label in many_lines(labels, "labels")]  # as training reads them
+        answers: list[str] = []
         for found in self.stream_classify(many_lines(lines)):
             answers.append(found.label)
             if progress is not None:
@@ -307,6 +312,7 @@ class TextModel(ScoringTextModel):
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
+    @also_named(word="words")
     def why(self, prefix: str = "", *, top: int = 10, words: str | Sequence[str] = ()) -> WhyText:
         """Where the probability of the likeliest next words comes from, and of `words` beside them."""
         from anaphora.inspect.why import explain_text

@@ -17,7 +17,7 @@ import torch
 from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_translations
 from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
 from anaphora.decoding.evaluation import Evaluation
-from anaphora.decoding.options import DecodingOptions
+from anaphora.decoding.options import TRANSFORMERS_NAMES, DecodingOptions
 from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.decoding.splitting import SINGLE, several_sentences
 from anaphora.decoding.translate import ScoredPair, Translation, clean, joined, one_line, score_lines, translate_lines
@@ -35,7 +35,8 @@ from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
-from anaphora.signatures import known_names, spelled_out
+from anaphora.results import Info, count
+from anaphora.signatures import also_named, known_names, spelled_out
 from anaphora.text.corpus import Corpus
 from anaphora.text.dictionary import Dictionary, of_folder
 from anaphora.text.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
@@ -76,6 +77,7 @@ class TranslationModel:
         size = f"{self.model.parameter_count():,} parameters"
         return f"<{type(self).__name__} {str(self.folder)!r}: {self.config.model.kind}, {size}, on {self.device}>"
 
+    @also_named(**TRANSFORMERS_NAMES)
     @spelled_out(DecodingOptions)
     def decoding(self, **changes: Unpack[DecodingOptions]) -> DecodingConfig:
         """The folder's decoding settings with some changed: `decoding(beam=1)`."""
@@ -108,6 +110,7 @@ class TranslationModel:
         split: Split = "punctuation",
         **decoding: Unpack[DecodingOptions],
     ) -> list[Translation]: ...
+    @also_named(**TRANSFORMERS_NAMES)
     @spelled_out(DecodingOptions)
     def translate(
         self,
@@ -125,13 +128,15 @@ class TranslationModel:
         A text of several lines is translated line by line. prefix: what every translation begins with; prefixes: one
         for each text. align: fill the `alignment` of each translation, which source words every word came from.
         """
-        prefixes = [prefixes] if isinstance(prefixes, str) else prefixes
         rows = one_text(text).strip("\r\n").split("\n") if isinstance(text, str) else None
+        if rows is not None and isinstance(prefixes, str):
+            prefixes = [prefixes]
         if rows is not None and len(rows) > 1:  # each line by itself, and the first begins with the prefix
             if align is not False:
                 cure = "give a list of its lines, text.splitlines()"
                 raise UserError("a text of several lines is aligned line by line", cure=cure)
-            prefix, prefixes = None, [prefix or next(iter(prefixes or [""])), *[""] * (len(rows) - 1)]
+            first = prefix or next(iter(prefixes or [""]))
+            prefix, prefixes = None, [first, *[""] * (len(rows) - 1)]
         found = self.stream(
             text if rows is None else rows,
             prefix=prefix,
@@ -143,6 +148,7 @@ class TranslationModel:
         )
         return list(found) if rows is None else next(found) if len(rows) == 1 else joined(list(found))
 
+    @also_named(**TRANSFORMERS_NAMES)
     @spelled_out(DecodingOptions)
     def stream(
         self,
@@ -172,10 +178,15 @@ class TranslationModel:
         if prefix is not None:
             if prefixes is not None:
                 raise UserError("prefix and prefixes are both given", cure="prefix is for all lines, prefixes for each")
+            if not isinstance(prefix, str) and isinstance(prefix, Iterable):
+                raise UserError("prefix is several, and it is for all lines", cure="give prefixes=[…], one for each")
             prefixes = repeat(one_text(prefix, "prefix"))
         elif prefixes is not None:
+            if isinstance(prefixes, str):
+                cure = f"give prefix={shown.repr(prefixes)} for all lines, or prefixes=[…], one for each"
+                raise UserError(f"prefixes is one str, {shown.repr(prefixes)}", cure=cure)
             if isinstance(lines, Sized) and isinstance(prefixes, Sized) and len(prefixes) > len(lines) > 0:
-                what = f"there are {len(prefixes):,} prefixes for {len(lines):,} lines"
+                what = f"there are {len(prefixes):,} prefixes for {count(len(lines), 'line')}"
                 raise UserError(what, cure="give one for each, or prefix= for all")
             prefixes = many_lines(prefixes, "prefixes")
         unknown = self.unknown_words(settings, decoding.get("dictionary"))
@@ -217,6 +228,7 @@ class TranslationModel:
                 share = several_sentences(source for source, _ in pairs) if pairs else None
         return isinstance(share, int | float) and share <= SINGLE
 
+    @also_named(**TRANSFORMERS_NAMES)
     @spelled_out(DecodingOptions)
     def keep_unfinished(
         self,
@@ -388,6 +400,7 @@ class TranslationModel:
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return score_lines(self.model, *tokenizers, pairs, self.config.decoding, device=self.device, progress=progress)
 
+    @also_named(**TRANSFORMERS_NAMES, bootstrap="bootstrap_samples")
     @spelled_out(DecodingOptions)
     def evaluate(
         self,
@@ -470,11 +483,11 @@ class TranslationModel:
             raise UserError("there are no lines to evaluate", cure="give texts with at least one line")
         return [one for one, _ in pairs], [clean(other) for _, other in pairs]
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """What this model is, what it cost, how good it was found."""
         metrics = read_metrics(self.folder)
         length = 25.0
-        return {
+        facts: dict[str, Any] = {
             "folder": str(self.folder),
             "recipe": self.config.recipe,
             "kind": self.config.model.kind,
@@ -489,3 +502,4 @@ class TranslationModel:
             "settings": self.config.document(),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},
         }
+        return Info(facts, str(self.folder), facts["kind"], f"{facts['parameters']:,} parameters")

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from anaphora.embeddings.formats import load_vectors, save_vectors
-from anaphora.embeddings.vectors import F32, Near, Vectors
+from anaphora.embeddings.vectors import F32, NUMBER_NAMES, Near, Vectors
 from anaphora.errors import UserError
 from anaphora.evaluation.embeddings import (
     MOST_FREQUENT,
@@ -48,7 +48,8 @@ from anaphora.folder import (
 )
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import name_of
-from anaphora.results import count
+from anaphora.results import Info, count
+from anaphora.signatures import also_named
 from anaphora.text.checksums import CHECKSUMS, check_data, check_file
 from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
@@ -139,10 +140,17 @@ class VectorsModel:
     def __getitem__(self, word: str | Sequence[str]) -> F32:
         return self.vectors[word]
 
-    def neighbours(self, word: str, topn: int = 10) -> Near:
-        """The words nearest to a word, with the cosine of each; of many words at once: `vectors.neighbours`."""
-        return self.vectors.most_similar(word, topn=topn)
+    @overload
+    def neighbours(self, word: str, topn: int = 10) -> Near: ...  # type: ignore[overload-overlap]
+    @overload
+    def neighbours(self, word: Iterable[str], topn: int = 10) -> dict[str, Near]: ...
+    @also_named(**NUMBER_NAMES, words="word")
+    def neighbours(self, word: str | Iterable[str], topn: int = 10) -> Near | dict[str, Near]:
+        """The words nearest to a word, with the cosine of each; of many words, a list for each by its word."""
+        near = self.vectors.neighbours(word, topn)
+        return near[word] if isinstance(word, str) else near
 
+    @also_named(**NUMBER_NAMES)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
         return self.vectors.analogy(a, b, c, topn)
@@ -249,12 +257,12 @@ class VectorsModel:
             return self.folder / "index.faiss"
         return self.folder.with_name(f"{self.folder.name}.faiss")
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """Everything about these vectors that a program may want to know."""
         vectors, metrics = self.vectors, {} if self.folder.is_file() else read_metrics(self.folder)
         # of a file that was made a folder, nobody knows how it was learned
         config = None if "converted_from" in metrics and "losses" not in metrics else self.config
-        return {
+        facts: dict[str, Any] = {
             "folder": str(self.folder),
             "recipe": None if config is None else config.recipe,
             "kind": "vectors" if config is None else config.model.kind,
@@ -269,6 +277,7 @@ class VectorsModel:
             "settings": None if self.config is None else self.config.document(),
             "metrics": metrics,
         }
+        return Info(facts, str(self.folder), str(facts["kind"]), f"{len(vectors):,} words")
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

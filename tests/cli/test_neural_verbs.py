@@ -167,7 +167,7 @@ def test_fill(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
     expected = loaded(folders["masked"]).fill("the ___ sat", top=3)
     assert [row[1] for row in rows] == [one.text for one in expected.blanks[0]]
     assert [float(row[0]) for row in rows] == pytest.approx([one.probability for one in expected.blanks[0]], abs=1e-4)
-    for blank in ("[MASK]", "<mask>", "_____"):
+    for blank in ("[MASK]", "<mask>", "_____", "[mask]", "[Mask]", "<MASK>"):
         assert say("fill", folders["masked"], f"the {blank} sat", "--top", "3", *CPU).out == answer.out
     both = say("fill", folders["masked"], "the [MASK] ___ <mask>", "--best", *CPU)
     assert both.out == say("fill", folders["masked"], "the ___ ___ ___", "--best", *CPU).out
@@ -191,6 +191,13 @@ def test_a_mask_that_is_a_word_of_the_vocabulary_is_one(tmp_path: Path, say: Any
     answer = say("fill", folder, "the ___ saw a [MASK] and a <mask>", "--best")
     assert (answer.code, answer.out.count("[MASK]"), answer.out.count("<mask>")) == (0, 1, 0)
     assert "note: [MASK] is a word of this model's vocabulary; mark blanks by ___" in answer.err
+
+
+def test_a_small_mask_may_be_a_word_too(tmp_path: Path, say: Any) -> None:
+    folder = neural_folder(tmp_path / "masked", "transformer-encoder", [*VERSE, "a [mask] is a word"])
+    answer = say("fill", folder, "the [MASK] saw a [mask] and a [Mask]", "--best")
+    assert (answer.code, answer.out.count("[mask]"), answer.out.lower().count("[mask]")) == (0, 1, 1)
+    assert "note: [mask] is a word of this model's vocabulary" in answer.err
 
 
 def test_fill_refuses(folders: dict[str, Path], tmp_path: Path, say: Any) -> None:
@@ -292,6 +299,8 @@ def test_classify(folders: dict[str, Path], text: Path, tmp_path: Path, say: Any
     assert found["labels"] == ["glad", "sad"]
     report = loaded(folders["classifier"]).evaluate_labels(VERSE, gold)
     assert found["classes"] == report.document()["classes"]
+    with (tmp_path / "gold").open(encoding="utf-8") as file:  # as Python reads them, with their ends
+        assert loaded(folders["classifier"]).evaluate_labels(VERSE, file.readlines()) == report
     assert found["confusion"] == report.confusion
     alone = say("evaluate", folders["classifier"], "--text", text, "--labels", tmp_path / "gold")
     assert (alone.code, alone.out) == (0, f"{report}\n")

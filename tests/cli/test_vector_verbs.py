@@ -184,6 +184,44 @@ def test_convert_there_and_back(say, run: Path, file: Path, tmp_path: Path) -> N
     assert "New_York" in load_vectors(tmp_path / "blank.txt")
 
 
+def test_python_converts_as_the_command_line_does(say, run: Path, file: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    for source, name, how in (
+        (run, "a.txt", {}),
+        (run, "b.txt", {"header": False}),
+        (file, "c.txt", {"space": "_"}),
+        (file, "folder", {}),
+    ):
+        made = anaphora.convert(source, tmp_path / name, **how)
+        words = {"header": ["--no-header"], "space": ["--space", "_"]}
+        said = say("convert", source, tmp_path / f"cli-{name}", *(word for key in how for word in words[key]))
+        vectors = anaphora.load(tmp_path / name).vectors  # type: ignore[union-attr]
+        assert said.code == 0 and (made.words, made.dim) == vectors.vectors.shape
+        if name != "folder":
+            assert (tmp_path / name).read_bytes() == (tmp_path / f"cli-{name}").read_bytes()
+    with pytest.raises(anaphora.UserError, match="exists already"):
+        anaphora.convert(run, tmp_path / "a.txt")
+    with pytest.raises(anaphora.UserError, match="no known format of word vectors"):
+        anaphora.convert(run, tmp_path / "ours.kv")
+    with pytest.raises(anaphora.UserError, match="header and space are about vectors as text"):
+        anaphora.convert("plays", "plays.arpa", header=False)
+
+
+def test_how_many_neighbours_has_the_same_names_everywhere(say, file: Path) -> None:  # type: ignore[no-untyped-def]
+    model = anaphora.load(file)
+    assert isinstance(model, anaphora.VectorsModel)
+    first, second, third = model.vectors.index_to_key[:3]
+    near = model.neighbours(first, topn=2)
+    for name in ("number", "n", "topn"):
+        assert model.neighbours(first, **{name: 2}) == near == model.vectors.most_similar(first, **{name: 2})
+        assert model.analogy(first, second, third, **{name: 2}) == model.analogy(first, second, third, 2)
+    lines = say("neighbours", file, first, "-n", "2").out
+    assert len(lines.splitlines()) == 2
+    assert all(say("neighbours", file, first, flag, "2").out == lines for flag in ("--number", "--topn"))
+    assert model.neighbours([first, second], 2) == {one: model.neighbours(one, 2) for one in (first, second)}
+    with pytest.raises(anaphora.UserError, match="number is another name for topn, and both are given"):
+        model.neighbours(first, topn=2, number=3)  # type: ignore[call-overload]
+
+
 def test_convert_spares_runs_and_ignores_nothing(say, run: Path, file: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """A run has text and checkpoints, which no file of vectors brings back."""
     shutil.copytree(run, tmp_path / "run")

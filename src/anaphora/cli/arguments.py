@@ -12,6 +12,7 @@ import typer
 
 from anaphora.cli.output import Output
 from anaphora.cli.streams import Steadfast
+from anaphora.decoding.options import TRANSFORMERS_NAMES
 from anaphora.errors import UserError, refused_by_system
 from anaphora.results import count as count
 
@@ -52,10 +53,15 @@ def decoding_settings(set_: Sequence[str] | None, **flags: Any) -> dict[str, Any
         if "=" not in item:
             raise UserError(f"--set {item} has no value", cure="write --set KEY=VALUE, such as --set length_penalty=1")
     words = [item if item.startswith("decoding.") else f"decoding.{item}" for item in set_ or ()]
-    changes = overrides(words, ["decoding"]).get("decoding", {})
-    if section := next((key.partition(".")[0] for key in changes if "." in key), None):
+    given_as = overrides(words, ["decoding"]).get("decoding", {})
+    if section := next((key.partition(".")[0] for key in given_as if "." in key), None):
         cure = "`anaphora settings decoding` lists the settings that --set takes"
         raise UserError(f"--set takes settings of section decoding, and this is one of {section}", cure=cure)
+    changes: dict[str, Any] = {}
+    for key, value in given_as.items():
+        if (name := TRANSFORMERS_NAMES.get(key, key)) in changes:
+            raise UserError(f"{name} is given twice, the other time as {key}", cure="leave one of them out")
+        changes[name] = value
     given = {key: value for key, value in flags.items() if value is not None}
     if twice := sorted(changes.keys() & given.keys()):
         raise UserError(f"{twice[0]} is given twice, by --set and by its own option", cure="leave one of them out")

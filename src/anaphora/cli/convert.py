@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from anaphora.cli.output import Json, Output, Quiet
-from anaphora.errors import UserError
 
 
 def convert(
@@ -49,48 +48,23 @@ def convert(
     """
     from dataclasses import asdict
 
-    from anaphora import api
-    from anaphora.converting import check_source
     from anaphora.converting import convert as make
-    from anaphora.converting_backpack import is_published_backpack
-    from anaphora.embeddings.formats import FORMATS
-    from anaphora.folder import recover
-    from anaphora.vectors_model import is_vectors_file
 
     out = Output(as_json=json, quiet=quiet)
-    recover(from_)
-    check_source(from_)
-    if is_vectors_file(to) or is_vectors_file(from_):
-        _convert_vectors(out, from_, to, force=force, header=header, space=space)
-        return
-    if not header or space is not None:
-        raise UserError("--header and --space are about vectors as text", cure="leave them out")
-    published = from_.is_dir() and is_published_backpack(from_)
-    if from_.is_dir() and not published and to.suffix not in (".arpa", ".gz") and api.is_vectors(from_):
-        raise UserError("is of no known format of word vectors", file=to, cure=FORMATS)
-    made = make(from_, to, force=force)
+    made = make(from_, to, force=force, header=header, space=space)
     for note in made.notes:
         out.say(f"note: {note}")
     if made.renamed:
         shown = ", ".join(f"{token!r} is {name!r}" for token, name in list(made.renamed.items())[:5])
         more = f", and {len(made.renamed) - 5:,} more (--json lists them)" if len(made.renamed) > 5 else ""
         out.say(f"note: renamed, because the file cannot hold them: {shown}{more}")
-    if made.parameters is not None:
-        out.result(f"{to} holds a Backpack of {made.parameters:,} parameters")
-        out.finish({**asdict(made), "source": str(from_), "target": str(to)})
+    about = {"source": str(from_), "target": str(to)}
+    if made.words is not None:
+        out.result(f"{to} holds {made.words:,} words, {made.dim} numbers each")
+        out.finish({**about, "words": made.words, "dim": made.dim})
         return
     counted = ", ".join(f"{size:,} {order}-grams" for order, size in enumerate(made.sizes, start=1))
-    out.result(f"{to} holds {counted}")
-    out.finish({**asdict(made), "source": str(from_), "target": str(to)})
-
-
-def _convert_vectors(out: Output, from_: Path, to: Path, *, force: bool, header: bool, space: str | None) -> None:
-    from anaphora import api
-
-    loaded = api.load_vectors_model(from_)
-    for note in loaded.notes:
-        out.say(f"note: {note}")
-    loaded.save(to, force=force, header=header, space=space)
-    words, dim = loaded.vectors.vectors.shape
-    out.result(f"{to} holds {words:,} words, {dim} numbers each")
-    out.finish({"source": str(from_), "target": str(to), "words": words, "dim": dim})
+    backpack = made.parameters is not None
+    out.result(f"{to} holds a Backpack of {made.parameters:,} parameters" if backpack else f"{to} holds {counted}")
+    document = asdict(made) | about
+    out.finish({name: value for name, value in document.items() if name not in ("words", "dim")})

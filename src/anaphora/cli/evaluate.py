@@ -69,7 +69,9 @@ def evaluate(
     beside: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Another model: compare both by a paired bootstrap test.")
     ] = None,
-    bootstrap: Annotated[int | None, typer.Option(help="With --beside: samples; 1,000 by default.")] = None,
+    bootstrap: Annotated[
+        int | None, typer.Option("--bootstrap", "--bootstrap-samples", help="With --beside: samples; 1,000 by default.")
+    ] = None,
     bootstrap_seed: Annotated[int | None, typer.Option(help="With --beside: seed; 12345 by default.")] = None,
     labels: Annotated[
         str | None,
@@ -205,15 +207,8 @@ def _report(
     from anaphora.evaluation.by_length import fewest
     from anaphora.folder import write_bytes, write_text
 
-    out.result(f"BLEU {found.bleu:.2f}  {found.bleu_signature}")
-    out.result(f"chrF {found.chrf:.2f}  {found.chrf_signature}")
-    if found.ter is not None:
-        out.result(f"TER  {found.ter:.2f}  {found.ter_signature}")
-    out.result(f"loss {found.loss:.4f}  perplexity {found.perplexity:.3f}")
-    out.result(f"{count(found.lines, 'line')}, {found.lines_per_second:.1f} lines/s, {found.search}, {found.device}")
-    if found.significance is not None and beside is not None:
-        for line in found.significance.table([model.name, beside.name]):
-            out.result(line)
+    for line in found.report([model.name, "" if beside is None else beside.name]):
+        out.result(line)
     if found.replaced_words:
         out.say(describe_replaced(found.replaced_words))
     if found.split_lines:

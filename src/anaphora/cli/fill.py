@@ -29,8 +29,8 @@ def fill(
 ) -> None:
     """Fill in blanks: print the likeliest tokens for each, with their probabilities.
 
-    A blank, ___ or [MASK] or <mask>, stands for one token. Several blanks in a line are filled independently of each
-    other.
+    A blank, ___ or [MASK] or <mask>, stands for one token; ␣ is the space before it. Several blanks in a line are
+    filled independently of each other.
 
     anaphora fill runs/bert "The ___ sat on the mat."
 
@@ -69,7 +69,7 @@ def fill(
         for blank, candidates in enumerate(line.blanks, start=1):
             for one in candidates:
                 where = f"{number}\t{blank}\t" if len(found) > 1 or len(line.blanks) > 1 else ""
-                out.result(f"{where}{one.probability:.4f}\t{one.text}")
+                out.result(f"{where}{one.probability:.4f}\t{one.token}")
     if untouched := sorted({mask for line in found for mask in line.untouched}):
         out.say(f"note: {untouched[0]} is a word of this model's vocabulary; mark blanks by ___")
     if blankless := sum(not line.blanks for line in found):

@@ -52,7 +52,10 @@ def generate(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text; 1 by default.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="No sampling: the likeliest token at each step.")] = False,
-    beam: Annotated[int | None, typer.Option(help="No sampling: beam search with this many hypotheses.")] = None,
+    beam: Annotated[
+        int | None,
+        typer.Option("--beam", "--num-beams", help="No sampling: beam search with this many hypotheses."),
+    ] = None,
     repetition_penalty: Annotated[
         float | None, typer.Option(help="Above 1 makes tokens that the text already has less likely.")
     ] = None,

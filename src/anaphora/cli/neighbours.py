@@ -12,7 +12,7 @@ from anaphora.cli.output import Json, Output, Quiet
 Vectors = Annotated[
     Path, typer.Argument(help="Folder of word vectors, or a file of them: .txt .vec .bin .safetensors, also .gz.")
 ]
-Number = Annotated[int, typer.Option("--number", "-n", min=1, help="How many words.")]
+Number = Annotated[int, typer.Option("--number", "--topn", "-n", min=1, help="How many words.")]
 
 
 def neighbours(

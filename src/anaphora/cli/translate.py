@@ -36,7 +36,7 @@ def translate(
     model: Annotated[Path, typer.Argument(help="Model or run folder.")],
     file: Annotated[str, typer.Argument(help="Text, one sentence a line; - is stdin.")] = "-",
     with_: With = None,
-    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy search.")] = None,
+    beam: Annotated[int | None, typer.Option("--beam", "--num-beams", help="Beam size; 1 is greedy search.")] = None,
     n_best: Annotated[
         int | None, typer.Option(help="Number of translations per line, printed as index, rank, score, text.")
     ] = None,
@@ -56,6 +56,9 @@ def translate(
     mbr: Mbr = None,
     repetition_penalty: Annotated[
         float | None, typer.Option(help="Above 1 makes tokens that the output already has less likely.")
+    ] = None,
+    max_length: Annotated[
+        int | None, typer.Option("--tokens", "--max-new-tokens", help="Tokens of a translation at most.")
     ] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Stop before this text. Repeatable.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Begin every translation with this text.")] = None,
@@ -107,6 +110,7 @@ def translate(
         seed=seed,
         mbr=mbr,
         repetition_penalty=repetition_penalty,
+        max_length=max_length,
         stop=stop,
     )
     notes: Counter[str] = Counter()

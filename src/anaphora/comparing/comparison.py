@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.comparing.board import Board
 from anaphora.comparing.budget import Budget
 from anaphora.comparing.picture import draw
-from anaphora.comparing.report import as_csv, as_markdown, best_row, cell, notes, run_list
+from anaphora.comparing.report import as_csv, as_markdown, best_row, cell, notes, run_list, table
 from anaphora.comparing.rows import Entry
 from anaphora.comparing.running import HINDERED, Job, run_jobs
 from anaphora.comparing.settings import FILES
@@ -85,6 +85,9 @@ class Comparison:
         done = sum(row["state"] == "finished" for row in self.rows)
         best = "" if self.best is None else f"best: {self.best['name']}"
         return brief("Comparison", str(self.folder), f"{done} of {len(self.rows)} rows finished", best)
+
+    def __str__(self) -> str:
+        return "\n".join([*table(self.rows, self.columns), *(f"- {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -377,6 +380,7 @@ class _Comparison:
     # -- what is told --------------------------------------------------------------------------------------------------
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         # rows that this command does not ask for are still there, for one that does
         others = [row for name, row in self.saved.items() if name not in {row["name"] for row in self.rows}]
         return {

@@ -38,7 +38,7 @@ from anaphora.evaluation.alignment import Link, write_pharaoh
 from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import Translator
 from anaphora.models.ensemble import Ensemble
-from anaphora.results import brief, html_table
+from anaphora.results import brief, count, html_table
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 from anaphora.text.words import Split, Word
 
@@ -198,7 +198,7 @@ class Alignment:
         return self.pharaoh()
 
     def __repr__(self) -> str:
-        what = self.problem or f"{len(self.links)} links"
+        what = self.problem or count(len(self.links), "link")
         return brief("Alignment", f"{self.source_text} → {self.target_text}", what)
 
     def _repr_html_(self) -> str:

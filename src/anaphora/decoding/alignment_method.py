@@ -34,6 +34,7 @@ from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment, alignme
 from anaphora.files import read_json
 from anaphora.folder import DATA, write_json
 from anaphora.models.contracts import Translator
+from anaphora.results import brief, count, figure, html_table
 from anaphora.text.agreement import Agreement
 from anaphora.text.corpus import Corpus
 from anaphora.text.preparation import open_prepared
@@ -59,7 +60,11 @@ class Choice:
     """AER against the IBM-1 stand-in; None if nothing was compared."""
     reason: str
 
+    def __repr__(self) -> str:
+        return brief("Choice", self.method.name, self.reason)
+
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "anaphora_alignment": VERSION,
             "method": self.method.document(),
@@ -237,6 +242,17 @@ class Rival:
     scores: dict[str, AlignmentScore]
     pairs: int
     """It learned from so many."""
+
+    def __repr__(self) -> str:
+        best = f"{self.best}: AER {figure(self.scores[self.best].aer, '.4f')}"
+        return brief("Rival", None, best, f"learned from {count(self.pairs, 'pair')}")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (form, *(figure(value, ".4f") for value in (one.aer, one.precision, one.recall)))
+            for form, one in self.scores.items()
+        ]
+        return html_table(("links", "AER", "precision", "recall"), rows)
 
     @property
     def best(self) -> str:

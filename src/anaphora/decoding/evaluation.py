@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from anaphora.decoding.translate import Translation
@@ -56,13 +57,33 @@ class Evaluation:
     """What the model made of each line."""
 
     def __repr__(self) -> str:
-        scores = f"BLEU {figure(self.bleu)}", f"chrF {figure(self.chrf)}", f"loss {figure(self.loss, '.3f')}"
-        return brief("Evaluation", None, *scores, count(self.lines, "line"), self.search)
+        scores = [f"BLEU {figure(self.bleu)}", f"chrF {figure(self.chrf)}"]
+        scores += [] if self.ter is None else [f"TER {figure(self.ter)}"]
+        beside = [f"beside: BLEU {figure(self.beside.bleu)}"] if self.beside is not None else []
+        tests = [] if self.significance is None else [f"p {one.p:.3g}" for one in self.significance.scores[:1]]
+        said = [f"loss {figure(self.loss, '.3f')}", count(self.lines, "line"), self.search]
+        return brief("Evaluation", None, *scores, *said, *beside, *tests)
+
+    def __str__(self) -> str:
+        return "\n".join(self.report())
+
+    def report(self, names: Sequence[str] = ("first", "second")) -> Iterator[str]:
+        """Scores, and where it was asked for how they compare; names: those of the two models."""
+        yield f"BLEU {figure(self.bleu)}  {self.bleu_signature}"
+        yield f"chrF {figure(self.chrf)}  {self.chrf_signature}"
+        if self.ter is not None:
+            yield f"TER  {figure(self.ter)}  {self.ter_signature}"
+        yield f"loss {figure(self.loss, '.4f')}  perplexity {figure(self.perplexity, '.3f')}"
+        speed = f"{self.lines_per_second:.1f} lines/s"
+        yield f"{count(self.lines, 'line')}, {speed}, {self.search}, {self.device}"
+        if self.significance is not None:
+            yield from self.significance.table(names)
 
     def _repr_html_(self) -> str:
         rows = [
             ("BLEU", figure(self.bleu), self.bleu_signature),
             ("chrF", figure(self.chrf), self.chrf_signature),
+            *([("TER", figure(self.ter), self.ter_signature or "")] if self.ter is not None else []),
             ("loss", figure(self.loss, ".3f"), "nats a token"),
             ("perplexity", figure(self.perplexity), ""),
             ("lines", f"{self.lines:,}", f"{self.lines_per_second:.1f} a second, {self.search}, on {self.device}"),
@@ -74,4 +95,4 @@ class Evaluation:
                 for one in self.by_length
             ]
             table += html_table(("source", "lines", "BLEU", "chrF"), bins)
-        return table
+        return table + ("" if self.significance is None else self.significance._repr_html_())

@@ -1,8 +1,9 @@
 """Fill in the blank: "The ___ sat on the mat." What may stand there, by a model that reads both sides of it.
 
-A blank is three underscores or more, or `[MASK]` or `<mask>` as other masked models have it, unless that is a word of
-the vocabulary. It hides one token, so what is proposed are single tokens: whole words where the vocabulary has them,
-parts of words otherwise. Several blanks of a line are guessed at once, each without knowing what the others become.
+A blank is three underscores or more, or `[MASK]` or `<mask>` as other masked models have it, in capitals or not, unless
+that is a word of the vocabulary. It hides one token, so what is proposed are single tokens: whole words where the
+vocabulary has them, parts of words otherwise, named as everywhere (text/token_names.py): ␣s is a word, s ends one.
+Several blanks of a line are guessed at once, each without knowing what the others become.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 BLANK = re.compile("_{3,}")
 MASKS = ("[MASK]", "<mask>")
 """Blanks of BERT and RoBERTa."""
+MARK = re.compile("|".join(map(re.escape, MASKS)), re.IGNORECASE)
 STAND_IN = "x"
 """Stands in the place of a blank while the line is cut into tokens: what belongs to it is then hidden."""
 LINES = 64
@@ -44,7 +46,7 @@ class Candidate:
         return self.text
 
     def __repr__(self) -> str:
-        return brief("Candidate", self.text, f"P {figure(self.probability, '.4f')}")
+        return brief("Candidate", self.token, f"P {figure(self.probability, '.4f')}")
 
 
 @dataclass
@@ -66,11 +68,11 @@ class Filled:
 
     def _repr_html_(self) -> str:
         rows = [
-            (str(place), one.text, figure(one.probability, ".4f"))
+            (str(place), one.token, figure(one.probability, ".4f"))
             for place, candidates in enumerate(self.blanks, start=1)
             for one in candidates
         ]
-        return html_table(("blank", "word", "P"), rows, caption=self.text, left=2)
+        return html_table(("blank", "token", "P"), rows, caption=self.text, left=2)
 
     @property
     def best(self) -> str:
@@ -81,13 +83,16 @@ class Filled:
     @property
     def untouched(self) -> list[str]:
         """`[MASK]` and `<mask>`, where they stand in the line as words."""
-        return [mask for mask in MASKS if mask in self.text and not self.pattern.search(mask)]
+        return [found[0] for found in MARK.finditer(self.text) if not self.pattern.search(found[0])]
 
 
 def blank_of(tokenizer: Tokenizer) -> re.Pattern[str]:
     """What a blank is to a model: `[MASK]` and `<mask>` too, unless they are words of its vocabulary."""
-    marks = [mask for mask in MASKS if not _is_word(tokenizer, mask)]
-    return re.compile("|".join([BLANK.pattern, *map(re.escape, marks)]))
+    forms = (form for mask in MASKS for form in (mask, mask.lower(), mask.upper()))
+    words = [re.escape(form) for form in dict.fromkeys(forms) if _is_word(tokenizer, form)]
+    # [Mask] is one too; what is a word, as it is written, is not
+    mark = f"(?:{''.join(f'(?!{word})' for word in words)}(?i:{MARK.pattern}))"
+    return re.compile(f"{BLANK.pattern}|{mark}")
 
 
 def _is_word(tokenizer: Tokenizer, text: str) -> bool:

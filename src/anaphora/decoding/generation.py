@@ -78,8 +78,7 @@ class Generation:
         return self.text
 
     def __repr__(self) -> str:
-        number = len(self.token_ids)
-        log = f"{count(number, 'new token')}, log P {figure(self.log_probability)}"
+        log = f"{count(len(self.token_ids), 'new token')}, log P {figure(self.log_probability)}"
         return brief("Generation", self.text, log, "" if self.finished else "cut off")
 
     def _repr_html_(self) -> str:
@@ -276,6 +275,10 @@ class GenerationStream:
         self.scores: list[float] = []
         self.ended = False
         self._pieces = self._speak(said, Listener(Spelling(tokenizer, prompt_ids, prompt), stops))
+
+    def __repr__(self) -> str:
+        said = count(len(self.tokens), "new token")
+        return brief("GenerationStream", self.prompt, f"{said}, {'ended' if self.ended else 'not at its end'}")
 
     def __iter__(self) -> Iterator[str]:
         return self

@@ -8,6 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, TypedDict
 
+TRANSFORMERS_NAMES = {
+    "num_beams": "beam",
+    "beam_size": "beam",
+    "num_return_sequences": "n_best",
+    "max_new_tokens": "max_length",
+    "tokens": "max_length",
+    "do_sample": "sample",
+    "no_repeat_ngram_size": "no_repeat_ngram",
+}
+"""Settings under the names that Hugging Face's transformers and other tools have for them, `tokens` being `generate`'s;
+whoever translates may write either."""
+
+
+GENERATE_NAMES = {
+    "num_beams": "beam",
+    "beam_size": "beam",
+    "num_return_sequences": "samples",
+    "no_repeat_ngram_size": "no_repeat_ngram",
+}
+"""Those of whoever goes on with a text."""
+
 
 class TextOptions(TypedDict, total=False):
     """What means something for going on with a text (settings.SAYING)."""

@@ -25,7 +25,7 @@ from anaphora.models.contracts import LanguageModel
 from anaphora.models.language.patch import ALL, LARGEST, Add, Operation, ProjectOut, Remove, Senses
 from anaphora.models.language.patched import WordLookup, apply
 from anaphora.models.language.topic import knows
-from anaphora.results import brief
+from anaphora.results import brief, count
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Evenness:
     prompts: int
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {"ratio": self.ratio, "towards_first": self.towards, "prompts": self.prompts}
 
 
@@ -94,7 +95,7 @@ class Evened:
 
     def __repr__(self) -> str:
         ratios = f"ratio {self.held_before.ratio:.3g} → {self.held_after.ratio:.3g} where it was not chosen"
-        return brief("Evened", " / ".join(self.pair), ratios, f"{len(self.operations)} operations")
+        return brief("Evened", " / ".join(self.pair), ratios, count(len(self.operations), "operation"))
 
 
 def parted(several: Sequence[str]) -> tuple[list[str], list[str]]:

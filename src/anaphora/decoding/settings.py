@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from anaphora.config import build, unknown_setting
 from anaphora.decoding.options import TextOptions
 from anaphora.errors import UserError, nearest
+from anaphora.results import brief
 
 DRAWING = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
 """Settings of sampling."""
@@ -136,6 +137,10 @@ class DecodingConfig:
         if self.max_source_tokens is not None and self.max_source_tokens < 2:
             raise ValueError("max_source_tokens must be at least 2: one token and the end mark")
 
+    def __repr__(self) -> str:
+        said = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if differs(self, one))
+        return brief("DecodingConfig", None, *said)
+
     @property
     def draws(self) -> bool:
         """Whether anything is drawn at random."""
@@ -153,6 +158,12 @@ class DecodingConfig:
             names = {"both": f"{self.mbr_samples} samples and beam {self.beam}", "beam": f"beam {self.beam}"}
             return f"MBR ({self.mbr}) over {names.get(self.mbr_candidates, f'{self.mbr_samples} samples')}"
         return "sampling" if self.sample else f"beam {self.beam}"
+
+
+def differs(config: DecodingConfig, one: Field[Any]) -> bool:
+    """Whether a setting is another one than by default."""
+    usual = one.default if one.default_factory is MISSING else one.default_factory()
+    return bool(getattr(config, one.name) != usual)
 
 
 def changed(own: DecodingConfig, changes: Mapping[str, Any], *, beside: Iterable[str] = ()) -> DecodingConfig:

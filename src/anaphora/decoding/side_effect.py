@@ -72,6 +72,7 @@ class SideEffect:
         return self.perplexity_after / self.perplexity_before - 1.0
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {**asdict(self), "perplexity_change": self.perplexity_change}
 
 

@@ -24,7 +24,7 @@ from anaphora.config import differences
 from anaphora.decoding.search import Hypothesis
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import is_there
-from anaphora.results import count
+from anaphora.results import brief, count
 
 ENDING = ".unfinished"
 BEGINNING = b'{"anaphora": '
@@ -79,6 +79,9 @@ class Unfinished:
             cure = "repeat the old command to go on from there, or add --force (force=True) to begin anew"
             raise UserError(f"holds a translation that was begun otherwise: {spoken}", file=self.path, cure=cure)
         self.say(f"{self.path.name} was begun otherwise ({spoken}): beginning anew")
+
+    def __repr__(self) -> str:
+        return brief("Unfinished", str(self.path), f"{count(self.lines, 'line')} finished")
 
     @staticmethod
     def name(*asked: Any) -> str:

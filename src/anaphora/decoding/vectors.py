@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.results import brief, count
+from anaphora.results import brief, count, html_table
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 from anaphora.text.words import Split, TokenWords, Word, split_words
 
@@ -35,6 +35,8 @@ POOLS: tuple[Pool, ...] = ("mean", "max", "last", "first")
 F32 = NDArray[np.float32]
 WINDOW = 1024
 """Lines read ahead, so that lines of like length stand together."""
+FIRST = 8
+"""Dimensions of a vector that a notebook shows."""
 TOKENS = 8192
 """Tokens, padding included, that are read at once."""
 
@@ -51,9 +53,17 @@ class WordVectors:
     """(words, dim)"""
 
     def __repr__(self) -> str:
-        return brief(
-            "WordVectors", self.text, count(len(self.words), "word"), count(self.vectors.shape[-1], "dimension")
-        )
+        words = count(len(self.words), "word")
+        return brief("WordVectors", self.text, f"{words}, {self.vectors.shape[-1]} dimensions")
+
+    def _repr_html_(self) -> str:
+        shown = slice(FIRST)
+        heads = ["", "length", *map(str, range(self.vectors.shape[-1])[shown])]
+        rows = [
+            [word.text, f"{np.linalg.norm(vector):.3f}", *(f"{value:.3f}" for value in vector[shown].tolist())]
+            for word, vector in zip(self.words, self.vectors)
+        ]
+        return html_table(heads, rows, caption=f"{self.text} (the first of {self.vectors.shape[-1]} dimensions)")
 
 
 def sentence_vectors(

@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.embeddings.vectors import F32, Near, Vectors
+from anaphora.embeddings.vectors import F32, NUMBER_NAMES, Near, Neighbours, Vectors
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import is_there, read_json
 from anaphora.folder import temporary_name, write_json
 from anaphora.results import count
+from anaphora.signatures import also_named
 
 LINKS, CARE, EFFORT = 16, 64, 400
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""
@@ -38,6 +39,9 @@ class VectorIndex:
 
     def __init__(self, graph: Any, vectors: Vectors) -> None:
         self.graph, self.vectors = graph, vectors
+
+    def __repr__(self) -> str:
+        return f"<VectorIndex: {count(len(self.vectors), 'word')}, {self.vectors.vector_size} dimensions>"
 
     @classmethod
     def build(
@@ -53,11 +57,13 @@ class VectorIndex:
             graph.add(np.ascontiguousarray(vectors.unit_vectors(slice(begin, begin + ADDED_AT_ONCE))))
         return cls(graph, vectors)
 
+    @also_named(**NUMBER_NAMES)
     def most_similar(self, word: str, topn: int = 10) -> Near:
         """The words nearest to a word, most of them at least; itself not among them."""
         query = self.vectors.get_vector(word, norm=True)[None]
         own = self.vectors.spelled(word)
-        return [near for near in self.nearest(query, topn + 1)[0] if near[0] != own][:topn]
+        found = [near for near in self.nearest(query, topn + 1)[0] if near[0] != own]
+        return Neighbours(found[:topn])
 
     def nearest(self, queries: F32, topn: int = 10, *, effort: int = EFFORT) -> list[Near]:
         """The nearest words of each row of queries (Q, D), which are as long as one."""

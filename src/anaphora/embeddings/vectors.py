@@ -17,19 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, shown
-from anaphora.results import count, figure, html_table
+from anaphora.results import count, figure, html_table, quoted
+from anaphora.signatures import also_named
 from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
 F32 = NDArray[np.float32]
+SHOWN = 10
+"""Neighbours in a `repr`."""
 BLOCK = 1 << 16
 """Words that are compared at once."""
 SPELLINGS = 50_000
 """Words among which similar spellings of an unknown one are looked for: the most frequent."""
 
 Near = list[tuple[str, float]]
+NUMBER_NAMES = {"number": "topn", "n": "topn"}
+"""How many neighbours: gensim's name, and those of the command line."""
 Key = str | F32
 
 
@@ -59,7 +64,15 @@ class SubwordTable:
 
 
 class Neighbours(list[tuple[str, float]]):
-    """Words and how near each is, the nearest first; a table in a notebook."""
+    """Words and how near each is, the nearest first: a list of pairs; a table in a notebook."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"({quoted(word, 24)}, {figure(value, '.4f')})" for word, value in self[:SHOWN])
+        more = f", … {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
+        return f"[{shown}{more}]"
+
+    def __str__(self) -> str:
+        return "\n".join(f"{figure(value, '7.4f')}  {word}" for word, value in self)
 
     def _repr_html_(self) -> str:
         rows = [(word, figure(value, ".4f")) for word, value in self]
@@ -190,6 +203,7 @@ class Vectors:
 
     # -- neighbours ----------------------------------------------------------------------------------------------------
 
+    @also_named(**NUMBER_NAMES)
     def most_similar(
         self,
         positive: Key | Sequence[Key] = (),
@@ -210,10 +224,12 @@ class Vectors:
         query: F32 = np.stack(parts).mean(axis=0, keepdims=True)
         return self.nearest(query, topn, [asked], restrict_vocab)[0]
 
+    @also_named(**NUMBER_NAMES)
     def similar_by_vector(self, vector: F32, topn: int = 10, restrict_vocab: int | None = None) -> Near:
         """The words nearest to a vector."""
         return self.most_similar([vector], topn=topn, restrict_vocab=restrict_vocab)
 
+    @also_named(**NUMBER_NAMES)
     def neighbours(self, words: str | Iterable[str], topn: int = 10) -> dict[str, Near]:
         """The neighbours of each of many words, in one go."""
         asked = words_of(words)
@@ -221,6 +237,7 @@ class Vectors:
         own = [[self.key_to_index[word]] if word in self else [] for word in map(self.spelled, asked)]
         return dict(zip(asked, self.nearest(queries.reshape(len(asked), self.vector_size), topn, own)))
 
+    @also_named(**NUMBER_NAMES)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
         first, second, third = map(self.spelled, (a, b, c))

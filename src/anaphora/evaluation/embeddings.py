@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.files import read_bytes, unpack
-from anaphora.results import brief, count, html_table
+from anaphora.results import brief, count, figure, html_table
 
 F32 = NDArray[np.float32]
 MOST_FREQUENT = 300_000
@@ -39,6 +39,10 @@ class SimilarityScore:
     unknown: int
     """Left out: a word has no vector."""
 
+    def __repr__(self) -> str:
+        found = f"Spearman {figure(self.spearman, '.4f')}", count(self.pairs, "pair")
+        return brief("SimilarityScore", None, *found, f"{self.unknown:,} left out")
+
 
 @dataclass(frozen=True)
 class AnalogyScore:
@@ -55,7 +59,7 @@ class AnalogyScore:
 
     def __repr__(self) -> str:
         of = f"{self.correct:,} of {self.questions:,} correct ({self.accuracy:.1%})"
-        return brief("AnalogyScore", None, of, f"{self.unknown:,} left out", f"{len(self.sections)} sections")
+        return brief("AnalogyScore", None, of, f"{self.unknown:,} left out", count(len(self.sections), "section"))
 
     def _repr_html_(self) -> str:
         rows = [(name, f"{right:,}", f"{asked:,}") for name, (right, asked) in self.sections.items()]

@@ -53,6 +53,7 @@ class SenseSimilarity:
         return max(found, key=lambda sense: self.senses[sense]) if found else None
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "senses": [None if math.isnan(value) else value for value in self.senses],
             "minimum": None if math.isnan(self.minimum) else self.minimum,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from anaphora.evaluation.draws import DRAWS, Draws
 from anaphora.evaluation.translation import bleu_metric, ter_metric
-from anaphora.results import brief, html_lines
+from anaphora.results import brief, count, html_table
 
 SIGNIFICANT = 0.05
 
@@ -50,10 +50,18 @@ class PairedScore:
     signature: str | None = None
     """sacreBLEU's account of it, the draws included."""
 
+    def __repr__(self) -> str:
+        return brief("PairedScore", None, f"{self.metric} {self.difference:+.{self.digits}f}", f"p {self.p:.3g}")
+
     @property
     def difference(self) -> float:
         """First minus second."""
         return self.first.score - self.second.score
+
+    @property
+    def digits(self) -> int:
+        """After the point: scores of sacreBLEU are 0 to 100, bits per byte a few."""
+        return 2 if self.signature else 4
 
 
 @dataclass(frozen=True)
@@ -71,10 +79,20 @@ class PairedBootstrap:
 
     def __repr__(self) -> str:
         tests = (f"{one.metric} {one.difference:+.2f} (p {one.p:.3g})" for one in self.scores)
-        return brief("PairedBootstrap", None, *tests, f"{self.lines:,} lines")
+        return brief("PairedBootstrap", None, *tests, count(self.lines, "line"))
 
     def _repr_html_(self) -> str:
-        return html_lines(self.table())
+        rows = [
+            (
+                one.metric,
+                *(f"{part.score:.{one.digits}f} ± {part.margin:.{one.digits}f}" for part in (one.first, one.second)),
+                f"{one.difference:+.{one.digits}f}",
+                f"{one.p:.4f}{' *' * (one.p < SIGNIFICANT)}",
+            )
+            for one in self.scores
+        ]
+        caption = f"paired bootstrap over {count(self.lines, 'line')}, {self.samples:,} draws, seed {self.seed}"
+        return html_table(("", "first", "second", "difference", "p"), rows, caption=caption)
 
     def document(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -84,11 +102,11 @@ class PairedBootstrap:
     def table(self, names: Sequence[str] = ("first", "second")) -> Iterator[str]:
         """In 80 columns."""
         first, second = (name if len(name) <= 20 else "…" + name[-19:] for name in names)
-        lines = f"{self.lines:,} line{'s' * (self.lines != 1)}"
+        lines = count(self.lines, "line")
         yield f"paired bootstrap over {lines}, {self.samples:,} draws, seed {self.seed}"
         yield f"{'':<13}{first:>20}{second:>20}{'difference':>12}{'p':>9}"
         for one in self.scores:
-            digits = 2 if one.signature else 4
+            digits = one.digits
             both = (f"{part.score:.{digits}f} ± {part.margin:.{digits}f}" for part in (one.first, one.second))
             mark = " *" if one.p < SIGNIFICANT else ""
             numbers = f"{one.difference:>+12.{digits}f}{one.p:>9.4f}{mark}"

@@ -77,6 +77,7 @@ class Association:
         return html_table(("word", "s"), rows, caption=f"effect {self.effect:.3f}, p {self.p:.2g}")
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return asdict(self)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from anaphora.embeddings.cooccurrence import Cooccurrences, Ratio
 from anaphora.errors import UserError
 from anaphora.inspect.terminal import cells, cut, isolated
-from anaphora.results import brief, html_table
+from anaphora.results import brief, count, html_table
 
 LEAST = 5.0
 """Counts, of both together, that a word must have to be shown unasked: rarer ones tell mere chance."""
@@ -41,13 +41,17 @@ class RatioTable:
     """Whether somebody named the words; else they are those that tell the two most apart."""
 
     def __repr__(self) -> str:
-        return brief("RatioTable", f"{self.first} / {self.second}", f"{len(self.rows)} words")
+        return brief("RatioTable", f"{self.first} / {self.second}", count(len(self.rows), "word"))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines(80))
 
     def _repr_html_(self) -> str:
         heads = ("k", f"P(k | {self.first})", f"P(k | {self.second})", "ratio")
         return html_table(heads, [(row.word, f"{row.first:.1e}", f"{row.second:.1e}", told(row)) for row in self.rows])
 
     def lines(self, width: int) -> list[str]:
+        """The table, in so many columns of a terminal."""
         room = max(min(max(cells(row.word) for row in self.rows), width - 3 * NUMBER - 2), 8)
         heads = [f"P(k | {self.first})", f"P(k | {self.second})", "ratio"]
         wide = [min(max(cells(head) + 2, NUMBER), max((width - room) // 3, NUMBER)) for head in heads]
@@ -66,6 +70,7 @@ class RatioTable:
         return found
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "first": self.first,
             "second": self.second,

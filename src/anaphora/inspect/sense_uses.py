@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from anaphora.inspect.terminal import cells, isolated, visible
+from anaphora.results import brief
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class Use:
     weights: NDArray[np.float64]
     """m of each sense: (k,)."""
 
+    def __repr__(self) -> str:
+        return brief("Use", f"{self.before}{self.word}{self.after}", f"line {self.number}")
+
     @property
     def shares(self) -> NDArray[np.float64]:
         """Of each sense, (k,): what m is of the sum of all m."""
@@ -66,6 +70,7 @@ class Use:
         return isolated(f"{before}{word}{after}")
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "line": self.number,
             "before": self.before,

@@ -20,6 +20,7 @@ import numpy as np
 from anaphora.inspect.colours import colour, hexadecimal, on
 from anaphora.inspect.terminal import LEFT_TO_RIGHT, cells, cut, isolated, right_to_left, visible
 from anaphora.inspect.trace import Cell, Step, Walk
+from anaphora.results import html_lines, html_table
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -31,6 +32,8 @@ LABEL = 16
 """Columns of the terminal that a word above a table may take."""
 MOST_ROWS = 200
 """Rows of a table that are printed."""
+MOST_COLUMNS = 50
+"""Columns of a table in a notebook."""
 
 
 def walk_text(walk: Walk, *, width: int = 80, colours: bool = False) -> Text:
@@ -117,6 +120,24 @@ def cell_text(cell: Cell, *, width: int = 80) -> Text:
             name = symbol if number == 0 else ""
             _paragraph(text, f"  {name}{' ' * (room - cells(name))}  {line}", width, hang=room + 6)
     return text
+
+
+def walk_html(walk: Walk) -> str:
+    """The same for a notebook, which has room to the right."""
+    parts = [html_lines([walk.title, *walk.says.splitlines()]), *map(step_html, walk.steps)]
+    parts += [html_lines(cell_text(cell).plain.splitlines()) for cell in walk.cells]
+    return "".join([*parts, html_lines(map(str, walk.checks)) if walk.checks else ""])
+
+
+def step_html(step: Step) -> str:
+    """One step as a table of a notebook."""
+    shown = min(len(step.columns), DIMENSIONS if step.dimensions else MOST_COLUMNS)
+    more = ["…"] * (len(step.columns) > shown)
+    rows = [[name, *row[:shown], *more] for name, row in zip(step.rows, written(step))]
+    shades = None
+    if step.up_to:  # what is hidden has the number 0
+        shades = [[value / step.up_to for value in row[:shown]] + [0.0] * len(more) for row in step.values.tolist()]
+    return html_table(["", *step.columns[:shown], *more], rows, caption=heading(step), shades=shades)
 
 
 def heading(step: Step) -> str:

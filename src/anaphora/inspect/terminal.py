@@ -106,7 +106,7 @@ def cut(text: str, room: int) -> str:
     text = visible(text)
     if cells(text) <= room:
         return text
-    kept = text
+    kept = text[: 4 * room + 64]  # a character may have no width, but not many in a row
     while kept and cells(kept) > room - 1:
         kept = kept[:-1]
     return kept + "…"

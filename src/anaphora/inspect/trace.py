@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.results import brief
+from anaphora.results import brief, count, html_table
 from anaphora.version import __version__
 
 SCHEMA = "trace/1"
@@ -104,11 +104,25 @@ class Step:
         if shares and not (np.abs(self.values - 0.5) <= 0.5 + SHARE_TOLERANCE).all():
             raise ValueError(f"step {symbol}: a share is a number from 0 to 1")
 
+    def __repr__(self) -> str:
+        return brief("Step", self.formula or self.symbol, f"{len(self.rows)} × {len(self.columns)}", self.says)
+
+    def __str__(self) -> str:
+        from anaphora.inspect.tables import step_text
+
+        return step_text(self).plain.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        from anaphora.inspect.tables import step_html
+
+        return step_html(self)
+
     def there(self, row: int, column: int) -> bool:
         """Whether this cell holds a number."""
         return self.mask is None or bool(self.mask[row, column])
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         numbers = [
             [significant(value) if self.there(r, c) else None for c, value in enumerate(row)]
             for r, row in enumerate(self.values.tolist())
@@ -138,12 +152,16 @@ class Check:
     def holds(self) -> bool:
         return self.difference <= self.tolerance  # NaN does not
 
+    def __repr__(self) -> str:
+        return brief("Check", self.what, "holds" if self.holds else f"FAILS by {self.difference:.2g}")
+
     def __str__(self) -> str:
         if self.holds:
             return f"holds: {self.what} ({f'to {self.tolerance:.0e}' if self.tolerance else 'exactly'})"
         return f"FAILS: {self.what} (off by {self.difference:.2g}, may be {self.tolerance:.0e})"
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "what": self.what,
             "difference": self.difference,
@@ -161,7 +179,16 @@ class Cell:
     lines: list[tuple[str, list[str]]]
     """(symbol of the step, its lines)."""
 
+    def __repr__(self) -> str:
+        return brief("Cell", f"{self.row}, {self.column}", count(len(self.lines), "step"))
+
+    def __str__(self) -> str:
+        from anaphora.inspect.tables import cell_text
+
+        return cell_text(self).plain.rstrip("\n")
+
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         steps = [{"symbol": symbol, "lines": lines} for symbol, lines in self.lines]
         return {"row": self.row, "column": self.column, "steps": steps}
 
@@ -187,7 +214,18 @@ class Walk:
     """The number, in its sentence, of the first row: of a walk of one word, that word's."""
 
     def __repr__(self) -> str:
-        return brief("Walk", self.title, f"{len(self.steps)} steps, {len(self.checks)} checks")
+        steps, checks = count(len(self.steps), "step"), count(len(self.checks), "check")
+        return brief("Walk", self.title, f"{steps}, {checks}")
+
+    def __str__(self) -> str:
+        from anaphora.inspect.tables import walk_text
+
+        return walk_text(self).plain.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        from anaphora.inspect.tables import walk_html
+
+        return walk_html(self)
 
     @property
     def holds(self) -> bool:
@@ -214,6 +252,7 @@ class Walk:
         return Cell(steps[0].rows[row], steps[0].columns[column], lines)
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "name": self.name,
             "title": self.title,
@@ -241,7 +280,11 @@ class Token:
     word: int | None = None
     """The word it belongs to, from 0."""
 
+    def __repr__(self) -> str:
+        return brief("Token", self.text, f"id {self.id}")
+
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         from base64 import b64encode
 
         spelled = b64encode(self.bytes).decode("ascii")
@@ -257,7 +300,19 @@ class Segment:
     text: str
     tokens: list[Token]
 
+    def __repr__(self) -> str:
+        return brief("Segment", self.text, self.id, count(len(self.tokens), "token"))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            (), [["token", *(one.text for one in self.tokens)], ["id", *(str(one.id) for one in self.tokens)]]
+        )
+
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {"id": self.id, "text": self.text, "tokens": [token.document() for token in self.tokens]}
 
 
@@ -296,6 +351,12 @@ class AttentionMap:
             raise ValueError("attention without weights needs a summary")
         self.shape = list(self.shape)
         self.heads = list(self.heads) or list(range(self.shape[0]))
+
+    def __repr__(self) -> str:
+        heads, *size = self.shape
+        whole = "" if self.weights is not None else "statistics alone"
+        said = f"{self.query} → {self.key}", f"{count(heads, 'head')} of {' × '.join(map(str, size))}"
+        return brief("AttentionMap", self.module, f"{self.kind} attention", *said, whole)
 
     @property
     def bytes(self) -> int:
@@ -361,7 +422,13 @@ class Trace:
     def __repr__(self) -> str:
         titles = "; ".join(walk.title for walk in self.walks)
         held = sum(check.holds for check in self.checks)
-        return brief("Trace", titles, f"{held} of {len(self.checks)} checks hold")
+        return brief("Trace", titles, f"{held} of {count(len(self.checks), 'check')} hold")
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.walks))
+
+    def _repr_html_(self) -> str:
+        return "".join(walk._repr_html_() for walk in self.walks)
 
     @property
     def checks(self) -> list[Check]:

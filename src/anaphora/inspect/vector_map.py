@@ -70,6 +70,7 @@ class VectorMap:
         )
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         dots = [
             {"word": word, "x": float(x), "y": float(y), "cluster": int(cluster)}
             for word, (x, y), cluster in zip(self.words, self.places, self.clusters)

@@ -76,6 +76,9 @@ class WhyText:
         likely = [f"{self.name(one.token)} {one.probability:.3f}" for one in self.explanation.candidates[:3]]
         return brief("WhyText", self.text, ", ".join(likely))
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def _repr_html_(self) -> str:
         candidates = self.explanation.candidates
         rows = [(self.name(one.token), f"{one.probability:.4g}", figure(one.log_probability)) for one in candidates]
@@ -83,6 +86,7 @@ class WhyText:
         return html_table(("next", "P", "log P"), rows, caption=self.text, shades=shades) + html_lines(self.lines(100))
 
     def name(self, token: int) -> str:
+        """A token's id as people see it."""
         return self.names[token]
 
     @property
@@ -132,6 +136,7 @@ class WhyText:
         return f"with {' and '.join(self.patches)}" if self.patches else ""
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         explanation = self.explanation.document(self.name)
         for one in explanation["candidates"]:
             one["bytes"] = in_base64(self.spelled.get(one["id"], b""))

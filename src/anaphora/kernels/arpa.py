@@ -201,7 +201,7 @@ def parse_lines(
 
 
 @njit(cache=True, nogil=True)
-def number_of(grams: U32, begin: int, length: int, word: U32, first: U32, out: I64) -> None:
+def count(grams: U32, begin: int, length: int, word: U32, first: U32, out: I64) -> None:
     """The trie's number of the words grams[i, begin : begin + length], for each i; -1 where it has no such one."""
     last: Any = np.int64(-2)
     for row in range(len(grams)):

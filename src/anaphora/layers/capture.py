@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from anaphora.errors import UserError, nearest
 from anaphora.layers.attention import MultiHeadAttention
+from anaphora.results import brief, count, html_table
 
 _CHANGING = threading.Lock()
 
@@ -55,6 +56,9 @@ class Attended:
     """(B, H, T, S): the weights after dropout, which is what was multiplied; the weights themselves outside
     training."""
 
+    def __repr__(self) -> str:
+        return brief("Attended", None, f"weights {' × '.join(map(str, self.weights.shape))}")
+
 
 class Seen(Mapping[str, list[Attended]]):
     """What was captured: for the path of each chosen layer, its calls in order."""
@@ -63,6 +67,17 @@ class Seen(Mapping[str, list[Attended]]):
         self.heads = None if heads is None else list(heads)
         self.gradients = gradients
         self.calls: dict[str, list[Attended]] = {path: [] for path in paths}
+
+    def __repr__(self) -> str:
+        calls = sum(map(len, self.calls.values()))
+        return brief("Seen", ", ".join(self.calls), count(len(self), "layer"), count(calls, "call"))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (path, f"{len(calls):,}", " × ".join(map(str, calls[-1].weights.shape)) if calls else "")
+            for path, calls in self.calls.items()
+        ]
+        return html_table(("layer", "calls", "last weights"), rows)
 
     def __getitem__(self, path: str) -> list[Attended]:
         return self.calls[path]

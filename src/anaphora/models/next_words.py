@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError
-from anaphora.models.ngram.why import Name, NextWord, likeliest
+from anaphora.models.ngram.why import Name, NextWord, NextWordsTold, likeliest
 from anaphora.text.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from anaphora.models.contracts import LanguageModel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RankedWord(NextWord):
     """A word that could stand there."""
 
@@ -37,13 +37,14 @@ class RankedWord(NextWord):
         return self.probability
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         said = self.said(name)
         del said["sum_of_parts"]  # there are none
         return {**said, "rank": self.rank}
 
 
-@dataclass(frozen=True)
-class NextWords:
+@dataclass(frozen=True, repr=False)
+class NextWords(NextWordsTold):
     """The likeliest words at a place, likeliest first."""
 
     prefix: tuple[int, ...]

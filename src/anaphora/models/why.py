@@ -20,7 +20,7 @@ from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy, has
 from anaphora.models.mixture import Mixture
 from anaphora.models.next_words import NextWords, RankedWord, next_words
 from anaphora.models.ngram.model import NgramModel
-from anaphora.models.ngram.why import Candidate, Name, NextWord, Why, likeliest, why
+from anaphora.models.ngram.why import Candidate, Name, NextWord, NextWordsTold, Why, likeliest, why
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Contribution:
         return self.weight * self.probability
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "name": self.name,
             "weight": self.weight,
@@ -53,7 +54,7 @@ class Contribution:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MixedCandidate(NextWord):
     """A word that could come next, as the parts of a mixture see it."""
 
@@ -70,14 +71,15 @@ class MixedCandidate(NextWord):
         return math.fsum(part.part for part in self.parts)
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             **self.said(name),
             "parts": [part.document(name) for part in self.parts],
         }
 
 
-@dataclass(frozen=True)
-class MixtureWhy:
+@dataclass(frozen=True, repr=False)
+class MixtureWhy(NextWordsTold):
     """The likeliest next words after a prefix, likeliest first, each with what the parts say of it."""
 
     prefix: tuple[int, ...]

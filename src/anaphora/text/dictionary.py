@@ -22,6 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ import numpy as np
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import LARGE, read_bytes
 from anaphora.folder import DATA, write_text
+from anaphora.results import brief, html_table
 from anaphora.text.agreement import Agreement
 from anaphora.text.corpus import Corpus
 from anaphora.text.preparation import open_prepared
@@ -63,6 +65,14 @@ class Dictionary:
             known = self.entries.get(entry.source)
             if known is None or known.probability < entry.probability:
                 self.entries[entry.source] = entry
+
+    def __repr__(self) -> str:
+        first = (f"{one.source} → {one.target}" for one in islice(self, 3))
+        return brief("Dictionary", ", ".join(first), f"{len(self):,} entries" if len(self) != 1 else "1 entry")
+
+    def _repr_html_(self) -> str:
+        rows = [(one.source, one.target, f"{one.probability:.3f}", f"{one.count:,}") for one in self]
+        return html_table(("source", "target", "P", "count"), rows, left=2)
 
     def __len__(self) -> int:
         return len(self.entries)

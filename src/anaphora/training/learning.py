@@ -32,7 +32,7 @@ from anaphora.training.outlook import check_repetitions, matrix_speed, warnings
 from anaphora.training.published import forget_published, keep_published
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import RunReporter
-from anaphora.training.request import Outcome
+from anaphora.training.request import Average, Outcome
 from anaphora.training.validation import Measure, better
 
 
@@ -262,7 +262,7 @@ class LearningRun:
         steps = [str(step_of(Path(str(error.file)).parent)) for error in damaged]
         return f" (left out, damaged: step {', '.join(steps)})" if steps else ""
 
-    def average(self, last: int | None, *, force: bool = False) -> dict[str, Any]:
+    def average(self, last: int | None, *, force: bool = False) -> Average:
         """Publish the mean of the last checkpoints, unless it is worse than what is there; say how they compare."""
         config = self.config.training
         with RunLock(self.folder):
@@ -290,7 +290,7 @@ class LearningRun:
                     config.metric, *(found[when].get(config.metric, math.nan) for when in ("before", "after"))
                 )
                 if worse and not force:
-                    return {**found, "kept": False, "metric": config.metric}
+                    return Average({**found, "kept": False, "metric": config.metric})
             keep_published(self.folder)
             write_weights(self.folder / WEIGHTS, averaged)
             load_weights(self.model, averaged, file=file)
@@ -301,4 +301,4 @@ class LearningRun:
             finished = read_metrics(self.folder).get("finished_step") is not None
             progress = checkpoints.read_progress(newest)
             self.card(progress, f"the mean of the checkpoints {steps}", found["after"] or {}, finished=finished)
-        return {**found, "kept": True, "metric": config.metric}
+        return Average({**found, "kept": True, "metric": config.metric})

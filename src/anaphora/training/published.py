@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from anaphora.errors import UserError
 from anaphora.folder import CARD, METRICS, WEIGHTS, RunLock, atomic_folder, discard, publish, read_config, read_metrics
 from anaphora.parts import BESIDE
+from anaphora.training.request import Average
 
 KEPT = "before-average"
 """Folder, inside the run's, of hard links to the files that training published."""
@@ -28,7 +28,7 @@ def forget_published(folder: Path) -> None:
     discard(folder / KEPT)
 
 
-def undo_average(folder: Path) -> dict[str, Any]:
+def undo_average(folder: Path) -> Average:
     """Bring back what training published, byte for byte, however many averages came after it."""
     read_config(folder)  # what is no run is named as that
     with RunLock(folder):
@@ -45,4 +45,4 @@ def undo_average(folder: Path) -> dict[str, Any]:
             else:
                 (folder / name).unlink(missing_ok=True)
         discard(kept)
-    return {"folder": str(folder), "undone": True, "weights": read_metrics(folder).get("weights", "")}
+    return Average({"folder": str(folder), "undone": True, "weights": read_metrics(folder).get("weights", "")})

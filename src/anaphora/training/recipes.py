@@ -29,6 +29,7 @@ from anaphora.models import (
 )
 from anaphora.models import settings as model_settings
 from anaphora.names import by_name
+from anaphora.results import brief
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.training.refusals import check, check_objective, has_dropout
@@ -62,6 +63,9 @@ class RunConfig:
     model: ModelConfig
     training: TrainingConfig
     decoding: DecodingConfig
+
+    def __repr__(self) -> str:
+        return brief("RunConfig", self.recipe, self.model.kind)
 
     def document(self) -> dict[str, Any]:
         """What config.yaml holds: every setting that means something for this kind of model."""

@@ -11,7 +11,7 @@ from anaphora.config import merge
 from anaphora.errors import UserError
 from anaphora.folder import read_config
 from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS, VECTOR_MODELS
-from anaphora.results import brief
+from anaphora.results import Facts, brief, count, figure
 from anaphora.training.recipes import (
     Document,
     RunConfig,
@@ -65,6 +65,17 @@ class Outcome:
 
         scores = describe(self.validation).replace("  ", ", ")
         return brief(type(self).__name__, str(self.folder), self.reason, scores, duration(self.seconds))
+
+
+class Average(Facts):
+    """How the mean of some checkpoints compares with the model that was there, and which of them was kept: a dict."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        end = "undone" if facts.get("undone") else "kept" if facts["kept"] else "not kept"
+        number, metric = len(facts.get("averaged", ())), facts.get("metric", "")
+        found = [facts[when][metric] for when in ("before", "after") if facts.get(when)]
+        scores = f"{metric} {' → '.join(figure(score, '.4f') for score in found)}" if found else ""
+        super().__init__(facts, facts["folder"], count(number, "checkpoint") if number else "", scores, end)
 
 
 class Interrupted(Exception):

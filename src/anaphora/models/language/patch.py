@@ -35,6 +35,7 @@ from typing import Any, ClassVar, Literal
 
 from anaphora.errors import UPGRADE, UserError, nearest, shown
 from anaphora.folder import check_new_file, write_text
+from anaphora.results import brief, count, html_table
 
 VERSION = 1
 """Of the document; a reader refuses newer ones."""
@@ -91,6 +92,7 @@ class Operation:
         return None
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         found: dict[str, Any] = {"do": self.do}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -262,6 +264,7 @@ class Topic(Operation):
         return f"{self.called}={_few(self.words)}"
 
     def document(self) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         found = super().document()
         del found["senses"]
         return {"do": self.do, "name": found.pop("name"), **found}
@@ -305,6 +308,17 @@ class Patch:
                         f"{self.made_for.senses_of_a_word}",
                         cure=f"give a number from 0 to {self.made_for.senses_of_a_word - 1}, or * for all",
                     )
+
+    def __repr__(self) -> str:
+        return brief("Patch", "; ".join(map(str, self.operations[:SHOWN])), count(len(self.operations), "operation"))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.operations))
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            ("operation", "of"), [(one.do, str(one).removeprefix(one.do)) for one in self.operations], left=2
+        )
 
     def __bool__(self) -> bool:
         return bool(self.operations)

@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.models.ngram.why import Name, NextWord, finite, likeliest
+from anaphora.models.ngram.why import Name, NextWord, NextWordsTold, finite, likeliest
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SenseCandidate(NextWord):
     """A word that could come next, and what each sense of each word before it gives it."""
 
@@ -64,6 +64,7 @@ class SenseCandidate(NextWord):
         return [(int(place) // self.shares.shape[1], int(place) % self.shares.shape[1]) for place in order]
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             **self.said(name),
             "logit": finite(self.logit),
@@ -72,8 +73,8 @@ class SenseCandidate(NextWord):
         }
 
 
-@dataclass(frozen=True)
-class SensesWhy:
+@dataclass(frozen=True, repr=False)
+class SensesWhy(NextWordsTold):
     """The likeliest next words after a prefix, likeliest first, each with its shares."""
 
     prefix: tuple[int, ...]

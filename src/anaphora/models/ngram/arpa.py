@@ -265,7 +265,7 @@ class _Reader:
         below, base = [0, *self.limits][-2:]  # contexts are numbered from `below` to `base`
         context, suffix = np.empty(len(grams), np.int64), np.empty(len(grams), np.int64)
         for number, begin, which in ((context, 0, "first"), (suffix, 1, "last")):
-            kernel.number_of(grams, begin, order - 1, self.word, self.first, number)
+            kernel.count(grams, begin, order - 1, self.word, self.first, number)
             if (number < 0).any():
                 self.refuse(f"the {which} {order - 1} words of this {order}-gram are no {order - 1}-gram of the file",
                             line=line + int((number < 0).argmax()))  # fmt: skip

@@ -25,6 +25,7 @@ from anaphora.errors import UserError
 from anaphora.kernels.ngrams import distribution, walk
 from anaphora.models.ngram.model import NgramModel
 from anaphora.models.ngram.smoothing import predictable
+from anaphora.results import brief, count, figure
 from anaphora.text.tokenizer import BOS, PAD
 
 Name = Callable[[int], str]
@@ -51,6 +52,7 @@ class Level:
     """The share times the weights of all levels above: what this level adds to the probability explained."""
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             "order": self.order,
             "context": [name(token) for token in self.context],
@@ -70,6 +72,9 @@ class NextWord:
     log_probability: float
     scored: float
 
+    def __repr__(self) -> str:
+        return brief(type(self).__name__, None, f"token {self.token}", f"P {figure(self.probability, '.4g')}")
+
     @property
     def probability(self) -> float:
         return math.exp(self.log_probability)
@@ -79,6 +84,7 @@ class NextWord:
         raise NotImplementedError
 
     def said(self, name: Name) -> dict[str, Any]:
+        """What every candidate's document begins with; `name` gives the text of an id."""
         return {
             "token": name(self.token),
             "id": self.token,
@@ -89,7 +95,16 @@ class NextWord:
         }
 
 
-@dataclass(frozen=True)
+class NextWordsTold:
+    """The likeliest next words after a prefix, however their probabilities are explained."""
+
+    candidates: tuple[NextWord, ...]
+
+    def __repr__(self) -> str:
+        return brief(type(self).__name__, None, count(len(self.candidates), "candidate"))
+
+
+@dataclass(frozen=True, repr=False)
 class Candidate(NextWord):
     """A word that could come next, and how its probability came about."""
 
@@ -109,6 +124,7 @@ class Candidate(NextWord):
         return math.fsum(level.part for level in self.levels)
 
     def document(self, name: Name) -> dict[str, Any]:
+        """Plain data, as JSON can hold it."""
         return {
             **self.said(name),
             "order": self.order,
@@ -116,8 +132,8 @@ class Candidate(NextWord):
         }
 
 
-@dataclass(frozen=True)
-class Why:
+@dataclass(frozen=True, repr=False)
+class Why(NextWordsTold):
     """The likeliest next words after a prefix, likeliest first, each with its path."""
 
     prefix: tuple[int, ...]

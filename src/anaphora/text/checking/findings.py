@@ -119,6 +119,7 @@ class Report:
         return 2 if self.stops else 0
 
     def of_kind(self, kind: str) -> list[Finding]:
+        """Those of one kind: `report.of_kind("shift")`."""
         return [finding for finding in self.findings if finding.kind == kind]
 
     def document(self) -> dict[str, Any]:
