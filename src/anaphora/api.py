@@ -20,7 +20,7 @@ from anaphora.text.formats import same_table
 from anaphora.text.given import files_of, path_of, words_of
 from anaphora.training.bars import console_for
 from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
-from anaphora.training.request import Outcome, Request, check_files, choose_recipe
+from anaphora.training.request import Outcome, Request, check_files, choose_recipe, filled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,10 +101,11 @@ def train(
         named |= {"text": sequences, "items": True}  # type: ignore[dict-item]
     own = {**own, "data": {**own.get("data", {}), **named}}
     start = None if start_from is None else path_of(start_from, "start_from")
+    recipe = recipe or choose_recipe(own["data"], start)
     request = Request(
         run=path_of(run, "run"),
-        own=own,
-        recipe=recipe or choose_recipe(own["data"], start),
+        own=filled(recipe, own, own["data"], start),
+        recipe=recipe,
         start_from=start,
         device=device,
         force=force,
@@ -162,6 +163,8 @@ def check(
     texts = {"train": (text, "text"), "valid": (valid_text, "valid_text"), "test": (test_text, "test_text")}
     named = {part: files_of(files, name) for part, (files, name) in texts.items()}
     recipe = recipe or ("ngram" if named["train"] else "transformer")
+    if any(named.values()):
+        own = filled(recipe, own, {"text": named["train"]})
     config = RunConfig.read(merge(load_recipe(recipe), own))
     if any(named.values()):
         if any(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 NAMING = {
-    "run": ("start_from",),
+    "run": ("recipe", "start_from"),
     "data": (
         *("source", "target", "valid_source", "valid_target", "text", "valid_text", "labels", "valid_labels"),
         "phrases_from",

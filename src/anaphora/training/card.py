@@ -84,12 +84,12 @@ def _card(
         if name in scores
     ]
     model = config.translator
-    origin = as_wished(config.document())["run"]["start_from"]
-    start = f" It started from `{origin}`." if origin else ""
+    run = as_wished(config.document())["run"]
+    start = f" It started from `{run['start_from']}`." if run["start_from"] else ""
     lines = [
         f"# {folder.resolve().name}",
         "",
-        f"A translator made with Anaphora {__version__}: recipe `{config.recipe}`, {short(parameters)} parameters "
+        f"A translator made with Anaphora {__version__}: recipe `{run['recipe']}`, {short(parameters)} parameters "
         f"({model.kind}, {model.dim} wide, {model.layers} + {model.upper_layers} layers), "
         f"{config.tokenizer.kind} tokens.{start}",
         "",

@@ -89,14 +89,14 @@ def _card(
     measured = [f"| {label} | {scores[name]:{form}} |" for name, (label, form) in named.items() if name in scores]
     note = note_on_unknown(scores.get("unknown_tokens", 0), scores.get("tokens", 0))
     what = "A classifier" if model.labels else "A masked language model" if masked else "A language model"
-    origin = as_wished(config.document())["run"]["start_from"]
-    start = f" It started from `{origin}`." if origin else ""
+    run = as_wished(config.document())["run"]
+    start = f" It started from `{run['start_from']}`." if run["start_from"] else ""
     verb = "classify" if model.labels else "fill" if masked else "generate"
     classes = [f"It tells apart: {', '.join(model.labels)}.", ""] if model.labels else []
     lines = [
         f"# {folder.resolve().name}",
         "",
-        f"{what} made with Anaphora {__version__}: recipe `{config.recipe}`, {short(parameters)} parameters "
+        f"{what} made with Anaphora {__version__}: recipe `{run['recipe']}`, {short(parameters)} parameters "
         f"({model.kind}, {model.dim} wide, {model.layers} layers), vocabulary {vocabulary:,} "
         f"({config.tokenizer.kind}).{start}",
         "",

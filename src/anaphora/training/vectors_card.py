@@ -95,12 +95,13 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
         )
     rule = "" if config.data.items else f" {words_are(config.data).capitalize()}."
     losses = [f"| {epoch} | {loss:.4f} |" for epoch, loss in enumerate(metrics["losses"], start=1)]
+    recipe = as_wished(config.document())["run"]["recipe"]
     return "\n".join(
         [
             f"# {name}",
             "",
             f"Vectors of {metrics['vocabulary']:,} {what}, {model.dim} numbers each, learned with Anaphora "
-            f"{__version__}: recipe `{config.recipe}`, {how}.",
+            f"{__version__}: recipe `{recipe}`, {how}.",
             "",
             "## Learned from",
             f"{train['lines']:,} lines of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens with end marks; "
