@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge, overrides
+from anaphora.device import device_name
 from anaphora.errors import UserError
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.signatures import also_named
@@ -107,7 +108,7 @@ def train(
         own=filled(recipe, own, own["data"], start),
         recipe=recipe,
         start_from=start,
-        device=device,
+        device=device_name(device),
         force=force,
     )
     kind = check_files(request)
@@ -387,7 +388,7 @@ def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True)
     if is_vectors(path):
         raise UserError("holds word vectors, and this needs a language model", file=folder, cure=FOR_VECTORS)
     if _is_counted(path):  # needs no torch, so none is loaded to look for a device
-        if device not in ("auto", "cpu"):
+        if device_name(device) not in ("auto", "cpu"):
             raise UserError(
                 f"a counting model looks up numbers, it does not compute on {device}", cure="leave the device out"
             )
