@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import anaphora
 from anaphora.config import (
     build,
     differences,
@@ -323,6 +324,27 @@ def test_a_recipe_file_and_its_mistakes(tmp_path: Path) -> None:
         load_recipe("tinny")
     with pytest.raises(UserError, match="there is no such recipe file"):
         load_recipe(str(tmp_path / "absent.yaml"))
+
+
+def test_a_recipe_that_names_no_kind_is_of_the_kind_that_the_text_asks_for(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the dog sees a cat\n" * 9)
+    for name, said in {
+        "order": "model: {order: 2}",
+        "learns": "training: {seed: 3}",
+        "wrong": "model: {ordr: 2}",
+    }.items():
+        (tmp_path / f"{name}.yaml").write_text(said)
+    text, run = tmp_path / "a.txt", tmp_path / "run"
+    anaphora.train(run, text=text, recipe=str(tmp_path / "order.yaml"), progress=False)
+    config = read_yaml(run / "config.yaml")
+    assert (
+        config["model"]["kind"] == "ngram" and config["model"]["order"] == 2 and config["data"]["blank_lines"] == "keep"
+    )
+    with pytest.raises(UserError, match=r"learns\.yaml: training\.seed means .* ngram; .* name the kind .*=lstm, say"):
+        anaphora.train(tmp_path / "other", text=text, recipe=str(tmp_path / "learns.yaml"), progress=False)
+    with pytest.raises(UserError, match=r"wrong\.yaml: unknown setting model\.ordr"):
+        anaphora.train(tmp_path / "other", text=text, recipe=str(tmp_path / "wrong.yaml"), progress=False)
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_recipe_may_have_empty_sections(tmp_path: Path) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+import anaphora
 from anaphora.device import choose_device
 from anaphora.errors import UserError
 
@@ -46,3 +51,22 @@ def test_freed_memory_stays_until_the_block_ends(kind: str, environment: dict[st
 def test_a_graphics_card_by_another_name_is_cuda(name: str, meant: str) -> None:
     with pytest.raises(UserError, match=f"unknown device {name!r}; did you mean {meant!r}"):
         choose_device(name)
+
+
+@pytest.mark.parametrize(
+    ("device", "cure"),
+    [(5, "write device='cuda:5' for a graphics card"), (None, "write device='cuda', or 'cpu', or leave it out"),
+     (True, "write device='cuda'"), (-1, "write device='cuda'"), (["cpu"], "write device='cuda'")],
+)  # fmt: skip
+def test_a_device_is_known_by_its_name(device: Any, cure: str, micro: Path, tmp_path: Path) -> None:
+    said = re.escape(f"a device is known by its name, not by {device!r}; {cure}")
+    with pytest.raises(UserError, match=said):
+        anaphora.load(micro, device=device)
+    (tmp_path / "a.txt").write_text("a b\n" * 9)
+    with pytest.raises(UserError, match=said):
+        anaphora.train(tmp_path / "run", text=tmp_path / "a.txt", device=device, progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_device_of_torch_is_taken() -> None:
+    assert choose_device(torch.device("cpu")) == torch.device("cpu")

@@ -187,3 +187,25 @@ def test_vectors_and_what_is_converted_tell_no_path(secret: Path) -> None:
     convert(secret / "one", secret / "one.arpa")
     convert(secret / "one.arpa", secret / "back")
     assert [leaks(secret / name) for name in ("words", "more", "copy", "back")] == [[], [], [], []]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "model: {order: 2}",
+        "{model: {kind: word2vec, dim: 4}, tokenizer: {kind: word, split: blanks, fallback: unk}}",
+        "{model: {kind: dan, dim: 8}, training: {max_steps: 1, batch_tokens: 64, samples: 0}}",
+    ],
+    ids=["ngram", "vectors", "dan"],
+)
+def test_a_recipe_of_ones_own_is_known_by_its_name(secret: Path, said: str) -> None:
+    (secret / "mine.yaml").write_text(said)
+    run = secret / "run"
+    anaphora.train(run, text=secret / "verse.txt", recipe=str(secret / "mine.yaml"), device="cpu", progress=False)
+    assert read_yaml(run / "config.yaml")["run"]["recipe"] == "mine.yaml"
+    assert "mine.yaml" in (run / "card.md").read_text(encoding="utf-8")
+    assert leaks(run) == []
+    again = anaphora.train(
+        run, text=secret / "verse.txt", recipe=str(secret / "mine.yaml"), device="cpu", progress=False
+    )
+    assert again.folder == run

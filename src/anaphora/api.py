@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge
+from anaphora.device import device_name
 from anaphora.errors import UserError
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.signatures import also_named
@@ -20,7 +21,7 @@ from anaphora.text.formats import same_table
 from anaphora.text.given import files_of, path_of, words_of
 from anaphora.training.bars import console_for
 from anaphora.training.recipes import Document, RunConfig, load_recipe, said_settings
-from anaphora.training.request import Average, Outcome, Request, check_files, choose_recipe
+from anaphora.training.request import Average, Outcome, Request, check_files, choose_recipe, filled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,12 +102,13 @@ def train(
         named |= {"text": sequences, "items": True}  # type: ignore[dict-item]
     own = {**own, "data": {**own.get("data", {}), **named}}
     start = None if start_from is None else path_of(start_from, "start_from")
+    recipe = recipe or choose_recipe(own["data"], start)
     request = Request(
         run=path_of(run, "run"),
-        own=own,
-        recipe=recipe or choose_recipe(own["data"], start),
+        own=filled(recipe, own, own["data"], start),
+        recipe=recipe,
         start_from=start,
-        device=device,
+        device=device_name(device),
         force=force,
     )
     kind = check_files(request)
@@ -162,6 +164,8 @@ def check(
     texts = {"train": (text, "text"), "valid": (valid_text, "valid_text"), "test": (test_text, "test_text")}
     named = {part: files_of(files, name) for part, (files, name) in texts.items()}
     recipe = recipe or ("ngram" if named["train"] else "transformer")
+    if any(named.values()):
+        own = filled(recipe, own, {"text": named["train"]})
     config = RunConfig.read(merge(load_recipe(recipe), own))
     if any(named.values()):
         if any(
@@ -384,7 +388,7 @@ def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True)
     if is_vectors(path):
         raise UserError("holds word vectors, and this needs a language model", file=folder, cure=FOR_VECTORS)
     if _is_counted(path):  # needs no torch, so none is loaded to look for a device
-        if device not in ("auto", "cpu"):
+        if device_name(device) not in ("auto", "cpu"):
             raise UserError(
                 f"a counting model looks up numbers, it does not compute on {device}", cure="leave the device out"
             )

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, shown
 
 if TYPE_CHECKING:
     import torch
@@ -20,10 +20,26 @@ if TYPE_CHECKING:
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
-def choose_device(name: str = "auto") -> torch.device:
+def device_name(device: object) -> str:
+    """The name of a device, which torch's own object has, too. A number alone is no name: of which kind?"""
+    if isinstance(device, str):
+        return device
+    if "torch" in sys.modules:
+        import torch
+
+        if isinstance(device, torch.device):
+            return str(device)
+    cure = "write device='cuda', or 'cpu', or leave it out"
+    if type(device) is int and device >= 0:
+        cure = f"write device='cuda:{device}' for a graphics card by its number, or leave it out"
+    raise UserError(f"a device is known by its name, not by {shown.repr(device)}", cure=cure)
+
+
+def choose_device(name: str | torch.device = "auto") -> torch.device:
     """`auto` is the GPU where there is one; a device asked for by name and absent is an error, never a silent CPU."""
     import torch
 
+    name = device_name(name)
     kind = name.partition(":")[0]
     if kind not in DEVICES:
         cure = "did you mean 'cuda'?" if kind.lower() in ("gpu", "nvidia") else nearest(name, DEVICES)

@@ -26,7 +26,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
-from anaphora.names import names_of
+from anaphora.names import name_of, names_of
 from anaphora.parts import Files, Mixed, MixedPart, Path_, check_weights, copy_model, part_names, refuse_holding
 from anaphora.text.formats import file_names, read_rows, same_table
 from anaphora.version import __version__
@@ -157,7 +157,7 @@ def _card(made: Mixed, whole: EnsembleModel, pairs: dict[str, Files]) -> str:
         return "" if value is None else f"{value:.2f}"
 
     rows = [
-        f"| {part.name} | {one.config.recipe} ({one.config.model.kind}) | {one.model.parameter_count():,} "
+        f"| {part.name} | {name_of(one.config.recipe)} ({one.config.model.kind}) | {one.model.parameter_count():,} "
         f"| {part.weight:.4f} | {shown(part.perplexity)} | {shown(part.valid_perplexity)} |"
         for part, one in zip(made.parts, whole.members)
     ]

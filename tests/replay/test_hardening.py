@@ -1602,6 +1602,7 @@ def test_foreign_files_are_read_in_bounded_memory_or_refused(world: World, tmp_p
 # -- settings and arguments --------------------------------------------------------------------------------------------
 
 NINES = "9" * 400
+COMPARE = "anaphora compare c --text a.en --valid-text b.en --recipes ngram:model.order=2"
 PUBLISHED = '{"architectures": ["BackpackGPT2LMHeadModel"], "vocab_size": '
 MISTAKES = [
     Row(
@@ -1840,9 +1841,16 @@ MISTAKES = [
     ),
     Row(
         "a-comparison-with-a-report-of-brackets",
-        "anaphora compare c --text a.en --valid-text b.en --recipes ngram:model.order=2",
+        f"{COMPARE} -q && printf '[%.0s' {{1..100000}} > c/report.json && {COMPARE}",
         0,
-        r"",
+        r"report\.json is damaged and written anew",
+        then=lambda folder, _: json.loads((folder / "c/report.json").read_text()),
+    ),
+    Row(
+        "a-folder-with-a-report-of-brackets-that-nothing-shows-to-be-a-comparison",
+        COMPARE,
+        2,
+        r"c: exists and is no comparison of Anaphora",
         written("c/report.json", "[" * 100_000),
     ),
     Row("metrics-of-brackets", "anaphora info tr", 0, r"", written("tr/metrics.json", "[" * 100_000), "tr"),
@@ -2117,7 +2125,7 @@ STREAMS = [
     Row("stdin-that-is-not-utf-8", "anaphora translate tr", 2, r"not UTF-8", needs="tr", stdin=b"a\n\xff\xfe\n"),
     Row(
         "a-recipe-whose-name-is-not-utf-8",
-        f"printf 'training: {{seed: 3}}' > {ODD}.yaml; anaphora train x --text a.en --recipe {ODD}.yaml",
+        f"printf 'model: {{order: 3}}' > {ODD}.yaml; anaphora train x --text a.en --recipe {ODD}.yaml",
         0,
         r"",
     ),

@@ -147,6 +147,11 @@ def broken(folder: Path) -> dict[str, tuple[bytes, str]]:
         "few.csv#3": (b"a,b\n", r"few\.csv:1: column '3' is asked for, but the first row has 2 columns"),
         f"few.csv#{'9' * 5000}": (b"a,b\n", r"few\.csv:1: column '9+\.\.\.9+' is asked for"),
         "few.csv#fr": (b"en,de\n", r"few\.csv:1: the first row names no column 'fr'; known: de, en"),
+        "both.csv#text": (
+            b"text,text\na,b\n",
+            r"both\.csv: has 2 columns by the name 'text', .* give its number: both\.csv#1",
+        ),
+        "cases.csv#TEXT": (b"Text,text,id\na,b,c\n", r"cases\.csv: has 2 columns by the name 'text'"),
         "three.csv": (
             b"a,b,c\n",
             r"the first row has 3 columns .* which holds the text cannot be told; name one.*csv#2",

@@ -99,10 +99,11 @@ def _column(where: Place, first: Sequence[str]) -> tuple[int, bool]:
     header = _is_header(names)
     if not where.named:
         return _default(where, names, header=header), header
-    if where.column in first:
-        return list(first).index(where.column), True
-    if (wanted := where.column.strip().casefold()) in names:
-        return names.index(wanted), True
+    for wanted, known in ((where.column, list(first)), (where.column.strip().casefold(), names)):
+        if known.count(wanted) > 1:
+            raise named_twice(where, wanted, known.count(wanted), f", or give its number: {where.path.name}#1")
+        if wanted in known:
+            return known.index(wanted), True
     if where.column.isascii() and where.column.isdigit():
         if len(where.column) > 6 or not 1 <= int(where.column) <= len(first):
             raise UserError(
@@ -118,6 +119,12 @@ def _column(where: Place, first: Sequence[str]) -> tuple[int, bool]:
         line=1,
         cure=f"{nearest(where.column, map(str.strip, first))} (or give its number: {where.path.name}#1)",
     )
+
+
+def named_twice(where: Place, name: str, times: int, cure: str = "") -> UserError:
+    """The error of a table with several columns of one name."""
+    what = f"has {times} columns by the name {shown.repr(name)}, and which is meant cannot be told"
+    return UserError(what, file=where.path, cure=f"rename one of them{cure}")
 
 
 def _is_header(names: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import Any
 
 from anaphora.errors import UserError, first_line, nearest, shown
-from anaphora.text.csv_tables import csv_rows
+from anaphora.text.csv_tables import csv_rows, named_twice
 from anaphora.text.lines import BLOCK, COMPRESSIONS, LONGEST_LINE, Place, one_line, opened, reading, text_lines
 
 MOST_UNPACKED = LONGEST_LINE
@@ -184,11 +184,7 @@ def _steps(where: Place, schema: Any) -> list[str]:
     leaves = {".".join(steps): steps for steps in _leaves(columns)}
     ambiguous = next((name for name in schema.names if name == where.column.partition(".")[0]), where.column)
     if schema.names.count(where.column) > 1 or (where.column not in leaves and schema.names.count(ambiguous) > 1):
-        raise UserError(
-            f"has {schema.names.count(ambiguous)} columns by the name {ambiguous!r}, and which is meant cannot be told",
-            file=where.path,
-            cure="rename one of them",
-        )
+        raise named_twice(where, ambiguous, schema.names.count(ambiguous))
     try:
         kind = inside(columns, where.column)
     except KeyError:

@@ -8,6 +8,7 @@ the corpus, the recipe, the user's own `section.key=value`. The result is one do
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,6 +20,7 @@ from anaphora.models import (
     CONVOLUTIONAL_TRANSLATORS,
     COUNTED_MODELS,
     ENSEMBLES,
+    KINDS,
     LANGUAGE_MODELS,
     NEURAL_MODELS,
     RECURRENT_TRANSLATORS,
@@ -306,8 +308,23 @@ def load_recipe(name: str) -> Document:
     elif not path.is_file():
         raise UserError("there is no such recipe file", file=path, cure=f"or a name: {', '.join(recipe_names())}")
     document = read_yaml(path)
-    RunConfig.read(document, file=str(path))  # a mistake in a recipe is named by its file
+    _check_recipe(document, str(path))
     return {section: content for section, content in document.items() if content is not None}
+
+
+def _check_recipe(document: dict[str, Any], file: str) -> None:
+    """A mistake in a recipe is named by its file. What names no kind of model is no mistake if any kind takes it."""
+    try:
+        RunConfig.read(document, file=file)
+    except UserError:
+        model = document.get("model") or {}
+        if not isinstance(model, Mapping) or {"kind", "decoder"} & model.keys():
+            raise
+        for kind in KINDS:
+            with suppress(UserError):
+                RunConfig.read({**document, "model": {**model, "kind": kind}})
+                return
+        raise
 
 
 def sized_to(pairs: int, recipe: Document, kind: str = "transformer") -> Document:

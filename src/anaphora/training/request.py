@@ -109,6 +109,18 @@ def choose_recipe(data: Mapping[str, Any], start_from: Path | None = None) -> st
     return "transformer-encoder" if data.get("labels") else "ngram"
 
 
+def filled(recipe: str, own: Document, data: Mapping[str, Any], start_from: Path | None = None) -> Document:
+    """The user's settings, with what a recipe leaves open that names no kind of model (a file of one's own): it is then
+    said as by the recipe that would be taken without it."""
+    said = load_recipe(recipe)
+    if {"kind", "decoder"} & merge(said, own).get("model", {}).keys():
+        return own
+    usual = load_recipe(choose_recipe(data, start_from))
+    if start_from is not None:  # the rest is as it was there
+        usual = {"model": usual["model"]}
+    return merge(usual, said, own)
+
+
 def check_files(request: Request) -> str:
     """The kind of model that is asked for; a misspelt setting, or text of the wrong sort for it, is said before any
     work."""
@@ -153,7 +165,13 @@ def check_files(request: Request) -> str:
         )
     if request.own.get("model", {}).get("labels"):
         raise UserError("model.labels are found in the labels themselves", cure="give --labels FILE")
-    refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
+    try:
+        refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
+    except UserError as error:
+        if "kind" in recipe.get("model", {}):
+            raise
+        cure = f"{error.cure}, or name the kind that you mean: model.kind=lstm, say"
+        raise UserError(error.what, file=request.recipe, cure=cure) from None
     if kind not in LANGUAGE_MODELS + VECTOR_MODELS:
         check_objective(settings.get("training", {}), started=request.start_from is not None)
         if request.start_from is None:  # else model and tokeniser are those of the start
