@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deadly import listens
 from micro_runs import pairs
 
 pytestmark = [
@@ -2542,25 +2543,16 @@ def test_average_keeps_the_better_model_can_be_undone_and_sweeps(world: World, t
 INTERRUPTED = re.compile(r"^anaphora: interrupted; ", re.M)
 
 
-def _listens(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has handlers for more than the interpreter has by itself, which is SIGINT."""
-    try:
-        status = Path(f"/proc/{process.pid}/status").read_text()
-    except OSError:
-        return False
-    return bool(int(re.search(r"^SigCgt:\s*(\w+)", status, re.M)[1], 16) >> (signal.SIGHUP - 1) & 1)
-
-
 def _signalled(
     world: World, folder: Path, line: str, plan: list[tuple[float, int]], *, listening: bool
 ) -> tuple[Seen, bool]:
     """What it did, and whether the first signal found a program: before, there is only the interpreter, and the
     shell. listening: the plan begins when there is one."""
     process = world.start(f"exec {line}", folder)
-    while listening and process.poll() is None and not _listens(process):
+    while listening and process.poll() is None and not listens(process.pid):
         time.sleep(0.002)
     time.sleep(plan[0][0])
-    found = listening or _listens(process)
+    found = listening or listens(process.pid)
     for pause, number in [(0.0, plan[0][1]), *plan[1:]]:
         time.sleep(pause)
         if process.poll() is None:
