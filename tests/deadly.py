@@ -1,10 +1,12 @@
-"""Processes that are killed at every moment at which something is made to last."""
+"""Processes that are killed at every moment at which something is made to last; and which of them hear signals."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,15 @@ def in_a_child(work: Callable[[], object]) -> int:
         finally:
             os._exit(failed)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def listens(process: int) -> bool:
+    """Whether a process has handlers for more than the interpreter has by itself, which is SIGINT (Linux)."""
+    try:
+        caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{process}/status").read_text(), re.M)
+    except OSError:
+        return False
+    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGHUP - 1) & 1)
 
 
 class Deadly:
