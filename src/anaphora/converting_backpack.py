@@ -46,7 +46,7 @@ def is_published_backpack(folder: Path) -> bool:
     """Whether a folder is that of a Backpack published elsewhere, or of what calls itself one."""
     from anaphora.models.language.published_backpack import is_backpack
 
-    if not (folder / PUBLISHED_CONFIG).is_file() or (folder / CONFIG).exists():
+    if not (folder / PUBLISHED_CONFIG).exists() or (folder / CONFIG).exists():
         return False
     try:
         return is_backpack(_document(folder))

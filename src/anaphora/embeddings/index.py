@@ -56,8 +56,8 @@ class VectorIndex:
     def most_similar(self, word: str, topn: int = 10) -> Near:
         """The words nearest to a word, most of them at least; itself not among them."""
         query = self.vectors.get_vector(word, norm=True)[None]
-        own = self.vectors.spelled(word)
-        return [near for near in self.nearest(query, topn + 1)[0] if near[0] != own][:topn]
+        own = self.vectors.key_to_index.get(word)
+        return [near for near in self.nearest(query, topn + 1)[0] if near[0] != word or own is None][:topn]
 
     def nearest(self, queries: F32, topn: int = 10, *, effort: int = EFFORT) -> list[Near]:
         """The nearest words of each row of queries (Q, D), which are as long as one."""
