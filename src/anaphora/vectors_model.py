@@ -209,8 +209,7 @@ class VectorsModel:
                 file=self.folder,
                 cure=f"ask that run, or {COUNT_AGAIN}",
             )
-        asked = [self.vectors.spelled(word) for word in (first, second, *words_of(words))]
-        return ratio_table(self._counted(), asked[0], asked[1], asked[2:], top=top)
+        return ratio_table(self._counted(), first, second, words_of(words), top=top)
 
     def _counted(self) -> Cooccurrences:
         """GloVe's table, after comparing its checksums."""

@@ -61,8 +61,8 @@ class VectorIndex:
     def most_similar(self, word: str, topn: int = 10) -> Near:
         """The words nearest to a word, most of them at least; itself not among them."""
         query = self.vectors.get_vector(word, norm=True)[None]
-        own = self.vectors.spelled(word)
-        found = [near for near in self.nearest(query, topn + 1)[0] if near[0] != own]
+        own = self.vectors.key_to_index.get(word)
+        found = [near for near in self.nearest(query, topn + 1)[0] if near[0] != word or own is None]
         return Neighbours(found[:topn])
 
     def nearest(self, queries: F32, topn: int = 10, *, effort: int = EFFORT) -> list[Near]:

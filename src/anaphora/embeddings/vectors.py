@@ -91,7 +91,7 @@ class Vectors:
         subwords: SubwordTable | None = None,
         lowercase: bool = False,
     ) -> None:
-        """lowercase: the words were learned from text in lower case, so *King* is asked for as *king*."""
+        """lowercase: the words were learned from text in lower case, so *King* is among them as *king*."""
         if matrix.ndim != 2 or len(words) != len(matrix):
             raise ValueError(f"{count(len(words), 'word')}, but vectors of shape {matrix.shape}")
         self.index_to_key = list(words)
@@ -132,7 +132,7 @@ class Vectors:
         return len(self.index_to_key)
 
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and self.spelled(word) in self.key_to_index
+        return word in self.key_to_index
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.index_to_key)
@@ -167,7 +167,6 @@ class Vectors:
         """The vector of a word; of an unseen one too, where there are subwords."""
         if not isinstance(word, str):
             raise UserError(f"a word is wanted, not {shown.repr(word)}", cure="give a str")
-        word = self.spelled(word)
         row = self.key_to_index.get(word)
         if row is not None:
             return self.vectors[row] * self._scale[row] if norm else self.vectors[row]
@@ -176,12 +175,12 @@ class Vectors:
             raise self.unknown(word)
         return _unit(made) if norm else made
 
-    def spelled(self, word: str) -> str:
-        """A word as it is written here: in lower case, where the text that was learned from is."""
-        return word.lower() if self.lowercase and word not in self.key_to_index else word
-
     def unknown(self, word: str) -> UserError:
         """What to say of a word that has no vector."""
+        lower = word.lower()
+        if self.lowercase and word != lower and (lower in self or self._made(lower) is not None):
+            what = f"the word {word!r} has no vector: the text was learned in lower case"
+            return UserError(what, cure=f"look for {lower!r}")
         frequent = self.index_to_key[:SPELLINGS]
         same = next((w for w in (word.lower(), word.capitalize(), word.upper()) if w in self.key_to_index), None)
         close = [same] if same else get_close_matches(word[:50], frequent, n=3, cutoff=0.7)
@@ -219,8 +218,7 @@ class Vectors:
         if not plus and not minus:
             raise UserError("nothing to be near to", cure="give a word")
         parts = [self._direction(key) for key in plus] + [-self._direction(key) for key in minus]
-        words = [self.spelled(key) for key in (*plus, *minus) if isinstance(key, str)]
-        asked = [self.key_to_index[word] for word in words if word in self]
+        asked = [self.key_to_index[key] for key in (*plus, *minus) if isinstance(key, str) and key in self]
         query: F32 = np.stack(parts).mean(axis=0, keepdims=True)
         return self.nearest(query, topn, [asked], restrict_vocab)[0]
 
@@ -234,16 +232,14 @@ class Vectors:
         """The neighbours of each of many words, in one go."""
         asked = words_of(words)
         queries = np.array([self.get_vector(word, norm=True) for word in asked], np.float32)
-        own = [[self.key_to_index[word]] if word in self else [] for word in map(self.spelled, asked)]
+        own = [[self.key_to_index[word]] if word in self else [] for word in asked]
         return dict(zip(asked, self.nearest(queries.reshape(len(asked), self.vector_size), topn, own)))
 
     @also_named(**NUMBER_NAMES)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
-        first, second, third = map(self.spelled, (a, b, c))
-        if first in (second, third):
-            answer = third if first == second else second
-            what = f"{a!r} is to {b!r} as {c!r} is to … asks nothing: its answer is {answer!r}"
+        if a in (b, c):
+            what = f"{a!r} is to {b!r} as {c!r} is to … asks nothing: its answer is {(c if a == b else b)!r}"
             raise UserError(what, cure="give a first word that is neither the second nor the third")
         return self.most_similar([b, c], [a], topn)
 
@@ -303,8 +299,10 @@ class Vectors:
         )
 
     def _made(self, word: str) -> F32 | None:
-        """What its letters give a word that has no vector; nothing where there are no subwords."""
-        return None if self.subwords is None else self.subwords.vector(self.spelled(word))
+        """What its letters give a word that has no vector; nothing where there are no subwords, or no such letters."""
+        if self.subwords is None or (self.lowercase and word != word.lower()):
+            return None
+        return self.subwords.vector(word)
 
 
 def _keys(given: Key | Sequence[Key]) -> list[Key]:

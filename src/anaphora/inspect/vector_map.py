@@ -95,7 +95,7 @@ def map_vectors(
         raise UserError(f"there is no map by {method!r}", cure=f"choose {' or '.join(METHODS)}")
     if number < 3 or around < 0 or (clusters is not None and clusters < 1):
         raise UserError("a map needs at least 3 words, and at least 1 cluster", cure="raise the number")
-    chosen = list(dict.fromkeys(map(vectors.spelled, words))) if words else vectors.index_to_key[:number]
+    chosen = list(dict.fromkeys(words)) if words else vectors.index_to_key[:number]
     if words and around:
         beside = vectors.neighbours(chosen, topn=around).values()
         chosen = list(dict.fromkeys([*chosen, *(word for several in beside for word, _ in several)]))
