@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import inspect
 import json
@@ -344,6 +345,11 @@ def test_what_is_printed_can_be_read() -> None:
             assert "object at 0x" not in said and not said.startswith(f"{type(one).__name__}("), said
     (compared,) = (one for one in results("a") if isinstance(one, Comparison))
     assert "bits/byte" in str(compared) and str(compared).splitlines()[-1] == "- a"
+    text = next(one for one in results("a") if isinstance(one, TextEvaluation))
+    test = PairedBootstrap(5, 100, 1, [PairedScore("bits per byte", Interval(2, 2, 1), Interval(1, 1, 1), 0.03)])
+    pair = dataclasses.replace(text, note=None, significance=test, beside=dataclasses.replace(text, bits_per_byte=1.0))
+    assert repr(pair) == "TextEvaluation(perplexity inf, – bits/byte, 5 tokens, beside: 1.0000 bits/byte, p 0.03)"
+    assert "paired bootstrap over 5 lines" in str(pair) and pair._repr_html_().count("<table") == 2
     both = [str(one) for one in results("a") if isinstance(one, Evaluation)][-1]
     assert both.startswith("BLEU 41.99  a\nchrF 60.00  a\nTER  50.00  a\n") and "paired bootstrap" in both
 
@@ -365,6 +371,7 @@ def test_models_say_what_they_are(micro: Path) -> None:
     assert repr(said).startswith("Translation(") and Tags(said._repr_html_()).seen >= {"table"}
     assert Tags(said.alignment._repr_html_()).text.count("●") == len(said.alignment.links)
     assert len(repr(model.evaluate(["the dog"], ["der Hund"]))) <= LONGEST
+    assert repr(model.source_tokenizer) == "<Tokenizer: bpe, 300 tokens>"
 
 
 def test_one_of_a_kind_is_not_many() -> None:

@@ -150,6 +150,18 @@ class VectorsModel:
         near = self.vectors.neighbours(word, topn)
         return near[word] if isinstance(word, str) else near
 
+    def similarity(self, first: str, second: str) -> float:
+        """The cosine between two words."""
+        return self.vectors.similarity(first, second)
+
+    @also_named(**NUMBER_NAMES)
+    def most_similar(
+        self, positive: str | Sequence[str] = (), negative: str | Sequence[str] = (), topn: int = 10
+    ) -> Near:
+        """The words nearest to a word, or to the mean of several, those that are negative taken away; of vectors too:
+        `vectors.most_similar`."""
+        return self.vectors.most_similar(positive, negative, topn)
+
     @also_named(**NUMBER_NAMES)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""

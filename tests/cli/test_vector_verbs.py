@@ -211,6 +211,8 @@ def test_how_many_neighbours_has_the_same_names_everywhere(say, file: Path) -> N
     assert isinstance(model, anaphora.VectorsModel)
     first, second, third = model.vectors.index_to_key[:3]
     near = model.neighbours(first, topn=2)
+    assert model.most_similar(first, topn=2) == near and model.most_similar([second, third], first, n=1)
+    assert model.similarity(first, near[0][0]) == pytest.approx(near[0][1], abs=1e-6)
     for name in ("number", "n", "topn"):
         assert model.neighbours(first, **{name: 2}) == near == model.vectors.most_similar(first, **{name: 2})
         assert model.analogy(first, second, third, **{name: 2}) == model.analogy(first, second, third, 2)

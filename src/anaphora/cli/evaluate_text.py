@@ -39,28 +39,9 @@ def evaluate_text(
                 raise
             raise UserError(error.what, file=error.file or text[0], line=error.line, cure=error.cure) from None
     warn_of_notes(out, notes)
-    size = count(found.tokens, "token", "tokens")
-    out.result(f"perplexity     {found.perplexity:.3f}  ({size}, end marks included)")
-    if found.unknown_tokens:
-        known = found.tokens - found.unknown_tokens
-        out.result(
-            f"  of known     {found.perplexity_known:.3f}  ({count(known, 'token', 'tokens')} that are not unknown)"
-        )
-    out.result(f"bits per byte  {found.bits_per_byte:.4f}  ({count(found.bytes, 'byte', 'bytes')}, newlines included)")
-    log = found.log_probability / (math.log(10) if log10 else 1.0)
-    out.result(f"log P          {log:.3f}  ({'to the base 10' if log10 else 'natural logarithm'}, of the whole text)")
-    read = "each line by itself" if found.boundaries == "lines" else "read as one text"
-    blank = "kept" if found.blank_lines == "keep" else f"left out ({found.dropped_lines:,})"
-    out.result(f"{count(found.lines, 'line', 'lines')}, {read}, blank lines {blank}")
-    if found.stride is not None:
-        out.result(
-            f"window of {found.context:,} tokens, moved by {found.stride:,}, over "
-            f"{count(found.cut_rows, 'longer row', 'longer rows')}"
-        )
-    out.result(f"{found.tokens_per_second:,.0f} tokens/s")
-    if beside is not None and found.significance is not None:
-        for line in found.significance.table([loaded.folder.name, beside.folder.name]):
-            out.result(line)
+    names = [loaded.folder.name, "" if beside is None else beside.folder.name]
+    for line in found.report(names, log10=log10):
+        out.result(line)
     if found.impossible_tokens:
         cure = "smoothing is for that"
         if getattr(getattr(loaded.model, "config", None), "smoothing", "") == "stupid-backoff":
@@ -71,6 +52,7 @@ def evaluate_text(
         )
     if found.note:
         out.say(f"note: {found.note}")
+    log = found.log_probability / (math.log(10) if log10 else 1.0)
     logs = {"log_probability": log, "logarithm": "10" if log10 else "e"}
     named = {"patches": [str(file) for file in patch]} if patch else {}
     document = {"model": str(loaded.folder), **named, **found.document(), **logs}

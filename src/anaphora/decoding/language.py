@@ -133,8 +133,35 @@ class TextEvaluation:
     """How that one does."""
 
     def __repr__(self) -> str:
-        bits = f"{figure(self.bits_per_byte, '.4f')} bits/byte"
-        return brief("TextEvaluation", None, f"perplexity {figure(self.perplexity)}", bits, count(self.tokens, "token"))
+        said = [f"perplexity {figure(self.perplexity)}", f"{figure(self.bits_per_byte, '.4f')} bits/byte"]
+        said += [count(self.tokens, "token")]
+        if self.beside is not None and self.significance is not None:
+            said += [f"beside: {figure(self.beside.bits_per_byte, '.4f')} bits/byte"]
+            said += [f"p {one.p:.3g}" for one in self.significance.scores[:1]]
+        return brief("TextEvaluation", None, *said)
+
+    def __str__(self) -> str:
+        return "\n".join([*self.report(), *([f"note: {self.note}"] if self.note else [])])
+
+    def report(self, names: Sequence[str] = ("first", "second"), *, log10: bool = False) -> Iterator[str]:
+        """The numbers, and how two models compare where there are two; names: theirs. log10: log P as KenLM has it."""
+        yield f"perplexity     {self.perplexity:.3f}  ({count(self.tokens, 'token')}, end marks included)"
+        if self.unknown_tokens:
+            known = count(self.tokens - self.unknown_tokens, "token")
+            yield f"  of known     {self.perplexity_known:.3f}  ({known} that are not unknown)"
+        size = count(self.bytes, "byte")
+        yield f"bits per byte  {self.bits_per_byte:.4f}  ({size}, newlines included)"
+        log = self.log_probability / (math.log(10) if log10 else 1.0)
+        yield f"log P          {log:.3f}  ({'to the base 10' if log10 else 'natural logarithm'}, of the whole text)"
+        read = "each line by itself" if self.boundaries == "lines" else "read as one text"
+        blank = "kept" if self.blank_lines == "keep" else f"left out ({self.dropped_lines:,})"
+        yield f"{count(self.lines, 'line')}, {read}, blank lines {blank}"
+        if self.stride is not None:
+            rows = count(self.cut_rows, "longer row")
+            yield f"window of {self.context:,} tokens, moved by {self.stride:,}, over {rows}"
+        yield f"{self.tokens_per_second:,.0f} tokens/s"
+        if self.significance is not None:
+            yield from self.significance.table(names)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -145,7 +172,8 @@ class TextEvaluation:
             ("of them unknown", f"{self.unknown_tokens:,}"),
             ("bytes", f"{self.bytes:,}"),
         ]
-        return html_table((), rows, caption=self.note or "")
+        table = html_table((), rows, caption=self.note or "")
+        return table + ("" if self.significance is None else self.significance._repr_html_())
 
     def document(self) -> dict[str, Any]:
         """As JSON can hold it; what compares it with another model only where there is one."""

@@ -41,6 +41,9 @@ class Trie(NamedTuple):
     log_weight: F32
     """Of every n-gram below the highest order, as a context: what a word pays that does not follow it."""
 
+    def __repr__(self) -> str:
+        return f"<Trie: {int(self.limits[-1]):,} n-grams up to order {len(self.limits)}>"
+
 
 class Rule(NamedTuple):
     """What happens to a word that was not seen after its context."""

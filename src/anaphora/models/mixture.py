@@ -78,6 +78,10 @@ class Mixture:
                 )
         self.capabilities = frozenset.intersection(*(part.capabilities for part in self.parts)) | {"explains"}
 
+    def __repr__(self) -> str:
+        parts = (f"{weight:.3g} · {name}" for name, weight in zip(self.names, self.weights))
+        return f"<Mixture: {' + '.join(parts)}>"
+
     @property
     def vocabulary(self) -> int:
         return self.parts[0].vocabulary

@@ -138,6 +138,9 @@ class Tokenizer:
         self.rust.no_padding()
         self.rust.no_truncation()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.kind}, {self.vocabulary_size:,} tokens>"
+
     # -- making, saving, loading ---------------------------------------------------------------------------------------
 
     @classmethod

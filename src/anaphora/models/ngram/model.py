@@ -73,6 +73,9 @@ class NgramModel:
             unseen = -math.log(words) if config.smoothing == "add-k" else -math.inf
             self.rule = Rule(True, np.float32(0), np.float32(unseen))
 
+    def __repr__(self) -> str:
+        return f"<NgramModel: order {self.order}, {self.parameter_count():,} parameters>"
+
     @classmethod
     def from_counts(cls, config: NgramConfig, orders: Sequence[Grams]) -> tuple[NgramModel, list[Estimate]]:
         """The model of these counts, and the estimates it was made of (discounts are in them)."""
