@@ -450,7 +450,7 @@ def test_of_a_line_too_long_for_a_classifier_the_beginning_is_read(folders: dict
     [
         ("transformer-decoder", lambda m: m.fill("the ___"), "reads from left to right.*does not fill in blanks"),
         ("ngram", lambda m: m.fill("the ___"), "a counting model.*does not fill in blanks"),
-        ("lstm", lambda m: m.classify(["the"]), "does not put texts into classes.*--labels"),
+        ("lstm", lambda m: m.classify(["the"]), "does not put texts into classes.*labels"),
         ("transformer-encoder", lambda m: m.generate("the"), "masked.*does not go on with a text.*anaphora fill"),
         ("transformer-encoder", lambda m: m.stream("the"), "masked.*does not go on with a text"),
         ("lstm classifier", lambda m: m.generate("the"), "a classifier.*does not go on with a text"),

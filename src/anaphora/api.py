@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge, overrides
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.signatures import also_named
 from anaphora.text.formats import same_table
@@ -97,7 +97,9 @@ def train(
             named[f"{side}target"] = same_table(named[f"{side}source"])
     if sequences := files_of(items, "items"):
         if named.get("text"):
-            raise UserError("text and items are both given", cure="one run learns from one of them")
+            raise UserError(
+                f"{option('text')} and {option('items')} are both given", cure="one run learns from one of them"
+            )
         named |= {"text": sequences, "items": True}  # type: ignore[dict-item]
     own = {**own, "data": {**own.get("data", {}), **named}}
     start = None if start_from is None else path_of(start_from, "start_from")
@@ -168,7 +170,10 @@ def check(
             files_of(files, "source")
             for files in (source, target, valid_source, valid_target, test_source, test_target)
         ):
-            raise UserError("text and pairs are both given", cure="check one of them: text=…, or source=… and target=…")
+            raise UserError(
+                "text and pairs are both given",
+                cure=f"check one of them: {option('text')}, or {option('source')} and {option('target')}",
+            )
         return _check_text(named, recipe, own, config, write_clean, estimate=estimate, device=device, progress=progress)
     if write_clean is not None and Path(write_clean).exists():
         raise UserError("exists already", file=write_clean, cure="choose a new folder; nothing was touched")
@@ -182,7 +187,10 @@ def check(
             files[part] = {side: names for side, names in sides.items() if names}
         refuse_one_file_twice(files.get(part, {}))
     if "train" not in files:
-        raise UserError("no source text to learn from", cure="give --source FILE --target FILE, or --text FILE")
+        raise UserError(
+            "no source text to learn from",
+            cure=f"give {option('source', 'FILE')} and {option('target', 'FILE')}, or {option('text', 'FILE')}",
+        )
     if estimate:
         choose_device(device)  # a device that is not there is said at once
     words = config.tokenizer.vocabulary or 50_000
@@ -259,7 +267,7 @@ def compare(
         published = published or "lectures" in parted(recipes)
         task = TranslationTask(*files, valid=valid, test=test, settings=own, device=device, published=published)
     elif published:
-        raise UserError("the published table is of translators", cure="leave published out")
+        raise UserError("the published table is of translators", cure=f"leave {option('published')} out")
     else:
         task = LanguageTask(texts.pop("text"), **texts, settings=own, device=device)
     entries = task.expand(asked)
@@ -297,7 +305,8 @@ def average(
         from anaphora.training.published import undo_average
 
         if last is not None or force:
-            raise UserError("undo brings back what training published", cure="leave out last and force")
+            cure = f"leave out {option('last')} and {option('force')}"
+            raise UserError(f"{option('undo', True)} brings back what training published", cure=cure)
         return undo_average(Path(run))
     from anaphora.training.opening import open_run
 
@@ -441,7 +450,7 @@ def _check_text(
     from anaphora.training.text_proposal import propose_for_text
 
     if not files["train"]:
-        raise UserError("no text to learn from", cure="give --text FILE")
+        raise UserError("no text to learn from", cure=f"give {option('text', 'FILE')}")
     if config.model.kind not in (*LANGUAGE_MODELS, *VECTOR_MODELS):
         raise UserError(f"{recipe} is a translator, which learns from pairs", cure="choose ngram or lstm, say")
     if config.data.labels:

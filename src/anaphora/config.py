@@ -22,7 +22,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
-from anaphora.errors import UserError, meant, nearest, shown
+from anaphora.errors import UserError, meant, nearest, option, shown
 from anaphora.files import read_text
 
 T = TypeVar("T")
@@ -226,7 +226,9 @@ def overrides(arguments: Iterable[str], sections: Iterable[str]) -> dict[str, di
         if not (equals and dot and key):
             cure = "write section.key=value, such as training.seed=2"
             if "\0" not in argument and Path(argument[:200]).is_file():
-                cure = f"a file of text goes behind --source or --target: --target {argument}"
+                cure = (
+                    f"a file of text goes behind {option('source')} or {option('target')}: {option('target', argument)}"
+                )
             raise UserError(f"{said} is not a setting", cure=cure)
         if section not in sections:
             raise UserError(f"unknown section {shown.repr(section)} in {said}", cure=nearest(section, sections))

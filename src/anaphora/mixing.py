@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anaphora.converting import arpa_config, write_arpa_folder
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.evaluation.language import perplexity
 from anaphora.folder import (
     CARD,
@@ -87,7 +87,7 @@ def mix(
             raise UserError(what, file=files[0], cure="give source and target files, or weights")
         return ensemble(out, models, **pairs, weights=weights, mean=mean, device=device, force=force)
     if name := next((name for name, files in pairs.items() if files), None):
-        raise UserError(f"--{name.replace('_', '-')} is about translators", cure="language models take --text FILE")
+        raise UserError(f"{option(name)} is about translators", cure=f"language models take {option('text', 'FILE')}")
     if device not in ("auto", "cpu"):
         raise UserError("language models are mixed on the CPU", cure=f"leave out the device {device}")
     if mean != "probabilities":
@@ -178,7 +178,7 @@ def _log_probabilities(loaded: Sequence[TextModel], text: Files, notes: Counter[
     if not files:
         raise UserError(
             "no text was given to tune the weights on",
-            cure="add --text FILE: text that no part was made of; or --weights",
+            cure=f"add {option('text', 'FILE')}: text that no part was made of; or {option('weights')}",
         )
     lines = read_column(files, "text", notes, strict=False)
     kept = [line for line in lines if first.blank_lines == "keep" or not is_blank(line)]

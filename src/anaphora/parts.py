@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.files import read_text
 from anaphora.folder import (
     CARD,
@@ -124,7 +124,8 @@ def check_weights(weights: Sequence[float], models: int, tuned_on: Sequence[str]
     if tuned_on:
         raise UserError(
             "the weights are given, and a text to tune them on",
-            cure="leave one of them out; --valid-text measures, and tunes nothing (of translators --valid-source)",
+            cure=f"leave one of them out; {option('valid_text')} measures, and tunes nothing (of translators "
+            f"{option('valid_source')})",
         )
     if len(weights) != models:
         raise UserError(f"{models} models have {len(weights)} weights", cure="give one for each, in their order")

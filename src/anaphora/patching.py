@@ -72,7 +72,7 @@ def make_patch(
     given = {"remove": remove, "scale": scale, "project-out": project_out, "add": add}
     given |= {"replace": replace, "exchange": exchange}
     for do, texts in {**given, "topic": topic}.items():
-        for text in words_of(texts, do):
+        for text in words_of(texts, do.replace("-", "_")):
             operations.append(read_operation(do, text, has_word=lambda word: knows(word, lookup), **of_topics))
     return Patch(own, tuple(operations))
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from anaphora.embeddings.formats import load_vectors, save_vectors
 from anaphora.embeddings.vectors import F32, Near, Vectors
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.evaluation.embeddings import (
     MOST_FREQUENT,
     AnalogyScore,
@@ -184,7 +184,7 @@ class VectorsModel:
             raise UserError(
                 f"is {kind}: only GloVe learns from a table of which words stand near which",
                 file=self.folder,
-                cure="train with --recipe glove, and ask that run",
+                cure=f"train with {option('recipe', 'glove')}, and ask that run",
             )
         if not (self.folder / COOCCURRENCES).is_dir():
             raise UserError(

@@ -36,6 +36,7 @@ from anaphora.cli import (
     why,
 )
 from anaphora.cli.help import Front, Verb
+from anaphora.errors import at_a_shell
 from anaphora.version import __version__
 
 app = typer.Typer(
@@ -106,7 +107,8 @@ def run(words: list[str]) -> Any:
     """Do what a command line asks for; what its verb returns."""
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
-    return _asked_for(words[:1])(args=words, standalone_mode=False, prog_name="anaphora")
+    with at_a_shell():
+        return _asked_for(words[:1])(args=words, standalone_mode=False, prog_name="anaphora")
 
 
 def _asked_for(words: list[str]) -> typer.Typer:

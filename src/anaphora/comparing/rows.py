@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.config import overrides
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, option
 from anaphora.training.recipes import SECTIONS, Document, recipe_names
 
 SYNTAX = "write RECIPE, RECIPE:section.key=value or NAME=RECIPE:section.key=value"
@@ -77,7 +77,10 @@ def read_entries(
             )
         entries.append(entry)
     if not entries:
-        raise UserError("no recipes to compare", cure="name some, --recipes ngram,lstm, or leave --recipes out for all")
+        raise UserError(
+            "no recipes to compare",
+            cure=f"name some, {option('recipes', 'ngram,lstm')}, or leave {option('recipes')} out for all",
+        )
     names = {entry.name for entry in entries if not entry.endings}
     for entry in entries:
         if entry.recipe not in names or not entry.endings:  # else it is made of a row of that name
