@@ -16,8 +16,9 @@ from anaphora.config import merge, overrides
 from anaphora.errors import UserError, option
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.signatures import also_named
+from anaphora.text.arguments import checked
 from anaphora.text.formats import same_table
-from anaphora.text.given import files_of, path_of, words_of
+from anaphora.text.given import files_of, path_of, paths_of, words_of
 from anaphora.training.bars import console_for
 from anaphora.training.recipes import SECTIONS, Document, RunConfig, load_recipe
 from anaphora.training.request import Outcome, Request, check_files, choose_recipe
@@ -56,6 +57,7 @@ def __getattr__(name: str) -> Any:
 
 
 @also_named(**{"from": "start_from", "from_": "start_from"})
+@checked()
 def train(
     run: Path_,
     *,
@@ -129,6 +131,7 @@ def train(
     return learn(request, console)
 
 
+@checked()
 def check(
     *,
     source: Files = (),
@@ -205,6 +208,7 @@ def check(
     return report
 
 
+@checked(jobs=1)
 def compare(
     out: Path_,
     *,
@@ -294,6 +298,7 @@ def _pair(part: str, source: Files, target: Files) -> dict[str, list[str]]:
     return {"source": from_, "target": into}
 
 
+@checked(last=1)
 def average(
     run: Path_, last: int | None = None, *, device: str = "auto", force: bool = False, undo: bool = False
 ) -> dict[str, Any]:
@@ -313,6 +318,7 @@ def average(
     return open_run(path_of(run, "run"), device).average(last, force=force)
 
 
+@checked()
 def load(
     folder: Path_ | Sequence[Path_], device: str = "auto", *, verify: bool = True
 ) -> TranslationModel | TextModel | VectorsModel:
@@ -321,19 +327,12 @@ def load(
     that. Several folders of translators are an ensemble. `verify=False` leaves out the checksum of the weights (a
     second for every GB)."""
     if not isinstance(folder, str | PathLike):
-        folders = [path_of(one, f"folder[{place}]") for place, one in enumerate(_several(folder))]
-        return load_translator(folders, device, verify=verify)
+        return load_translator(paths_of(folder, "folder"), device, verify=verify)
     if is_vectors(folder):
         return load_vectors_model(folder)
     if is_language_model(folder):
         return load_text_model(folder, device, verify=verify)
     return load_translator(folder, device, verify=verify)
-
-
-def _several(folders: Sequence[Path_]) -> Sequence[Path_]:
-    if not isinstance(folders, Iterable) or isinstance(folders, bytes):
-        path_of(folders, "folder")
-    return list(folders)
 
 
 def is_language_model(folder: Path_) -> bool:

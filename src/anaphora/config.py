@@ -84,7 +84,7 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
         # YAML reads a bare `on` or `off` as a boolean; where the choices hold those words, they are meant.
         if isinstance(value, bool) and {"on", "off"} <= set(allowed):
             value = "on" if value else "off"
-        if value not in allowed:
+        if not isinstance(value, str | int | float | None) or value not in allowed:
             listed = "known: " + ", ".join(sorted(map(str, allowed)))  # False is like no name
             cure = nearest(value, map(str, allowed)) if isinstance(value, str) else listed
             raise UserError(f"{name} cannot be {shown.repr(value)}", file=file, cure=cure)

@@ -30,6 +30,7 @@ from anaphora.folder import (
 )
 from anaphora.models import COUNTED_MODELS, ENSEMBLES, TRANSLATORS, VECTOR_MODELS
 from anaphora.results import brief
+from anaphora.text.arguments import checked
 from anaphora.text.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
 
@@ -77,6 +78,7 @@ def check_source(source: Path) -> None:
     raise UserError(f"is {what} ({kind}), which cannot be exported yet", file=source, cure=CONVERTIBLE)
 
 
+@checked()
 def convert(source: str | PathLike[str], target: str | PathLike[str], *, force: bool = False) -> Conversion:
     """Make an ARPA file of a model folder, or the other way round, by their names; of a published Backpack's folder one
     of ours, or the other way round, by what is in it.

@@ -69,7 +69,7 @@ def ensemble(
     if mean not in MEANS:
         raise UserError(f"{option('mean', mean)} is unknown", cure=nearest(mean, MEANS))
     if weights is not None:
-        check_weights(weights, len(models), tuned_on)
+        weights = check_weights(weights, len(models), tuned_on)
     if tuned_on and mean == "logs":
         raise UserError("weights are tuned for a mean of probabilities", cure="leave out mean=logs, or the pairs")
     refuse_existing_folder(out, force=force)

@@ -17,7 +17,16 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
 
-shown = reprlib.Repr()
+
+class _Shown(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        try:
+            return super().repr_int(x, level)
+        except ValueError:  # Python refuses to write numbers of so many digits
+            return "a number of thousands of digits"
+
+
+shown = _Shown()
 """Writes any value, however long, deep or self-referring, in a few words."""
 shown.maxstring = shown.maxother = shown.maxlong = 60
 shown.maxlevel = 2  # six of six of six … would be pages
@@ -63,7 +72,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 _at_a_shell = False
-FLAGS = {"start_from": "from"}
+FLAGS = {"start_from": "from", "topn": "top"}
 """Parameters that the command line has under another name."""
 
 

@@ -40,14 +40,16 @@ from anaphora.parts import (
     part_names,
     refuse_holding,
 )
+from anaphora.text.arguments import checked
 from anaphora.text.formats import file_names
-from anaphora.text.given import files_of
+from anaphora.text.given import files_of, paths_of
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
     from anaphora.text_model import TextModel
 
 
+@checked()
 def mix(
     out: Path_,
     models: Sequence[Path_],
@@ -75,6 +77,7 @@ def mix(
     text, valid_text = files_of(text, "text"), files_of(valid_text, "valid_text")
     pairs = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
     pairs = {name: files_of(files, name) for name, files in pairs.items()}
+    models = paths_of(models, "models")
     if translators := [path for path in models if is_translator(path)]:
         from anaphora.ensembling import ensemble
 
@@ -100,7 +103,7 @@ def mix(
     if len(models) < 2:
         raise UserError(f"a mixture needs at least two models, not {len(models)}", cure="name more of them")
     if weights is not None:
-        check_weights(weights, len(models), text)
+        weights = check_weights(weights, len(models), text)
     refuse_existing_folder(out, force=force)
     refuse_holding(out, models)
     loaded = [TextModel(Path(path)) for path in models]

@@ -46,6 +46,7 @@ from anaphora.folder import (
 )
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import name_of
+from anaphora.text.arguments import checked
 from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import Tokenizer
@@ -128,16 +129,19 @@ class VectorsModel:
     def __getitem__(self, word: str | Sequence[str]) -> F32:
         return self.vectors[word]
 
+    @checked(topn=0)
     def neighbours(self, word: str, topn: int = 10) -> Near:
         """The words nearest to a word, with the cosine of each; of many words at once: `vectors.neighbours`."""
         return self.vectors.most_similar(word, topn=topn)
 
+    @checked(topn=0)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
         return self.vectors.analogy(a, b, c, topn)
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 
+    @checked(restrict_vocab=1)
     def evaluate_similarity(
         self, path: Path_, *, restrict_vocab: int | None = MOST_FREQUENT, case_insensitive: bool = True
     ) -> SimilarityScore:
@@ -148,6 +152,7 @@ class VectorsModel:
             words, units, pairs, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive
         )
 
+    @checked(restrict_vocab=1)
     def evaluate_analogies(
         self, path: Path_, *, restrict_vocab: int | None = MOST_FREQUENT, case_insensitive: bool = True
     ) -> AnalogyScore:
@@ -158,6 +163,7 @@ class VectorsModel:
             words, units, sections, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive
         )
 
+    @checked()
     def weat(self, path: Path_, *, seed: int = 1) -> Association:
         """The association test of a file's four lists of words (evaluation/weat.py)."""
         from anaphora.evaluation.weat import association, read_word_lists
@@ -172,6 +178,7 @@ class VectorsModel:
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
+    @checked(top=0)
     def ratios(self, first: str, second: str, words: str | Iterable[str] = (), *, top: int = 5) -> RatioTable:
         """P(k | first), P(k | second) and their ratio, of words k or of those that tell the two most apart: asked of
         the counts that GloVe was learned from (inspect/ratios.py)."""
@@ -194,6 +201,7 @@ class VectorsModel:
             )
         return ratio_table(Cooccurrences(self.folder / COOCCURRENCES), first, second, words_of(words), top=top)
 
+    @checked(number=1, around=0, clusters=1, seed=0)
     def map(
         self,
         words: str | Iterable[str] | None = None,
@@ -212,6 +220,7 @@ class VectorsModel:
         how: dict[str, Any] = {"number": number, "around": around, "clusters": clusters, "seed": seed}
         return map_vectors(self.vectors, chosen, method=method, **how)
 
+    @checked()
     def index(self, told: Callable[[str], None] = lambda message: None) -> tuple[VectorIndex, float]:
         """A graph that finds most neighbours without comparing with every word, and the share that it finds
         (embeddings/index.py). It is built once, and kept beside the vectors."""
@@ -249,6 +258,7 @@ class VectorsModel:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
+    @checked()
     def save(self, path: Path_, *, force: bool = False, header: bool = True, space: str | None = None) -> None:
         """Write a file of another tool, by the end of its name, or else a model folder.
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from anaphora.config import overrides
 from anaphora.errors import UserError, nearest, option
+from anaphora.text.given import words_of
 from anaphora.training.recipes import SECTIONS, Document, recipe_names
 
 SYNTAX = "write RECIPE, RECIPE:section.key=value or NAME=RECIPE:section.key=value"
@@ -91,7 +92,7 @@ def read_entries(
 def parted(words: Iterable[str]) -> list[str]:
     """One string a row: cut at commas and blanks outside brackets, settings put back behind the row they belong to."""
     rows: list[str] = []
-    for word in words:
+    for word in words_of(words, "recipes"):
         for piece in re.split(r"[,\s]+(?![^\[]*\])", word):
             if SETTING.match(piece):
                 if not rows or ":" not in rows[-1]:

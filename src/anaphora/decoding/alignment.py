@@ -89,6 +89,11 @@ class Method:
         return f"{where}:{self.row}:{self.rule}"
 
     @classmethod
+    def of(cls, asked: Method | str) -> Method:
+        """A method, or what its name says."""
+        return cls.parse(asked) if isinstance(asked, str) else asked
+
+    @classmethod
     def parse(cls, text: str) -> Method:
         """LAYER.HEAD, LAYER.mean, mean or occlusion, then optionally :predicts or :reads, and a rule."""
         where, *rest = text.split(":")

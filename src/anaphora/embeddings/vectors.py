@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError, shown
 from anaphora.results import figure, html_table
+from anaphora.text.arguments import checked
 from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ class Vectors:
         """Some rows, each as long as one."""
         return self.vectors[rows] * self._scale[rows, None]
 
+    @checked()
     def get_vector(self, word: str, norm: bool = False) -> F32:
         """The vector of a word; of an unseen one too, where there are subwords."""
         if not isinstance(word, str):
@@ -159,6 +161,7 @@ class Vectors:
             raise self.unknown(word)
         return _unit(made) if norm else made
 
+    @checked()
     def unknown(self, word: str) -> UserError:
         """What to say of a word that has no vector."""
         frequent = self.index_to_key[:SPELLINGS]
@@ -172,16 +175,19 @@ class Vectors:
 
     # -- two words -----------------------------------------------------------------------------------------------------
 
+    @checked()
     def similarity(self, first: str, second: str) -> float:
         """The cosine between two words."""
         return float(self.get_vector(first, norm=True) @ self.get_vector(second, norm=True))
 
+    @checked()
     def distance(self, first: str, second: str) -> float:
         """One less their cosine."""
         return 1 - self.similarity(first, second)
 
     # -- neighbours ----------------------------------------------------------------------------------------------------
 
+    @checked(topn=0, restrict_vocab=0)
     def most_similar(
         self,
         positive: Key | Sequence[Key] = (),
@@ -201,10 +207,12 @@ class Vectors:
         query: F32 = np.stack(parts).mean(axis=0, keepdims=True)
         return self.nearest(query, topn, [asked], restrict_vocab)[0]
 
+    @checked(topn=0, restrict_vocab=0)
     def similar_by_vector(self, vector: F32, topn: int = 10, restrict_vocab: int | None = None) -> Near:
         """The words nearest to a vector."""
         return self.most_similar([vector], topn=topn, restrict_vocab=restrict_vocab)
 
+    @checked(topn=0)
     def neighbours(self, words: str | Iterable[str], topn: int = 10) -> dict[str, Near]:
         """The neighbours of each of many words, in one go."""
         asked = words_of(words)
@@ -212,6 +220,7 @@ class Vectors:
         own = [[self.key_to_index[word]] if word in self else [] for word in asked]
         return dict(zip(asked, self.nearest(queries.reshape(len(asked), self.vector_size), topn, own)))
 
+    @checked(topn=0)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
         return self.most_similar([b, c], [a], topn)
@@ -220,7 +229,7 @@ class Vectors:
         """The word that is farthest from the mean of all; words without a vector are left out."""
         if isinstance(words, str):  # whose letters are words, too
             raise UserError(f"{words!r} is one word", cure="give a list of words")
-        known = [word for word in words if word in self or self._made(word)]
+        known = [word for word in words_of(words) if word in self or self._made(word)]
         if not known:
             raise UserError("none of these words has a vector", cure="give words of the text it learned from")
         units = np.stack([self.get_vector(word, norm=True) for word in known])
