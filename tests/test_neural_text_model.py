@@ -194,7 +194,7 @@ def test_a_draft_of_other_words_is_refused(folders: dict[str, Path]) -> None:
     model = loaded(folders["transformer-decoder"])
     with pytest.raises(UserError, match="another vocabulary"):
         model.generate("the", draft=loaded(folders["bytes ngram"]))
-    with pytest.raises(UserError, match="is no draft"):
+    with pytest.raises(UserError, match=r"draft is 'runs/ngram'; give a language model that .* or 'prompt'"):
         model.generate("the", draft="runs/ngram")
     with pytest.raises(UserError, match="draft_tokens is about a draft"):
         model.generate("the", draft_tokens=3)
@@ -395,7 +395,7 @@ def test_vectors_that_cannot_be_had(folders: dict[str, Path]) -> None:
     model = loaded(folders["transformer-decoder"])
     with pytest.raises(UserError, match="its first vector knows nothing"):
         model.encode("the", pool="first")
-    with pytest.raises(UserError, match="no way to make one vector"):
+    with pytest.raises(UserError, match=r"pool cannot be .*known: first, last, max, mean"):
         model.encode("the", pool="sum")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="there is no layer 7"):
         model.encode("the", layer=7)
@@ -463,7 +463,7 @@ def test_of_a_line_too_long_for_a_classifier_the_beginning_is_read(folders: dict
     [
         ("transformer-decoder", lambda m: m.fill("the ___"), "reads from left to right.*does not fill in blanks"),
         ("ngram", lambda m: m.fill("the ___"), "a counting model.*does not fill in blanks"),
-        ("lstm", lambda m: m.classify(["the"]), "does not put texts into classes.*--labels"),
+        ("lstm", lambda m: m.classify(["the"]), "does not put texts into classes.*labels"),
         ("transformer-encoder", lambda m: m.generate("the"), "masked.*does not go on with a text.*anaphora fill"),
         ("transformer-encoder", lambda m: m.stream("the"), "masked.*does not go on with a text"),
         ("lstm classifier", lambda m: m.generate("the"), "a classifier.*does not go on with a text"),

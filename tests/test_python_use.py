@@ -15,7 +15,7 @@ import pytest
 
 import anaphora
 from anaphora import text_model
-from anaphora.decoding.alignment import Alignment
+from anaphora.decoding.alignment import Alignment, Method
 from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.settings import SAYING, DecodingConfig
 from anaphora.decoding.translate import ScoredPair, Translation
@@ -24,6 +24,7 @@ from anaphora.ensemble_model import EnsembleModel
 from anaphora.errors import UserError
 from anaphora.signatures import spelled_out
 from anaphora.text_model import TextModel
+from anaphora.training.bars import console_for
 from anaphora.translation_model import TranslationModel
 from anaphora.vectors_model import VectorsModel
 
@@ -252,6 +253,42 @@ def test_numbers_of_numpy_are_numbers(model: TranslationModel) -> None:
 def test_a_model_to_compare_with_is_a_loaded_one(model: TranslationModel) -> None:
     with pytest.raises(UserError, match="beside is 'runs/other'; give a translator that"):
         model.evaluate(SOURCES, TARGETS, beside="runs/other")  # type: ignore[arg-type]
+
+
+def test_the_name_of_a_method_is_a_method(model: TranslationModel) -> None:
+    pair = ("the dog sees", "der Hund sieht")
+    assert (
+        model.align(*pair, method="mean:reads").pharaoh()
+        == model.align(*pair, method=Method(row="reads", rule="target")).pharaoh()
+    )
+    assert model.translate(pair[0], align="occlusion", beam=1).alignment is not None
+    for ask in (lambda: model.align(*pair, method="zzz"), lambda: model.translate(pair[0], align="zzz")):
+        with pytest.raises(
+            UserError, match=r"no alignment method 'zzz'; write LAYER.HEAD, LAYER.mean, mean or occlusion"
+        ):
+            ask()
+    with pytest.raises(UserError, match="there is no decoder layer 9; choose one of 0 to 0"):
+        model.translate(pair[0], align="9.0")
+    with pytest.raises(UserError, match="split cannot be 'zzz'; known: punctuation, whitespace"):
+        model.align(*pair, split="zzz")  # type: ignore[call-overload]
+
+
+def test_numbers_are_checked_by_their_names(model: TranslationModel, micro: Path, corpus: dict[str, Path]) -> None:
+    asks: list[tuple[Callable[[], Any], str]] = [
+        (lambda: anaphora.average(micro, last="x"), "last must be a whole number, not 'x'"),  # type: ignore[arg-type]
+        (lambda: anaphora.average(micro, last=0), "last must be at least 1, not 0; give 1 or more"),
+        (lambda: model.walk("the dog", layer=99), "no layer 99"),
+        (lambda: model.walk("the dog", head="first"), "head must be a whole number, not 'first'"),  # type: ignore[arg-type]
+        (lambda: model.evaluate(["a"], ["b"], by_length="long"), "by_length must be a whole number, not 'long'"),  # type: ignore[arg-type]
+        (lambda: model.translate("a", progress=True), "progress is True; give a function"),  # type: ignore[call-overload]
+        (lambda: anaphora.train("run", **corpus, progress="zzz"), "progress is 'zzz'; give True, False or a rich"),  # type: ignore[arg-type]
+        (lambda: anaphora.train("run", **corpus, force="yes"), "force is 'yes'; give True or False"),  # type: ignore[arg-type]
+        (lambda: anaphora.mix("out", [micro, micro], weights=[1, "x"]), r"weights\[1\] must be a number, not 'x'"),  # type: ignore[list-item]
+    ]
+    for ask, message in asks:
+        with pytest.raises(UserError, match=message):
+            ask()
+    assert console_for(0) is None and console_for(1) is not None
 
 
 # What editors and type checkers are shown -----------------------------------------------------------------------------

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge
 from anaphora.device import device_name
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
 from anaphora.signatures import also_named
+from anaphora.text.arguments import checked
 from anaphora.text.formats import same_table
-from anaphora.text.given import files_of, path_of, words_of
+from anaphora.text.given import files_of, path_of, paths_of, words_of
 from anaphora.training.bars import console_for
 from anaphora.training.recipes import Document, RunConfig, load_recipe, said_settings
 from anaphora.training.request import Average, Outcome, Request, check_files, choose_recipe, filled
@@ -57,6 +58,7 @@ def __getattr__(name: str) -> Any:
 
 
 @also_named(**{"from": "start_from", "from_": "start_from"})
+@checked()
 def train(
     run: Path_,
     *,
@@ -98,7 +100,9 @@ def train(
             named[f"{side}target"] = same_table(named[f"{side}source"])
     if sequences := files_of(items, "items"):
         if named.get("text"):
-            raise UserError("text and items are both given", cure="one run learns from one of them")
+            raise UserError(
+                f"{option('text')} and {option('items')} are both given", cure="one run learns from one of them"
+            )
         named |= {"text": sequences, "items": True}  # type: ignore[dict-item]
     own = {**own, "data": {**own.get("data", {}), **named}}
     start = None if start_from is None else path_of(start_from, "start_from")
@@ -129,6 +133,7 @@ def train(
     return learn(request, console)
 
 
+@checked()
 def check(
     *,
     source: Files = (),
@@ -172,7 +177,10 @@ def check(
             files_of(files, "source")
             for files in (source, target, valid_source, valid_target, test_source, test_target)
         ):
-            raise UserError("text and pairs are both given", cure="check one of them: text=…, or source=… and target=…")
+            raise UserError(
+                "text and pairs are both given",
+                cure=f"check one of them: {option('text')}, or {option('source')} and {option('target')}",
+            )
         return _check_text(named, recipe, own, config, write_clean, estimate=estimate, device=device, progress=progress)
     if write_clean is not None and Path(write_clean).exists():
         raise UserError("exists already", file=write_clean, cure="choose a new folder; nothing was touched")
@@ -186,7 +194,10 @@ def check(
             files[part] = {side: names for side, names in sides.items() if names}
         refuse_one_file_twice(files.get(part, {}))
     if "train" not in files:
-        raise UserError("no source text to learn from", cure="give --source FILE --target FILE, or --text FILE")
+        raise UserError(
+            "no source text to learn from",
+            cure=f"give {option('source', 'FILE')} and {option('target', 'FILE')}, or {option('text', 'FILE')}",
+        )
     if estimate:
         choose_device(device)  # a device that is not there is said at once
     words = config.tokenizer.vocabulary or 50_000
@@ -201,6 +212,7 @@ def check(
     return report
 
 
+@checked(jobs=1)
 def compare(
     out: Path_,
     *,
@@ -263,7 +275,7 @@ def compare(
         published = published or "lectures" in parted(recipes)
         task = TranslationTask(*files, valid=valid, test=test, settings=own, device=device, published=published)
     elif published:
-        raise UserError("the published table is of translators", cure="leave published out")
+        raise UserError("the published table is of translators", cure=f"leave {option('published')} out")
     else:
         task = LanguageTask(texts.pop("text"), **texts, settings=own, device=device)
     entries = task.expand(asked)
@@ -290,6 +302,7 @@ def _pair(part: str, source: Files, target: Files) -> dict[str, list[str]]:
     return {"source": from_, "target": into}
 
 
+@checked(last=1)
 def average(
     run: Path_, last: int | None = None, *, device: str = "auto", force: bool = False, undo: bool = False
 ) -> Average:
@@ -301,13 +314,15 @@ def average(
         from anaphora.training.published import undo_average
 
         if last is not None or force:
-            raise UserError("undo brings back what training published", cure="leave out last and force")
+            cure = f"leave out {option('last')} and {option('force')}"
+            raise UserError(f"{option('undo', True)} brings back what training published", cure=cure)
         return undo_average(Path(run))
     from anaphora.training.opening import open_run
 
     return open_run(path_of(run, "run"), device).average(last, force=force)
 
 
+@checked()
 def load(
     folder: Path_ | Sequence[Path_], device: str = "auto", *, verify: bool = True
 ) -> TranslationModel | TextModel | VectorsModel:
@@ -316,19 +331,12 @@ def load(
     that. Several folders of translators are an ensemble. `verify=False` leaves out the checksum of the weights (a
     second for every GB)."""
     if not isinstance(folder, str | PathLike):
-        folders = [path_of(one, f"folder[{place}]") for place, one in enumerate(_several(folder))]
-        return load_translator(folders, device, verify=verify)
+        return load_translator(paths_of(folder, "folder"), device, verify=verify)
     if is_vectors(folder):
         return load_vectors_model(folder, verify=verify)
     if is_language_model(folder):
         return load_text_model(folder, device, verify=verify)
     return load_translator(folder, device, verify=verify)
-
-
-def _several(folders: Sequence[Path_]) -> Sequence[Path_]:
-    if not isinstance(folders, Iterable) or isinstance(folders, bytes):
-        path_of(folders, "folder")
-    return list(folders)
 
 
 def is_language_model(folder: Path_) -> bool:
@@ -445,7 +453,7 @@ def _check_text(
     from anaphora.training.text_proposal import propose_for_text
 
     if not files["train"]:
-        raise UserError("no text to learn from", cure="give --text FILE")
+        raise UserError("no text to learn from", cure=f"give {option('text', 'FILE')}")
     if config.model.kind not in (*LANGUAGE_MODELS, *VECTOR_MODELS):
         raise UserError(f"{recipe} is a translator, which learns from pairs", cure="choose ngram or lstm, say")
     if config.data.labels:

@@ -22,7 +22,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
-from anaphora.errors import UserError, meant, nearest, shown
+from anaphora.errors import UserError, meant, nearest, option, shown
 from anaphora.files import read_text
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
         # YAML reads a bare `on` or `off` as a boolean; where the choices hold those words, they are meant.
         if isinstance(value, bool) and {"on", "off"} <= set(allowed):
             value = "on" if value else "off"
-        if value not in allowed:
+        if not isinstance(value, str | int | float | None) or value not in allowed:
             listed = "known: " + ", ".join(sorted(map(str, allowed)))  # False is like no name
             cure = nearest(value, map(str, allowed)) if isinstance(value, str) else listed
             raise UserError(f"{name} cannot be {shown.repr(value)}", file=file, cure=cure)
@@ -232,7 +232,9 @@ def overrides(
             named = [f"{place}.{argument}" for place in places(name)] if equals and not dot else []
             cure = f"write {' or '.join(named) or 'section.key=value, such as training.seed=2'}; {LISTED}"
             if "\0" not in argument and Path(argument[:200]).is_file():
-                cure = f"a file of text goes behind --source or --target: --target {argument}"
+                cure = (
+                    f"a file of text goes behind {option('source')} or {option('target')}: {option('target', argument)}"
+                )
             raise UserError(f"{said} is not a setting", cure=cure)
         if section not in sections:
             cure = f"{nearest(section, sections)}; {LISTED}"

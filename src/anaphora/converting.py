@@ -33,6 +33,7 @@ from anaphora.folder import (
 )
 from anaphora.models import COUNTED_MODELS, ENSEMBLES, TRANSLATORS, VECTOR_MODELS
 from anaphora.results import brief
+from anaphora.text.arguments import checked
 from anaphora.text.given import path_of
 from anaphora.text.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
@@ -85,6 +86,7 @@ def check_source(source: Path) -> None:
     raise UserError(f"is {what} ({kind}), which cannot be exported yet", file=source, cure=CONVERTIBLE)
 
 
+@checked()
 def convert(
     source: str | PathLike[str],
     target: str | PathLike[str],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, option
 from anaphora.evaluation.language import perplexity
 from anaphora.folder import (
     CARD,
@@ -67,9 +67,9 @@ def ensemble(
     if len(models) < 2:
         raise UserError(f"an ensemble needs at least two models, not {len(models)}", cure="name more of them")
     if mean not in MEANS:
-        raise UserError(f"--mean {mean} is unknown", cure=nearest(mean, MEANS))
+        raise UserError(f"{option('mean', mean)} is unknown", cure=nearest(mean, MEANS))
     if weights is not None:
-        check_weights(weights, len(models), tuned_on)
+        weights = check_weights(weights, len(models), tuned_on)
     if tuned_on and mean == "logs":
         raise UserError("weights are tuned for a mean of probabilities", cure="leave out mean=logs, or the pairs")
     refuse_existing_folder(out, force=force)

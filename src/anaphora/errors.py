@@ -3,6 +3,8 @@
 A user's own mistake is a `UserError`: one clear sentence saying what is wrong, where (file and line, when there is
 one), and what to do about it. The command line prints it and exits with code 2, never with a traceback. Everything
 else that goes wrong is ours: an ordinary exception, a traceback, exit code 1.
+
+Options are named as the reader types them (`option`), in Python or at a shell.
 """
 
 from __future__ import annotations
@@ -10,11 +12,21 @@ from __future__ import annotations
 import errno
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
 
-shown = reprlib.Repr()
+
+class _Shown(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        try:
+            return super().repr_int(x, level)
+        except ValueError:  # Python refuses to write numbers of so many digits
+            return "a number of thousands of digits"
+
+
+shown = _Shown()
 """Writes any value, however long, deep or self-referring, in a few words."""
 shown.maxstring = shown.maxother = shown.maxlong = 60
 shown.maxlevel = 2  # six of six of six … would be pages
@@ -57,6 +69,33 @@ def printable(text: str, *, lines: bool = False) -> str:
     if lines:
         return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     return "".join(c if c.isprintable() or c == "\u00a0" else c.encode("unicode_escape").decode() for c in text)
+
+
+_at_a_shell = False
+FLAGS = {"start_from": "from", "topn": "top"}
+"""Parameters that the command line has under another name."""
+
+
+@contextmanager
+def at_a_shell() -> Iterator[None]:
+    """While it lasts, whoever reads the messages types commands, and is told of options as these have them."""
+    global _at_a_shell
+    before, _at_a_shell = _at_a_shell, True
+    try:
+        yield
+    finally:
+        _at_a_shell = before
+
+
+def option(name: str, value: object = None, *, shell: str | None = None, python: str | None = None) -> str:
+    """How whoever reads a message types an option: option("beam", 4) is `beam=4` in Python, `--beam 4` at a shell.
+
+    Without a value, its name. shell, python: what is written there where that is not told by name and value.
+    """
+    if not _at_a_shell:
+        return python or (name if value is None else f"{name}={value!r}")
+    flag = f"--{FLAGS.get(name, name).replace('_', '-')}"
+    return shell or (flag if value is None or value is True else f"{flag} {value}")
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import RIGHTS, UPGRADE, UserError, refused_by_system
+from anaphora.errors import RIGHTS, UPGRADE, UserError, option, refused_by_system
 from anaphora.exchange import exchange
 from anaphora.files import check_regular, is_there, open_file, read_bytes, read_json
 from anaphora.names import as_wished
@@ -72,7 +72,7 @@ def check_new_file(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> N
             if path.exists() and read.exists() and path.samefile(read):
                 raise UserError("is the input itself", file=path, cure="choose another file for the output")
         if path.exists() and not force:
-            raise UserError("exists already", file=path, cure="choose another file or add --force (force=True)")
+            raise UserError("exists already", file=path, cure=f"choose another file or add {option('force', True)}")
         folder = path.resolve().parent
         if not folder.is_dir():
             raise UserError("there is no such folder", file=path.parent, cure="make it first")
@@ -258,7 +258,7 @@ def refuse_existing_folder(path: Path, *, force: bool) -> None:
     if not path.exists() or not any(path.iterdir()):
         return
     if not force:
-        raise UserError("exists already", file=path, cure="choose another folder or add --force (force=True)")
+        raise UserError("exists already", file=path, cure=f"choose another folder or add {option('force', True)}")
     if not is_run(path):
         raise UserError("is no model folder, so it is not replaced", file=path, cure="choose another folder")
     if (path / DATA).exists() or (path / CHECKPOINTS).exists():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anaphora.converting import arpa_config, write_arpa_folder
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.evaluation.language import perplexity
 from anaphora.folder import (
     CARD,
@@ -40,14 +40,16 @@ from anaphora.parts import (
     part_names,
     refuse_holding,
 )
+from anaphora.text.arguments import checked
 from anaphora.text.formats import file_names
-from anaphora.text.given import files_of
+from anaphora.text.given import files_of, paths_of
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
     from anaphora.text_model import TextModel
 
 
+@checked()
 def mix(
     out: Path_,
     models: Sequence[Path_],
@@ -75,6 +77,7 @@ def mix(
     text, valid_text = files_of(text, "text"), files_of(valid_text, "valid_text")
     pairs = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
     pairs = {name: files_of(files, name) for name, files in pairs.items()}
+    models = paths_of(models, "models")
     if translators := [path for path in models if is_translator(path)]:
         from anaphora.ensembling import ensemble
 
@@ -87,7 +90,7 @@ def mix(
             raise UserError(what, file=files[0], cure="give source and target files, or weights")
         return ensemble(out, models, **pairs, weights=weights, mean=mean, device=device, force=force)
     if name := next((name for name, files in pairs.items() if files), None):
-        raise UserError(f"--{name.replace('_', '-')} is about translators", cure="language models take --text FILE")
+        raise UserError(f"{option(name)} is about translators", cure=f"language models take {option('text', 'FILE')}")
     if device not in ("auto", "cpu"):
         raise UserError("language models are mixed on the CPU", cure=f"leave out the device {device}")
     if mean != "probabilities":
@@ -100,7 +103,7 @@ def mix(
     if len(models) < 2:
         raise UserError(f"a mixture needs at least two models, not {len(models)}", cure="name more of them")
     if weights is not None:
-        check_weights(weights, len(models), text)
+        weights = check_weights(weights, len(models), text)
     refuse_existing_folder(out, force=force)
     refuse_holding(out, models)
     loaded = [TextModel(Path(path)) for path in models]
@@ -178,7 +181,7 @@ def _log_probabilities(loaded: Sequence[TextModel], text: Files, notes: Counter[
     if not files:
         raise UserError(
             "no text was given to tune the weights on",
-            cure="add --text FILE: text that no part was made of; or --weights",
+            cure=f"add {option('text', 'FILE')}: text that no part was made of; or {option('weights')}",
         )
     lines = read_column(files, "text", notes, strict=False)
     kept = [line for line in lines if first.blank_lines == "keep" or not is_blank(line)]

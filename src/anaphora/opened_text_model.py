@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.decoding.language import BlankLines, Boundaries, Encoder, line_encoder, plain
+from anaphora.decoding.language import BlankLines, Boundaries, Encoder, check_ids, line_encoder, plain
 from anaphora.decoding.spelling import Prompt
 from anaphora.errors import UserError, shown
 from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metrics
@@ -22,6 +22,7 @@ from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, read_language_model
 from anaphora.models.abilities import Ability, require
 from anaphora.models.shape import normalised, shape
 from anaphora.results import Info
+from anaphora.text.arguments import checked
 from anaphora.text.given import Lines, lines_of
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
@@ -133,11 +134,20 @@ class OpenedTextModel:
         """The text of some ids, marks left out, or the texts of many rows: what `tokenize` is undone by."""
         rows: list[Any] = list(ids) if np.iterable(ids) and not isinstance(ids, str | bytes) else [ids, []]
         if any(np.ndim(row) for row in rows):
-            return [self.tokenizer.decode(_whole(row)) for row in rows]
-        return self.tokenizer.decode(_whole(rows))
+            return [self.tokenizer.decode(self._known(row)) for row in rows]
+        return self.tokenizer.decode(self._known(rows))
+
+    def _known(self, row: Any) -> list[int]:
+        """Ids as the tokenizer takes them."""
+        found = np.asarray(row)
+        if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+            raise UserError(f"ids are whole numbers, not {shown.repr(row)}", cure="give those that `tokenize` makes")
+        check_ids(found, self.tokenizer.vocabulary_size)
+        return [int(id) for id in found]
 
     # -- how it reads ------------------------------------------------------------------------------------------------
 
+    @checked(context=1, stride=1)
     def windows(self, context: int | None = None, stride: int | None = None) -> dict[str, Any]:
         """How a text too long for the model is read: `context` tokens at once, moved by `stride`; by default as in
         training."""
@@ -213,11 +223,3 @@ class OpenedTextModel:
             return [self.folder]
         found = (file for file in self.folder.rglob(WEIGHTS) if file.is_file())  # of a run, not what it goes on from
         return sorted(file for file in found if CHECKPOINTS not in file.relative_to(self.folder).parts)
-
-
-def _whole(row: Any) -> list[int]:
-    """Ids as the tokenizer takes them."""
-    found = np.asarray(row)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise UserError(f"ids are whole numbers, not {shown.repr(row)}", cure="give those that `tokenize` makes")
-    return [int(id) for id in found]

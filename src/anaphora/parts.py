@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import UserError
+from anaphora.config import convert
+from anaphora.errors import UserError, option, shown
 from anaphora.files import read_text
 from anaphora.folder import (
     CARD,
@@ -120,13 +121,17 @@ def part_names(models: Sequence[Path_]) -> list[str]:
     return names
 
 
-def check_weights(weights: Sequence[float], models: int, tuned_on: Sequence[str]) -> None:
-    """Weights of one's own: shares of one, and no text to find others on."""
+def check_weights(weights: Sequence[float], models: int, tuned_on: Sequence[str]) -> list[float]:
+    """Weights of one's own, as numbers: shares of one, and no text to find others on."""
     if tuned_on:
         raise UserError(
             "the weights are given, and a text to tune them on",
-            cure="leave one of them out; --valid-text measures, and tunes nothing (of translators --valid-source)",
+            cure=f"leave one of them out; {option('valid_text')} measures, and tunes nothing (of translators "
+            f"{option('valid_source')})",
         )
+    if isinstance(weights, str | bytes) or not isinstance(weights, Iterable):
+        raise UserError(f"weights are {shown.repr(weights)}", cure="give a list of numbers, one for each model")
+    weights = [convert(weight, float, name=f"weights[{place}]") for place, weight in enumerate(weights)]
     if len(weights) != models:
         raise UserError(f"{models} models have {len(weights)} weights", cure="give one for each, in their order")
     if not all(0 <= weight <= 1 for weight in weights) or not math.isclose(math.fsum(weights), 1, abs_tol=1e-6):
@@ -134,6 +139,7 @@ def check_weights(weights: Sequence[float], models: int, tuned_on: Sequence[str]
             f"the weights {', '.join(f'{weight:g}' for weight in weights)} are not shares of one",
             cure="give numbers between 0 and 1 that sum to 1",
         )
+    return weights
 
 
 def refuse_holding(out: Path, models: Sequence[Path_]) -> None:

@@ -16,16 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.decoding.language import is_blank
+from anaphora.errors import UserError
 from anaphora.models.abilities import require
-from anaphora.models.language.patch import FADE, MadeFor, Operation, Patch
+from anaphora.models.language.patch import FADE, MadeFor, Operation, Patch, several_patches
 from anaphora.models.language.patch_grammar import read_operation
+from anaphora.text.arguments import checked
 from anaphora.text.given import Lines, lines_of, words_of
+from anaphora.text_model import TextModel
 
 if TYPE_CHECKING:
     from anaphora.decoding.pronouns import Evened
     from anaphora.decoding.side_effect import SideEffect
     from anaphora.models.language.backpack import Backpack
-    from anaphora.text_model import TextModel
 
 BEFORE = 28
 """Characters of a line that are shown before a token."""
@@ -38,6 +40,7 @@ def model_mark(model: TextModel) -> MadeFor:
     return made_for(_senses(model), model.tokenizer)
 
 
+@checked()
 def make_patch(
     model: TextModel,
     *,
@@ -72,7 +75,7 @@ def make_patch(
     given = {"remove": remove, "scale": scale, "project-out": project_out, "add": add}
     given |= {"replace": replace, "exchange": exchange}
     for do, texts in {**given, "topic": topic}.items():
-        for text in words_of(texts, do):
+        for text in words_of(texts, do.replace("-", "_")):
             operations.append(read_operation(do, text, has_word=lambda word: knows(word, lookup), **of_topics))
     return Patch(own, tuple(operations))
 
@@ -80,7 +83,7 @@ def make_patch(
 def read_patches(patches: Patch | str | Path | Sequence[Patch | str | Path], own: MadeFor) -> list[Patch]:
     """Patches, or files of them, each made for this model."""
     found = []
-    for patch in [patches] if isinstance(patches, Patch | str | Path) else patches:
+    for patch in several_patches(patches):
         read = patch if isinstance(patch, Patch) else Patch.read(patch)
         read.check(own, file=None if isinstance(patch, Patch) else patch)
         found.append(read)
@@ -94,6 +97,7 @@ def patch_notes(model: TextModel, operations: Sequence[Operation]) -> list[str]:
     return WordLookup(model.tokenizer).notes(operations)
 
 
+@checked()
 def side_effect(model: TextModel, changed: TextModel, lines: str | Lines) -> SideEffect:
     """How far the predictions of a text move from the one model to the other: KL a token, perplexity."""
     from anaphora.decoding.side_effect import side_effect as compare
@@ -103,6 +107,7 @@ def side_effect(model: TextModel, changed: TextModel, lines: str | Lines) -> Sid
     return compare(_senses(model), _senses(changed), ids, starts, model.boundaries, **windows)
 
 
+@checked()
 def even(
     model: TextModel,
     pair: tuple[str, str] = ("he", "she"),
@@ -118,8 +123,12 @@ def even(
     from anaphora.decoding.pronouns import even as find
     from anaphora.models.language.patched import WordLookup
 
+    if len(both := words_of(pair, "pair")) != 2:
+        raise UserError(f"pair has {len(both)} words", cure='give two, such as ("he", "she")')
     lookup, templates = WordLookup(model.tokenizer), PROMPTS if prompts is None else words_of(prompts, "prompts")
-    return find(_senses(model), lookup, model.line_ids, pair=pair, words=words_of(words), templates=templates)
+    return find(
+        _senses(model), lookup, model.line_ids, pair=(both[0], both[1]), words=words_of(words), templates=templates
+    )
 
 
 def around(model: TextModel, lines: str | Lines, token: int) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from anaphora.decoding.language import (
     WINDOW,
     ScoredLine,
     TextEvaluation,
+    check_ids,
     context_of,
     evaluate_lines,
     is_blank,
@@ -24,10 +25,11 @@ from anaphora.decoding.language import (
     score_lines,
     sums,
 )
-from anaphora.errors import UserError, shown
+from anaphora.errors import UserError
 from anaphora.evaluation.draws import SAMPLES, SEED, Draws
 from anaphora.opened_text_model import OpenedTextModel
 from anaphora.signatures import also_named
+from anaphora.text.arguments import checked
 from anaphora.text.given import Lines, lines_of, one_text
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class ScoringTextModel(OpenedTextModel):
     def score(
         self, lines: Lines, *, stride: int | None = None, progress: Progress | None = None
     ) -> list[ScoredLine]: ...
+    @checked(stride=1)
     def score(
         self, lines: str | Lines, *, stride: int | None = None, progress: Progress | None = None
     ) -> ScoredLine | list[ScoredLine]:
@@ -57,6 +60,7 @@ class ScoringTextModel(OpenedTextModel):
         found = self.stream_score(lines, stride=stride, progress=progress)
         return next(found) if isinstance(lines, str) else list(found)
 
+    @checked(stride=1, window=1)
     def stream_score(
         self, lines: str | Lines, *, stride: int | None = None, progress: Progress | None = None, window: int = WINDOW
     ) -> Iterator[ScoredLine]:
@@ -114,18 +118,26 @@ class ScoringTextModel(OpenedTextModel):
             np.cumsum([len(row) for row in lists], out=starts[1:])
             flat = np.concatenate(lists) if lists else np.zeros(0, np.uint32)
         else:
-            flat, starts = np.asarray(rows), np.asarray(starts, np.int64)
+            flat, starts = np.asarray(rows), np.asarray(starts)
+            if flat.ndim != 1 or starts.ndim != 1 or starts.dtype.kind not in "iu":
+                raise UserError(
+                    "one array of ids and one of starts are wanted", cure="give those that `line_ids` makes"
+                )
+            starts = starts.astype(np.int64)
             if not len(starts) or starts[0] != 0 or starts[-1] != len(flat) or (np.diff(starts) < 0).any():
                 raise UserError("starts must go from 0 to the number of ids, and never back")
         if len(flat) and flat.dtype.kind not in "iuO":
             raise UserError(f"ids are whole numbers, not {flat.dtype}", cure="give those that `tokenize` makes")
-        scores = score_ids(self._needs("score"), flat, starts, **self.windows())[0]
+        model = self._needs("score")
+        check_ids(flat, model.vocabulary)
+        scores = score_ids(model, flat, starts, **self.windows())[0]
         if (starts[1:] > starts[:-1]).all():
             return sums(scores, starts)
         whole = np.concatenate([[0.0], np.cumsum(scores, dtype=np.float64)])
         return whole[starts[1:]] - whole[starts[:-1]]  # an empty row has none to sum
 
     @also_named(bootstrap="bootstrap_samples")
+    @checked(stride=1)
     def evaluate(
         self,
         lines: str | Lines,
@@ -144,10 +156,6 @@ class ScoringTextModel(OpenedTextModel):
         """
         draws = Draws(bootstrap_samples, bootstrap_seed).check()
         if beside is not None:
-            if not isinstance(beside, ScoringTextModel):
-                raise UserError(
-                    f"beside is {shown.repr(beside)}", cure="give a language model that anaphora.load returned"
-                )
             texts = list(lines_of(lines))
             own = self.evaluate(texts, stride=stride, progress=progress)
             other = beside.evaluate(texts, stride=stride, progress=progress)

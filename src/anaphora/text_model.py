@@ -24,31 +24,32 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.config import convert
 from anaphora.decoding.language import (
     plain,
 )
 from anaphora.decoding.options import GENERATE_NAMES, DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.settings import DecodingConfig, changed, saying
+from anaphora.decoding.vectors import Pool
 from anaphora.errors import UserError
 from anaphora.folder import check_new_file, read_metrics, revision
 from anaphora.scoring_text_model import ScoringTextModel
 from anaphora.signatures import also_named, known_names, spelled_out
+from anaphora.text.arguments import checked
 from anaphora.text.given import Lines, lines_of, many_lines, one_text, path_of, words_of
+from anaphora.text.words import Split
 
 if TYPE_CHECKING:
     from anaphora.decoding.classifying import Classified
     from anaphora.decoding.drafts import Draft
     from anaphora.decoding.filling import Filled
     from anaphora.decoding.generation import Generation, GenerationStream
-    from anaphora.decoding.vectors import Pool, WordVectors
+    from anaphora.decoding.vectors import WordVectors
     from anaphora.evaluation.classification import ClassificationReport
     from anaphora.evaluation.sense_similarity import SenseSimilarity
     from anaphora.inspect.senses import SensesText
     from anaphora.inspect.trace import Trace
     from anaphora.inspect.why import WhyText
     from anaphora.models.language.patch import Patch
-    from anaphora.text.words import Split
 
 NEW_TOKENS = 100
 Progress = Callable[[int], None]
@@ -85,6 +86,7 @@ class TextModel(ScoringTextModel):
         num_beams="beam", beam_size="beam", no_repeat_ngram_size="no_repeat_ngram", num_return_sequences="samples"
     )
     @spelled_out(TextOptions)
+    @checked()
     def generate(
         self,
         prompts: str | Lines = "",
@@ -120,14 +122,14 @@ class TextModel(ScoringTextModel):
         from anaphora.decoding.extent import Extent
 
         model, config = self._needs("generate"), self._saying(greedy, beam, decoding)
-        tokens = convert(tokens if max_new_tokens is None else max_new_tokens, int | None, name="tokens")
+        tokens = _by_either_name(tokens, max_new_tokens)
         found = continue_texts(
             model,
             self.tokenizer,
             [self._prompt(prompt) for prompt in lines_of(prompts, "prompts")],
             config,
             tokens=NEW_TOKENS if tokens is None else tokens,
-            samples=1 if samples is None else convert(samples, int, name="samples"),
+            samples=1 if samples is None else samples,
             extent=Extent.asked(lines, tokens, stream=self.boundaries == "stream"),
             blank=decoding.get("min_length") is not None,
             ahead=guessing(self._drafting(draft, config), draft_tokens),
@@ -138,6 +140,7 @@ class TextModel(ScoringTextModel):
 
     @also_named(no_repeat_ngram_size=GENERATE_NAMES["no_repeat_ngram_size"])
     @spelled_out(TextOptions)
+    @checked(place=0)
     def stream(
         self,
         prompt: str = "",
@@ -159,7 +162,7 @@ class TextModel(ScoringTextModel):
         from anaphora.decoding.extent import Extent
 
         model, config = self._needs("generate"), self._saying(greedy, None, decoding)
-        tokens = convert(tokens if max_new_tokens is None else max_new_tokens, int | None, name="tokens")
+        tokens = _by_either_name(tokens, max_new_tokens)
         return continue_aloud(
             model,
             self.tokenizer,
@@ -185,8 +188,6 @@ class TextModel(ScoringTextModel):
 
         if draft == "prompt":
             return PromptDraft()
-        if not isinstance(draft, TextModel):
-            raise UserError(f"{draft!r} is no draft", cure='give a loaded model, or "prompt"')
         draft._needs("generate")
         if draft.tokenizer.vocabulary_fingerprint() != self.tokenizer.vocabulary_fingerprint():
             raise UserError(
@@ -204,6 +205,7 @@ class TextModel(ScoringTextModel):
     ) -> Filled: ...
     @overload
     def fill(self, lines: Lines, *, top: int = 5, unknown: bool = False) -> list[Filled]: ...
+    @checked()
     def fill(self, lines: str | Lines, *, top: int = 5, unknown: bool = False) -> Filled | list[Filled]:
         """What may stand in the blanks (three underscores or more) of a text: the `top` likeliest tokens of each; a
         list for many lines."""
@@ -213,6 +215,7 @@ class TextModel(ScoringTextModel):
         found = fill_lines(model, self.tokenizer, texts, top=top, unknown=unknown)
         return found[0] if isinstance(lines, str) else found
 
+    @checked()
     def encode(self, lines: str | Lines, *, pool: Pool = "mean", layer: int | None = None) -> NDArray[np.float32]:
         """The vector of a text (dim,), or those of many lines (lines, dim). pool: mean, max, last, or first; layer: the
         last by default, 0 is the embedding."""
@@ -231,6 +234,7 @@ class TextModel(ScoringTextModel):
     def word_vectors(
         self, lines: Lines, *, layer: int | None = None, split: Split = "punctuation"
     ) -> list[WordVectors]: ...
+    @checked()
     def word_vectors(
         self, lines: str | Lines, *, layer: int | None = None, split: Split = "punctuation"
     ) -> WordVectors | list[WordVectors]:
@@ -238,6 +242,7 @@ class TextModel(ScoringTextModel):
         found = self.stream_word_vectors(lines, layer=layer, split=split)
         return next(found) if isinstance(lines, str) else list(found)
 
+    @checked()
     def stream_word_vectors(
         self, lines: str | Lines, *, layer: int | None = None, split: Split = "punctuation"
     ) -> Iterator[WordVectors]:
@@ -255,6 +260,7 @@ class TextModel(ScoringTextModel):
         found = self.stream_classify(lines)
         return next(found) if isinstance(lines, str) else list(found)
 
+    @checked(window=1)
     def stream_classify(self, lines: str | Lines, *, window: int | None = None) -> Iterator[Classified]:
         """`classify` for more lines than fit in memory: an iterator, in order.
 
@@ -264,6 +270,7 @@ class TextModel(ScoringTextModel):
 
         return classify_lines(self._needs("classify"), self.tokenizer, lines_of(lines), window=window or WINDOW)
 
+    @checked()
     def evaluate_labels(self, lines: Lines, labels: Lines, *, progress: Progress | None = None) -> ClassificationReport:
         """How a classifier's answers compare with the correct labels: accuracy beside that of the commonest label,
         macro F1, precision, recall and F1 of each class, the confusion matrix."""
@@ -286,11 +293,11 @@ class TextModel(ScoringTextModel):
     def patched(self, patches: Patch | str | Path | Sequence[Patch | str | Path]) -> TextModel:
         """This model with the senses of its words changed as patches say (`anaphora patch`), in their order. It shares
         its weights with this one, which stays what it is."""
-        from anaphora.models.language.patch import Patch
+        from anaphora.models.language.patch import Patch, several_patches
         from anaphora.models.language.patched import patched
 
         model = self._needs("senses")
-        patches = [patches] if isinstance(patches, Patch | str | Path) else list(patches)
+        patches = several_patches(patches)
         read = [one if isinstance(one, Patch) else Patch.read(one) for one in patches]
         other = copy.copy(self)
         files = [None if isinstance(one, Patch) else one for one in patches]
@@ -298,6 +305,7 @@ class TextModel(ScoringTextModel):
         other.patches = (*self.patches, *("a patch" if file is None else str(file) for file in files))
         return other
 
+    @checked()
     def make_sense_table(self, *, exact: bool = False) -> Path:
         """Write the senses of every token of a Backpack beside its weights, where whoever opens it looks them up; in
         half precision, or `exact`, as they are computed."""
@@ -313,6 +321,7 @@ class TextModel(ScoringTextModel):
     # -- looking -------------------------------------------------------------------------------------------------------
 
     @also_named(word="words")
+    @checked(top=0)
     def why(self, prefix: str = "", *, top: int = 10, words: str | Sequence[str] = ()) -> WhyText:
         """Where the probability of the likeliest next words comes from, and of `words` beside them."""
         from anaphora.inspect.why import explain_text
@@ -331,6 +340,7 @@ class TextModel(ScoringTextModel):
             patches=[Path(file).name for file in self.patches],
         )
 
+    @checked(layer=0, head=0)
     def walk(
         self,
         text: str,
@@ -353,6 +363,7 @@ class TextModel(ScoringTextModel):
             trace.walks[0].title += f", with {' and '.join(Path(file).name for file in self.patches)}"
         return trace
 
+    @checked(top=1, nearest=0, examples=0)
     def senses(
         self,
         words: str | Sequence[str],
@@ -381,6 +392,7 @@ class TextModel(ScoringTextModel):
         how: dict[str, Any] = {"patches": [Path(file).name for file in self.patches], "examples": examples}
         return look_up_senses(model, self.tokenizer, words, top=top, nearest=nearest, uses=uses, **how)
 
+    @checked()
     def evaluate_similarity(self, path: str | PathLike[str]) -> SenseSimilarity:
         """Spearman's correlation with people's numbers, a file of two words and a number a line: of each sense of a
         Backpack and of the least over senses; any other neural model has one vector a word, its embedding's."""
@@ -392,6 +404,7 @@ class TextModel(ScoringTextModel):
         vectors = word_sense_vectors(model, self.tokenizer, (word for pair in pairs for word in pair[:2]))
         return similarity_by_sense(vectors, pairs, senses=getattr(model, "senses_count", 1))
 
+    @checked()
     def save_arpa(self, path: str | Path, *, force: bool = False) -> dict[str, str]:
         """Write the model as an ARPA file (.gz: packed). Returns the tokens that had to be renamed, and how.
 
@@ -409,6 +422,12 @@ class TextModel(ScoringTextModel):
         names, renamed = arpa_words([self.tokenizer.token(id) for id in range(self.tokenizer.vocabulary_size)])
         write_arpa(path, self.model, names)
         return renamed
+
+
+def _by_either_name(tokens: int | None, max_new_tokens: int | None) -> int | None:
+    if tokens is not None and max_new_tokens is not None:
+        raise UserError("max_new_tokens is another name for tokens, and both are given", cure="leave one out")
+    return max_new_tokens if tokens is None else tokens
 
 
 def _discounts(folder: Path) -> list[list[float]]:

@@ -21,6 +21,7 @@ from anaphora.decoding.options import TRANSFORMERS_NAMES, DecodingOptions
 from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.decoding.splitting import SINGLE, several_sentences
 from anaphora.decoding.translate import ScoredPair, Translation, clean, joined, one_line, score_lines, translate_lines
+from anaphora.decoding.unfinished import Unfinished
 from anaphora.decoding.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.device import describe_device
 from anaphora.errors import UserError, shown
@@ -37,6 +38,7 @@ from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.results import Info, count
 from anaphora.signatures import also_named, known_names, spelled_out
+from anaphora.text.arguments import checked
 from anaphora.text.corpus import Corpus
 from anaphora.text.dictionary import Dictionary, of_folder
 from anaphora.text.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
@@ -48,7 +50,6 @@ from anaphora.training.settling import load_tokenizers
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.decoding.unfinished import Unfinished
     from anaphora.inspect.trace import Trace
 
 Progress = Callable[[int], None]
@@ -94,7 +95,7 @@ class TranslationModel:
         prefix: str | None = None,
         prefixes: str | None = None,
         progress: Progress | None = None,
-        align: bool | Method = False,
+        align: bool | Method | str = False,
         split: Split = "punctuation",
         **decoding: Unpack[DecodingOptions],
     ) -> Translation: ...
@@ -106,12 +107,13 @@ class TranslationModel:
         prefix: str | None = None,
         prefixes: Iterable[str] | None = None,
         progress: Progress | None = None,
-        align: bool | Method = False,
+        align: bool | Method | str = False,
         split: Split = "punctuation",
         **decoding: Unpack[DecodingOptions],
     ) -> list[Translation]: ...
     @also_named(**TRANSFORMERS_NAMES)
     @spelled_out(DecodingOptions)
+    @checked()
     def translate(
         self,
         text: str | Lines,
@@ -119,7 +121,7 @@ class TranslationModel:
         prefix: str | None = None,
         prefixes: str | Iterable[str] | None = None,
         progress: Progress | None = None,
-        align: bool | Method = False,
+        align: bool | Method | str = False,
         split: Split = "punctuation",
         **decoding: Unpack[DecodingOptions],
     ) -> Translation | list[Translation]:
@@ -150,6 +152,7 @@ class TranslationModel:
 
     @also_named(**TRANSFORMERS_NAMES)
     @spelled_out(DecodingOptions)
+    @checked(window=1)
     def stream(
         self,
         lines: str | Lines,
@@ -158,15 +161,16 @@ class TranslationModel:
         prefixes: Iterable[str] | None = None,
         progress: Progress | None = None,
         window: int = 4096,
-        align: bool | Method = False,
+        align: bool | Method | str = False,
         split: Split = "punctuation",
         unfinished: Unfinished | None = None,
         **decoding: Unpack[DecodingOptions],
     ) -> Iterator[Translation]:
         """`translate` for more lines than fit in memory: an iterator, in order.
 
-        align: True for the method that was chosen for this model, or another `Method`; split: what a word is.
-        unfinished: where results are kept (`keep_unfinished`), so that an interrupted translation can be resumed.
+        align: True for the method that was chosen for this model, or another one as `align` takes it; split: what a
+        word is. unfinished: where results are kept (`keep_unfinished`), so that an interrupted translation can be
+        resumed.
         """
         settings = self.settled(self.decoding(**decoding))
         if align is not False and settings.stop:
@@ -206,10 +210,12 @@ class TranslationModel:
             said = unknown(said, window=min(window, 1024))
         if align is False:
             return said
-        method = self.alignment_choice.method if align is True else align
+        method = self.alignment_choice.method if align is True else Method.of(align)
+        method.check(self.model)
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return align_translations(self.model, *tokenizers, said, method, split=split, window=min(window, 1024))
 
+    @checked()
     def settled(self, settings: DecodingConfig) -> DecodingConfig:
         """Settings in which `auto` is replaced by what suits this model."""
         if settings.split_sentences != "auto":
@@ -230,6 +236,7 @@ class TranslationModel:
 
     @also_named(**TRANSFORMERS_NAMES)
     @spelled_out(DecodingOptions)
+    @checked()
     def keep_unfinished(
         self,
         output: Path,
@@ -251,6 +258,7 @@ class TranslationModel:
         }
         return Unfinished(output, circumstances, say, force=force)
 
+    @checked()
     def unknown_words(self, settings: DecodingConfig, file: str | None = None) -> UnknownWords | None:
         """What replaces unknown words in translations, None if they stay as they are. `file`: a dictionary to use now;
         that of the settings was copied into the folder when the model was trained."""
@@ -269,6 +277,7 @@ class TranslationModel:
         tokenizers = self.source_tokenizer, self.target_tokenizer
         return UnknownWords(self.model, *tokenizers, settings, self.alignment_choice.method, dictionary)
 
+    @checked()
     def dictionary(self, file: str | None = None) -> Dictionary:
         """The dictionary that unknown words are replaced by: that of a file, or the folder's own."""
         return self._dictionary if file is None else Dictionary.read(Path(file))
@@ -290,49 +299,62 @@ class TranslationModel:
 
     @overload
     def align(  # type: ignore[overload-overlap]
-        self, source: str, target: str, *, method: Method | None = None, split: Split = "punctuation"
+        self, source: str, target: str, *, method: Method | str | None = None, split: Split = "punctuation"
     ) -> Alignment: ...
     @overload
     def align(
-        self, source: Lines, target: Lines | None = None, *, method: Method | None = None, split: Split = "punctuation"
+        self,
+        source: Lines,
+        target: Lines | None = None,
+        *,
+        method: Method | str | None = None,
+        split: Split = "punctuation",
     ) -> list[Alignment]: ...
+    @checked()
     def align(
         self,
         source: str | Lines,
         target: str | Lines | None = None,
         *,
-        method: Method | None = None,
+        method: Method | str | None = None,
         split: Split = "punctuation",
     ) -> Alignment | list[Alignment]:
         """Which source words each word of a given translation came from: one `Alignment` for a pair of texts, a list
-        for many pairs."""
+        for many pairs. method: nothing is the one that was chosen for this model; otherwise a `Method`, or its name,
+        such as "occlusion" or "2.0:predicts:grow"."""
         found = self.stream_align(source, target, method=method, split=split)
         return next(found) if isinstance(source, str) else list(found)
 
+    @checked()
     def stream_align(
         self,
         source: str | Lines,
         target: str | Lines | None = None,
         *,
-        method: Method | None = None,
+        method: Method | str | None = None,
         split: Split = "punctuation",
     ) -> Iterator[Alignment]:
         """`align` for more lines than fit in memory: an iterator, in order."""
         pairs = pairs_of(source, target)
-        if method is not None:
-            method.check(self.model)
-        method = method or self.alignment_choice.method
+        method = self.alignment_choice.method if method is None else Method.of(method)
+        method.check(self.model)
         return align_pairs(self.model, self.source_tokenizer, self.target_tokenizer, pairs, method, split=split)
 
     def ibm1_beside(self, aligned: Sequence[Alignment], gold: Sequence[GoldAlignment]) -> Rival:
         """IBM-1 on the same pairs, taught by the model's own training text where the folder still has it, else by the
         pairs themselves."""
+        for name, given, kind in (("aligned", aligned, Alignment), ("gold", gold, GoldAlignment)):
+            if not isinstance(given, Sequence) or not all(isinstance(one, kind) for one in given):
+                raise UserError(f"{name} is {shown.repr(given)}", cure=f"give a list of {kind.__name__}")
+        if len(aligned) != len(gold):
+            raise UserError(f"{len(aligned):,} pairs have {len(gold):,} gold alignments", cure="give one for each")
         pairs = [(alignment.source_text, alignment.target_text) for alignment in aligned]
         lessons = list(pairs)
         if (self.folder / DATA / "manifest.json").is_file():
             lessons = corpus_pairs(open_prepared(self.folder / DATA).train, 200_000)
         return ibm1_beside(lessons, pairs, gold, split=aligned[0].split if aligned else "punctuation")
 
+    @checked(layer=0, head=0)
     def walk(
         self,
         text: str,
@@ -385,6 +407,7 @@ class TranslationModel:
     def score(
         self, source: Lines, target: Lines | None = None, *, progress: Progress | None = None
     ) -> list[ScoredPair]: ...
+    @checked()
     def score(
         self, source: str | Lines, target: str | Lines | None = None, *, progress: Progress | None = None
     ) -> ScoredPair | list[ScoredPair]:
@@ -392,6 +415,7 @@ class TranslationModel:
         found = self.stream_score(source, target, progress=progress)
         return next(found) if isinstance(source, str) else list(found)
 
+    @checked()
     def stream_score(
         self, source: str | Lines, target: str | Lines | None = None, *, progress: Progress | None = None
     ) -> Iterator[ScoredPair]:
@@ -402,6 +426,7 @@ class TranslationModel:
 
     @also_named(**TRANSFORMERS_NAMES, bootstrap="bootstrap_samples")
     @spelled_out(DecodingOptions)
+    @checked(by_length=1)
     def evaluate(
         self,
         source: Lines,
@@ -423,10 +448,6 @@ class TranslationModel:
         compared line by line, by a paired bootstrap test of so many samples.
         """
         draws = Draws(bootstrap_samples, bootstrap_seed).check()
-        if by_length is not None and by_length < 1:
-            raise UserError(f"a bin of {by_length} words is none", cure="make it at least 1, 5 for example")
-        if beside is not None and not isinstance(beside, TranslationModel):
-            raise UserError(f"beside is {shown.repr(beside)}", cure="give a translator that anaphora.load returned")
         sources, targets = self._references(source, target)
         settings = self.decoding(**decoding)
         began = time.perf_counter()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from anaphora.embeddings.formats import load_vectors, save_vectors
 from anaphora.embeddings.vectors import F32, NUMBER_NAMES, Near, Vectors
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.evaluation.embeddings import (
     MOST_FREQUENT,
     AnalogyScore,
@@ -50,6 +50,7 @@ from anaphora.models import VECTOR_MODELS
 from anaphora.names import name_of
 from anaphora.results import Info, count
 from anaphora.signatures import also_named
+from anaphora.text.arguments import checked
 from anaphora.text.checksums import CHECKSUMS, check_data, check_file
 from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
@@ -145,16 +146,19 @@ class VectorsModel:
     @overload
     def neighbours(self, word: Iterable[str], topn: int = 10) -> dict[str, Near]: ...
     @also_named(**NUMBER_NAMES, words="word")
+    @checked(topn=0)
     def neighbours(self, word: str | Iterable[str], topn: int = 10) -> Near | dict[str, Near]:
         """The words nearest to a word, with the cosine of each; of many words, a list for each by its word."""
         near = self.vectors.neighbours(word, topn)
         return near[word] if isinstance(word, str) else near
 
+    @checked()
     def similarity(self, first: str, second: str) -> float:
         """The cosine between two words."""
         return self.vectors.similarity(first, second)
 
     @also_named(**NUMBER_NAMES)
+    @checked(topn=0)
     def most_similar(
         self, positive: str | Sequence[str] = (), negative: str | Sequence[str] = (), topn: int = 10
     ) -> Near:
@@ -163,12 +167,14 @@ class VectorsModel:
         return self.vectors.most_similar(positive, negative, topn)
 
     @also_named(**NUMBER_NAMES)
+    @checked(topn=0)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
         return self.vectors.analogy(a, b, c, topn)
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 
+    @checked(restrict_vocab=1)
     def evaluate_similarity(
         self, path: Path_, *, restrict_vocab: int | None = MOST_FREQUENT, case_insensitive: bool = True
     ) -> SimilarityScore:
@@ -179,6 +185,7 @@ class VectorsModel:
             words, units, pairs, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive
         )
 
+    @checked(restrict_vocab=1)
     def evaluate_analogies(
         self, path: Path_, *, restrict_vocab: int | None = MOST_FREQUENT, case_insensitive: bool = True
     ) -> AnalogyScore:
@@ -189,6 +196,7 @@ class VectorsModel:
             words, units, sections, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive
         )
 
+    @checked()
     def weat(self, path: Path_, *, seed: int = 1) -> Association:
         """The association test of a file's four lists of words (evaluation/weat.py)."""
         from anaphora.evaluation.weat import association, read_word_lists
@@ -203,6 +211,7 @@ class VectorsModel:
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
+    @checked(top=0)
     def ratios(self, first: str, second: str, words: str | Iterable[str] = (), *, top: int = 5) -> RatioTable:
         """P(k | first), P(k | second) and their ratio, of words k or of those that tell the two most apart: asked of
         the counts that GloVe was learned from (inspect/ratios.py)."""
@@ -213,7 +222,7 @@ class VectorsModel:
             raise UserError(
                 f"is {kind}: only GloVe learns from a table of which words stand near which",
                 file=self.folder,
-                cure="train with --recipe glove, and ask that run",
+                cure=f"train with {option('recipe', 'glove')}, and ask that run",
             )
         if not (self.folder / COOCCURRENCES).is_dir():
             raise UserError(
@@ -236,6 +245,7 @@ class VectorsModel:
             raise UserError(error.what, file=error.file, cure=f"restore it from a copy, or {COUNT_AGAIN}") from None
         return counted
 
+    @checked(number=1, around=0, clusters=1, seed=0)
     def map(
         self,
         words: str | Iterable[str] | None = None,
@@ -254,6 +264,7 @@ class VectorsModel:
         how: dict[str, Any] = {"number": number, "around": around, "clusters": clusters, "seed": seed}
         return map_vectors(self.vectors, chosen, method=method, **how)
 
+    @checked()
     def index(self, told: Callable[[str], None] = lambda message: None) -> tuple[VectorIndex, float]:
         """A graph that finds most neighbours without comparing with every word, and the share that it finds
         (embeddings/index.py). It is built once, and kept beside the vectors."""
@@ -292,6 +303,7 @@ class VectorsModel:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
+    @checked()
     def save(self, path: Path_, *, force: bool = False, header: bool = True, space: str | None = None) -> None:
         """Write a file of another tool, by the end of its name, or else a model folder.
 

@@ -263,7 +263,7 @@ def test_encode_refuses(folders: dict[str, Path], text: Path, tmp_path: Path, sa
         (("lstm", text, "--words", "--output", tmp_path / "a.npy"), "which line each belongs to"),
         (("lstm", text, "--words", "--pool", "max"), "--words has none"),
         (("lstm", text, "--split", "whitespace"), "no meaning here"),
-        (("lstm", text, "--pool", "sum"), "no way to make one vector"),
+        (("lstm", text, "--pool", "sum"), "--pool cannot be 'sum'"),
         (("lstm", text, "--pool", "first"), "its first vector knows nothing"),
         (("lstm", text, "--layer", "9"), "there is no layer 9"),
         (("ngram", text), "have vectors of text"),

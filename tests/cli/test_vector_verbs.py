@@ -101,7 +101,7 @@ def test_a_map(say, run: Path, tmp_path: Path) -> None:  # type: ignore[no-untyp
         ((run,), "nowhere to draw the map"),
         ((run, "--picture", tmp_path / "map.pdf"), "name it .png or .svg"),
         ((run, "--json", "--around", 3), "--around is about words"),
-        ((run, "--json", "--method", "umap"), "no map by 'umap'"),
+        ((run, "--json", "--method", "umap"), "--method cannot be 'umap'"),
         ((run, "nobody", "--json"), "has no vector"),
     ):
         wrong = say("map", *words)

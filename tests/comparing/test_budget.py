@@ -25,8 +25,8 @@ def test_operations_become_as_many_tokens_as_they_pay_for(amount: float, each: f
     ("written", "says"),
     [
         ("token=3", "did you mean 'tokens'"),
-        ("3", "write --budget tokens=2e6"),
-        ("", "write --budget tokens=2e6"),
+        ("3", "write budget='tokens=2e6'"),
+        ("", "write budget='tokens=2e6'"),
         ("minutes", "must be a number"),
         ("minutes=soon", "must be a number"),
         ("minutes=0", "leaves nothing to spend"),

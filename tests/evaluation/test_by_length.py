@@ -106,7 +106,7 @@ def test_through_the_command_line(
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])[micro.name]
     for wrong, says in (
-        (("--by-length", 0), "a bin of 0 words"),
+        (("--by-length", 0), "--by-length must be at least 1"),
         (("--picture", tmp_path / "b.png"), "add --by-length"),
         (("--by-length", 4, "--picture", tmp_path / "b.jpg"), "no kind of picture"),
         (("--by-length", 4, "--picture", tmp_path / "a.svg"), "exists already"),
@@ -123,5 +123,5 @@ def test_a_table_for_people(micro: Path) -> None:
     assert found.by_length is not None
     assert sum(one.lines for one in found.by_length) == 45
     assert model.evaluate(sources[:2], targets[:2]).by_length is None
-    with pytest.raises(UserError, match="is none"):
+    with pytest.raises(UserError, match="by_length must be at least 1"):
         model.evaluate(sources, targets, by_length=-1)

@@ -341,7 +341,7 @@ def test_tables_keep_to_the_terminal_in_any_script(width: int) -> None:
 
 def test_many_dimensions_are_counted_and_not_hidden_silently() -> None:
     step = Step("Q", "", "queries", ["a"], [str(n) for n in range(64)], np.ones((1, 64)), dimensions=True)
-    assert "… and 56 more of 64 dimensions: --json has them all" in step_text(step).plain
+    assert "… and 56 more of 64 dimensions: the trace has them all" in step_text(step).plain
     assert len(step.document()["values"][0]) == 64
     long = Step("Q", "", "", [str(n) for n in range(300)], [str(n) for n in range(64)], np.ones((300, 64)))
     long.dimensions = True

@@ -216,7 +216,7 @@ def test_above_the_budget_heads_are_summarised(tokenizer: Tokenizer, monkeypatch
 def test_more_pairs_than_anybody_follows_are_refused(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     model = translator(tokenizer)
     monkeypatch.setattr(walk_model, "MOST_CELLS", 20)
-    with pytest.raises(UserError, match=r"more than a walk shows \(20\); walk one word: --query"):
+    with pytest.raises(UserError, match=r"more than a walk shows \(20\); walk one word: query="):
         walked(model, tokenizer)
     assert walked(model, tokenizer, query="0").walks[0].holds
     long = " ".join(["dog"] * 80)
@@ -232,7 +232,7 @@ def test_nothing_to_read_is_refused(tokenizer: Tokenizer) -> None:
 
 def test_a_target_of_its_own_that_is_too_long_may_be_given(tokenizer: Tokenizer) -> None:
     model, ids = translator(tokenizer), (tokenizer.encode("dog"), [5] * 80)
-    for said, cure in ((None, "shorten it$"), (-1.0, "give a shorter one: --target")):
+    for said, cure in ((None, "shorten it$"), (-1.0, "give a shorter one: target")):
         with pytest.raises(UserError, match=rf"the target has 81 tokens; the model takes 64; {cure}"):
             walk_translator(model, (tokenizer, tokenizer), ("dog", "x"), ids, Asked(), said=said)
 

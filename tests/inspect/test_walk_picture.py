@@ -142,5 +142,5 @@ def test_a_sheet_too_large_to_draw_is_refused() -> None:
     labels = [str(number) for number in range(300)]
     walk = Walk("w", "Large", "", [Step("S", "", "", labels, labels, np.zeros((300, 300)))])
     for draw in (walk_svg, walk_png):
-        with pytest.raises(UserError, match=r"a picture of 90,000 cells .*; draw one word's row: --query"):
+        with pytest.raises(UserError, match=r"a picture of 90,000 cells .*; draw one word's row: query="):
             draw([walk])  # type: ignore[operator]

@@ -59,7 +59,7 @@ def test_scores_without_softmax_are_no_alignment(tmp_path: Any) -> None:
     why = no_weights(model)
     assert why is not None
     assert "has no softmax" in why
-    with pytest.raises(UserError, match=r"has no softmax.*--method occlusion"):
+    with pytest.raises(UserError, match=r"has no softmax.*method='occlusion'"):
         Method(layer=0, head=0).check(model)
     Method(kind="occlusion").check(model)
     with pytest.raises(UserError, match=r"no attention to guide.*guided_alignment=0"):

@@ -217,7 +217,7 @@ def test_rows_of_csv_are_told_by_their_lines(tmp_path: Path) -> None:
 
 
 def test_a_missing_side_is_named(tmp_path: Path, rows: Rows) -> None:
-    with pytest.raises(UserError, match="no target text to learn from; give --target FILE"):
+    with pytest.raises(UserError, match="no target text to learn from; give target='FILE'"):
         check_corpus({"train": {"source": ["x"]}})
 
 

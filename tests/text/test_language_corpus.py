@@ -318,7 +318,7 @@ def test_text_that_is_none(tmp_path: Path, content: bytes, message: str, config:
 
 
 def test_what_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="give --text FILE"):
+    with pytest.raises(UserError, match="give text='FILE'"):
         prepare_text(tmp_path / "data", DataConfig(), WORDS)
     with pytest.raises(UserError, match=r"leave out data\.hold_out"):
         prepare_text(tmp_path / "data", DataConfig(text=["a"], valid_text=["b"], hold_out=3), WORDS)

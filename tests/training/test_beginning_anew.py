@@ -158,7 +158,7 @@ def test_the_command_repeated_goes_on_with_the_new_vectors(
         assert in_a_child(lambda: learn(run, **forced)) == 9
     assert anaphora.load(run).config.vectors[0].dim == 8
     assert learn(run, text=texts["first"], settings=OTHER).reason == "it was finished already"
-    assert said[-2].startswith(f"note: {tmp_path / '.anew-run'} holds an unfinished run that --force began")
+    assert said[-2].startswith(f"note: {tmp_path / '.anew-run'} holds an unfinished run that force=True began")
     learn(run, **forced)
     assert any(line.startswith("continuing after") for line in said), "what was learned of the new run is not lost"
     assert anaphora.load(run).config.vectors[0].dim == SMALL["model.dim"]

@@ -123,4 +123,4 @@ def test_labels_that_do_not_fit(labelled: dict[str, Path], tmp_path: Path) -> No
     assert "labels are of single lines" in refused(run, "gru", {"data.boundaries": "stream"}, labelled)
     assert "does not tell texts apart" in refused_by_recipe(run, "ngram", labelled)
     pairs = {"source": text, "target": text, "labels": labelled["labels"]}
-    assert "a translator learns from pairs; leave out --labels" in refused_by_recipe(run, "tiny", pairs)
+    assert "a translator learns from pairs; leave out labels" in refused_by_recipe(run, "tiny", pairs)

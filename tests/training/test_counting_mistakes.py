@@ -55,9 +55,9 @@ def test_settings_that_cannot_be(
 
 
 def test_the_wrong_sort_of_text(tmp_path: Path, text_files: dict[str, Path], corpus: dict[str, Path]) -> None:
-    with pytest.raises(UserError, match=r"ngram is a language model and learns from plain text.*give --text"):
+    with pytest.raises(UserError, match=r"ngram is a language model and learns from plain text.*give text="):
         anaphora.train(tmp_path / "run", **corpus, recipe="ngram")
-    with pytest.raises(UserError, match="transformer learns translations; for --text use --recipe ngram"):
+    with pytest.raises(UserError, match="transformer learns translations; for text use recipe='ngram'"):
         anaphora.train(tmp_path / "run", **text_files, recipe="transformer")
     with pytest.raises(UserError, match="both text and pairs are given"):
         anaphora.train(tmp_path / "run", **text_files, **corpus)

@@ -142,7 +142,7 @@ def test_changed_settings_are_refused_by_name(
     before = state(done)
     with pytest.raises(UserError) as error:
         train(done, text_files, settings=settings)
-    assert said in str(error.value) and "--force" in str(error.value)
+    assert said in str(error.value) and "force=True" in str(error.value)
     assert state(done) == before
 
 
@@ -154,7 +154,7 @@ def test_changed_text_is_refused_by_name(done: Path, text_files: dict[str, Path]
         train(done, {**text_files, "text": other})
     with pytest.raises(UserError, match="the validation text changed since"):
         train(done, {**text_files, "valid_text": other})
-    with pytest.raises(UserError, match="add --force to take it as it is now"):
+    with pytest.raises(UserError, match="add force=True to take it as it is now"):
         train(done, {**text_files, "text": other})
     assert state(done) == before
     shutil.copy(text_files["text"], tmp_path / "same.txt")

@@ -99,6 +99,6 @@ def test_mistakes(vectors: Path, tmp_path: Path, micro: Path) -> None:
     ):
         with pytest.raises(UserError, match=message):
             anaphora.train(tmp_path / "run", **how, settings={**WORDS, **settings})  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="--from has a table of words"):
+    with pytest.raises(UserError, match="start_from has a table of words"):
         settings = {"model.embedding_from": str(vectors)}
         anaphora.train(tmp_path / "run", **how, start_from=micro, settings=settings)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ def test_a_folder_that_holds_another_model(plain_text: dict[str, Path], tmp_path
         train(run, plain_text, "lstm")
     train(tmp_path / "learned", plain_text, "lstm")
     shutil.rmtree(tmp_path / "learned" / "checkpoints")
-    with pytest.raises(UserError, match=r"holds a trained model but no checkpoint to continue from.*--from"):
+    with pytest.raises(UserError, match=r"holds a trained model but no checkpoint to continue from.*start_from="):
         train(tmp_path / "learned", plain_text, "lstm")
 
 

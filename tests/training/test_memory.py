@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_halved_and_a_proposal_made() -> None:
 
 
 def test_one_sentence_that_does_not_fit() -> None:
-    with pytest.raises(UserError, match=r"not even one sentence of 7 tokens fits .*--recipe tiny"):
+    with pytest.raises(UserError, match=r"not even one sentence of 7 tokens fits .*recipe='tiny'"):
         try_largest(batch(5), fits_up_to(0, []), accumulate=1)
 
 

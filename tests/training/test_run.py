@@ -103,7 +103,7 @@ def test_average_takes_what_there_is_unless_told(files: dict[str, Path], tmp_pat
     run = tmp_path / "run"
     train(run, files, training__max_steps=3)
     assert anaphora.average(run, device="cpu")["averaged"] == [1, 2, 3]
-    with pytest.raises(UserError, match="has only 3 checkpoints to average, not 4; use --last 3"):
+    with pytest.raises(UserError, match="has only 3 checkpoints to average, not 4; use last=3"):
         anaphora.average(run, last=4, device="cpu")
 
 

@@ -49,7 +49,7 @@ def test_a_model_without_checkpoints_is_not_trained_over(files: dict[str, Path],
     for name in ("config.yaml", "tokenizer.json", "model.safetensors"):
         shutil.copy(tmp_path / "run" / name, copy)
     before = (copy / "model.safetensors").read_bytes()
-    with pytest.raises(UserError, match=r"holds a trained model .* --from"):
+    with pytest.raises(UserError, match=r"holds a trained model .* start_from="):
         train(copy, files)
     assert (copy / "model.safetensors").read_bytes() == before
     assert train(tmp_path / "on", files, start_from=copy).steps == 2

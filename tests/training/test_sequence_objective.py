@@ -430,7 +430,7 @@ def test_a_recipes_rates_are_not_those_of_a_model_that_can_translate(tmp_path: P
     ("changes", "started", "message"),
     [
         ({}, False, "learns from a model's own translations, and there is no model yet; train one by likelihood first"),
-        ({"objective": "minimum-risk"}, False, "start from it: --from MODEL"),
+        ({"objective": "minimum-risk"}, False, "start from it: start_from='MODEL'"),
         ({"objective": "likelihood"}, True, "training.candidates means nothing with training.objective=likelihood"),
         ({"risk_sharpness": 1}, True, "risk_sharpness means nothing with training.objective=reinforce"),
         ({"risk_reference": True}, True, "risk_reference means nothing with training.objective=reinforce"),

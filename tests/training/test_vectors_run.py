@@ -189,7 +189,7 @@ def test_mistakes_are_said_and_leave_nothing(run: Path, text: Path, tmp_path: Pa
 
 def test_other_settings_are_refused_unless_forced(text: Path, tmp_path: Path) -> None:
     learn(tmp_path / "run", text=text)
-    with pytest.raises(UserError, match=r"training.epochs is 3 there and 4 now.*--from"):
+    with pytest.raises(UserError, match=r"training.epochs is 3 there and 4 now.*start_from"):
         learn(tmp_path / "run", text=text, settings={"training.epochs": 4})
     other = tmp_path / "other.txt"
     other.write_text(grouped(300, seed=3))

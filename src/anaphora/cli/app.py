@@ -36,6 +36,7 @@ from anaphora.cli import (
     why,
 )
 from anaphora.cli.help import ASKED, Front, Verb
+from anaphora.errors import at_a_shell
 from anaphora.version import __version__
 
 app = typer.Typer(
@@ -111,7 +112,8 @@ def run(words: list[str]) -> Any:
 
         completion.join_words()
         words = completion.with_shell(words) if words else words
-    return _asked_for(words[:1])(args=words, standalone_mode=False, prog_name="anaphora")
+    with at_a_shell():
+        return _asked_for(words[:1])(args=words, standalone_mode=False, prog_name="anaphora")
 
 
 def _asked_for(words: list[str]) -> typer.Typer:

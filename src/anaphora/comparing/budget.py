@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anaphora.config import convert
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, option
 
 KINDS = ("tokens", "flops", "minutes")
 LIMITS = ("max_steps", "epochs", "max_tokens", "max_minutes")
@@ -26,13 +26,13 @@ class Budget:
     def read(cls, written: str) -> Budget:
         """`tokens=2e6`, `flops=1e13` or `minutes=5`."""
         kind, equals, amount = written.partition("=")
-        cure = "write --budget tokens=2e6, flops=1e13 or minutes=5"
+        cure = f"write {option('budget', 'tokens=2e6')}, flops=1e13 or minutes=5"
         if kind not in KINDS:
             cure = nearest(kind, KINDS) if kind and equals else cure
-            raise UserError(f"--budget {written} says nothing that can be spent", cure=cure)
-        number = convert(amount, float, name=f"--budget {kind}")
+            raise UserError(f"{option('budget')} {written} says nothing that can be spent", cure=cure)
+        number = convert(amount, float, name=f"{option('budget')} {kind}")
         if number <= 0 or (kind == "tokens" and number < 1):
-            raise UserError(f"--budget {written} leaves nothing to spend", cure=cure)
+            raise UserError(f"{option('budget')} {written} leaves nothing to spend", cure=cure)
         return cls(kind, number)
 
     def __str__(self) -> str:
@@ -47,6 +47,7 @@ class Budget:
         tokens = self.amount if self.kind == "tokens" else self.amount / flops_a_token
         if tokens < 1:
             raise UserError(
-                f"--budget {self} is less than one token costs ({flops_a_token:.3g} operations)", cure="allow more"
+                f"{option('budget')} {self} is less than one token costs ({flops_a_token:.3g} operations)",
+                cure="allow more",
             )
         return {**spent, "max_tokens": int(tokens)}

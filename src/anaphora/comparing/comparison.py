@@ -31,7 +31,7 @@ from anaphora.comparing.running import HINDERED, Job, run_jobs
 from anaphora.comparing.settings import FILES
 from anaphora.comparing.task import Extract, Plan, Task
 from anaphora.config import differences
-from anaphora.errors import UPGRADE, UserError, first_line
+from anaphora.errors import UPGRADE, UserError, first_line, option
 from anaphora.files import read_json
 from anaphora.folder import (
     CHECKPOINTS,
@@ -113,12 +113,12 @@ def compare(
 ) -> Comparison:
     """Make, continue or finish the comparison in the folder `out`."""
     if jobs < 1:
-        raise UserError(f"--jobs {jobs} runs nothing", cure="write --jobs 1, or more")
+        raise UserError(f"{option('jobs', jobs)} runs nothing", cure=f"write {option('jobs', 1)}, or more")
     for entry in entries:
         task.check(entry, budget)
     reporter = RunReporter(out, console)
     saved = read_report(out, reporter)
-    with working_in(out, reporter, smaller="compare smaller models, or fewer --jobs"):
+    with working_in(out, reporter, smaller=f"compare smaller models, or fewer {option('jobs')}"):
         return _Comparison(task, out, entries, budget, jobs, force, command, saved, reporter).complete(estimate)
 
 
@@ -243,7 +243,7 @@ class _Comparison:
                 f"the row {entry.name} was begun with other settings: {spoken}",
                 file=self.out,
                 cure="repeat the old command, name the row otherwise (NAME=RECIPE), choose another folder, or add "
-                "--force to begin such rows anew",
+                f"{option('force', True)} to begin such rows anew",
             )
         if changed or anew:
             if learned:

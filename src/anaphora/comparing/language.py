@@ -22,7 +22,7 @@ from anaphora.comparing.rows import Entry
 from anaphora.comparing.settings import RecipeTask, planned_tokens, share_text
 from anaphora.comparing.task import Column, Plan
 from anaphora.config import build, merge
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.evaluation.language import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import COUNTED_MODELS
@@ -121,7 +121,8 @@ class LanguageTask(RecipeTask):
             if not any(block.strip() for block in read_blocks(data.text, "text", Counter())):
                 raise UserError("there is no text here", file=data.text[0], cure="give a text with at least one word")
             raise UserError(
-                "no text is held out to measure on", cure="give --valid-text, or set data.hold_out to a number of lines"
+                "no text is held out to measure on",
+                cure=f"give {option('valid_text')}, or set data.hold_out to a number of lines",
             )
         self.ruler = fingerprint(self.test_text) if self.test_text else "validation"
         self.prepared = prepare_text(

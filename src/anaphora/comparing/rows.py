@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, option
+from anaphora.text.given import words_of
 from anaphora.training.recipes import SECTIONS, Document, recipe_names, said_settings
 
 SYNTAX = "write RECIPE, RECIPE:section.key=value or NAME=RECIPE:section.key=value"
@@ -76,7 +77,10 @@ def read_entries(
             )
         entries.append(entry)
     if not entries:
-        raise UserError("no recipes to compare", cure="name some, --recipes ngram,lstm, or leave --recipes out for all")
+        raise UserError(
+            "no recipes to compare",
+            cure=f"name some, {option('recipes', 'ngram,lstm')}, or leave {option('recipes')} out for all",
+        )
     names = {entry.name for entry in entries if not entry.endings}
     for entry in entries:
         if entry.recipe not in names or not entry.endings:  # else it is made of a row of that name
@@ -87,7 +91,7 @@ def read_entries(
 def parted(words: Iterable[str]) -> list[str]:
     """One string a row: cut at commas and blanks outside brackets, settings put back behind the row they belong to."""
     rows: list[str] = []
-    for word in words:
+    for word in words_of(words, "recipes"):
         for piece in re.split(r"[,\s]+(?![^\[]*\])", word):
             if SETTING.match(piece):
                 if not rows or ":" not in rows[-1]:

@@ -12,7 +12,7 @@ from anaphora.comparing.budget import LIMITS, Budget
 from anaphora.comparing.rows import Entry
 from anaphora.comparing.task import Plan, Task
 from anaphora.config import merge
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.folder import publish, read_metrics
 from anaphora.models import settings_class
 from anaphora.training.recipes import Document, load_recipe, meaningful
@@ -84,10 +84,10 @@ class RecipeTask(Task):
     def check(self, entry: Entry, budget: Budget | None) -> None:
         for section in self.alone:
             if entry.settings.get(section):
-                key = next(iter(entry.settings[section]))
+                name = f"{section}.{next(iter(entry.settings[section]))}"
                 raise UserError(
-                    f"{section}.{key} is set for the row {entry.name} alone, and all rows share their text",
-                    cure=f"set it for all: --set {section}.{key}=…",
+                    f"{name} is set for the row {entry.name} alone, and all rows share their text",
+                    cure=f"set it for all: {option('settings', [name + '=…'], shell=f'--set {name}=…')}",
                 )
         request = self.request(entry)
         try:
@@ -97,7 +97,7 @@ class RecipeTask(Task):
         for limit in LIMITS:
             if budget is not None and request.own.get("training", {}).get(limit) is not None:
                 raise UserError(
-                    f"row {entry.name}: training.{limit} and --budget both say how far to go",
+                    f"row {entry.name}: training.{limit} and {option('budget')} both say how far to go",
                     cure="leave one of them out",
                 )
 
@@ -106,7 +106,7 @@ class RecipeTask(Task):
         for section, values in self.own.items():
             for key in values:
                 if not any(key in self.own_of(entry).get(section, {}) for entry in entries):
-                    raise UserError(f"--set {section}.{key} means nothing to any row", cure="leave it out")
+                    raise UserError(f"{section}.{key} means nothing to any row", cure="leave it out")
 
     # -- the command ---------------------------------------------------------------------------------------------------
 

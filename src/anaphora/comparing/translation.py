@@ -24,7 +24,7 @@ from anaphora.comparing.settings import FILES, RecipeTask, planned_tokens, share
 from anaphora.comparing.task import Column, Extract, Plan
 from anaphora.comparing.translation_costs import flops_a_token, in_time, tokens_an_update, translate_some
 from anaphora.config import merge
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import settings as model_settings
 from anaphora.text.formats import read_rows
@@ -93,11 +93,11 @@ class TranslationTask(RecipeTask):
         own, self.published = settings or {}, published
         for side, given in (("source", source), ("target", target)):
             if not given:
-                raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
+                raise UserError(f"no {side} text to learn from", cure=f"give {option(side, 'FILE')}")
         files = {"source": list(source), "target": list(target)}
         files |= {f"valid_{side}": list(names) for side, names in (valid or {}).items()}
         if named := [key for key in own.get("data", {}) if key in FILES]:
-            raise UserError(f"--set data.{named[0]} names files", cure=f"give --{named[0].replace('_', '-')} FILE")
+            raise UserError(f"data.{named[0]} names files", cure=f"give {option(named[0], 'FILE')}")
         others = {section: values for section, values in own.items() if section not in ("data", "tokenizer")}
         super().__init__({"data": {**own.get("data", {}), **files}}, others, device)
         self.tokenizer = own.get("tokenizer", {})
@@ -171,7 +171,7 @@ class TranslationTask(RecipeTask):
         if self.tokenizer and not any(self.own_of(entry).get("tokenizer") for entry in entries if not entry.after):
             key = next(iter(self.tokenizer))
             raise UserError(
-                f"--set tokenizer.{key} is for rows that share a tokeniser, and each of these has its own",
+                f"tokenizer.{key} is for rows that share a tokeniser, and each of these has its own",
                 cure="leave it out, or set it for a row: NAME=RECIPE:tokenizer.…",
             )
 
@@ -202,7 +202,8 @@ class TranslationTask(RecipeTask):
                 if asked.data.hold_out == 0 and not self.lines[0]:
                     raise UserError(
                         "no pairs are held out to measure on",
-                        cure="give --valid-source and --valid-target, or leave out data.hold_out=0",
+                        cure=f"give {option('valid_source')} and {option('valid_target')}, or leave out "
+                        "data.hold_out=0",
                     )
                 text.parent.mkdir(parents=True, exist_ok=True)
                 self.corpora[text.name] = prepare_pairs(text, asked, keep=None, rebuild=force, reporter=reporter)

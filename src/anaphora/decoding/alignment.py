@@ -33,7 +33,7 @@ from anaphora.decoding.links import RULE_MEANING, RULES, Rule, links_of
 from anaphora.decoding.scoring import score
 from anaphora.decoding.search import evaluating
 from anaphora.decoding.translate import Translation, clean, pad, token_batches
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.evaluation.alignment import Link, write_pharaoh
 from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import Translator
@@ -87,6 +87,11 @@ class Method:
             return f"{self.kind}:{self.rule}"
         where = "mean" if self.layer is None else f"{self.layer}.{'mean' if self.head is None else self.head}"
         return f"{where}:{self.row}:{self.rule}"
+
+    @classmethod
+    def of(cls, asked: Method | str) -> Method:
+        """A method, or what its name says."""
+        return cls.parse(asked) if isinstance(asked, str) else asked
 
     @classmethod
     def parse(cls, text: str) -> Method:
@@ -143,14 +148,14 @@ class Method:
             return
         if isinstance(model, Ensemble) != (self.kind == "members"):
             what = "an ensemble has no layers and heads of its own" if self.kind == "attention" else "it has no members"
-            raise UserError(what, cure="leave --method out, or use --method occlusion")
+            raise UserError(what, cure=f"leave {option('method')} out, or use {option('method', 'occlusion')}")
         if isinstance(model, Ensemble):
             for place, method in enumerate(self.members):
                 if method is not None:
                     method.check(model.member(place))
             return
         if why := no_weights(model):
-            raise UserError(why, cure="use --method occlusion")
+            raise UserError(why, cure=f"use {option('method', 'occlusion')}")
         layers = cross_attentions(model)
         if self.layer is not None and self.layer >= len(layers):
             raise UserError(

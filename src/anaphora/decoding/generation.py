@@ -27,7 +27,7 @@ from anaphora.decoding.extent import Extent
 from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.results import brief, count, figure, token_table
 from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
@@ -112,7 +112,7 @@ def generate(
     if not config.sample and samples > config.beam:
         raise UserError(
             f"{samples} different texts are asked for, and a beam of {config.beam} finds {config.beam} at the most",
-            cure=f"widen it (--beam {samples}), or sample",
+            cure=f"widen it ({option('beam', samples)}), or sample",
         )
     each = samples if config.sample else 1
     free = forgets and model.max_length is not None

@@ -283,6 +283,15 @@ def context_of(model: LanguageModel, context: int | None = None, stride: int | N
     return context, stride
 
 
+def check_ids(ids: NDArray[Any], vocabulary: int) -> None:
+    """Refuse numbers that are no token's."""
+    if ids.size and not 0 <= ids.min() <= ids.max() < vocabulary:
+        wrong = next(id for id in ids.tolist() if not 0 <= id < vocabulary)
+        raise UserError(
+            f"there is no token {wrong}: the model has {vocabulary:,}", cure="give ids that `tokenize` makes"
+        )
+
+
 def score_ids(
     model: LanguageModel,
     ids: NDArray[np.uint32],

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.models.contracts import LanguageModel
 from anaphora.models.language.patch import ALL, LARGEST, Add, Operation, ProjectOut, Remove, Senses
 from anaphora.models.language.patched import WordLookup, apply
@@ -165,7 +165,7 @@ def even(
         raise UserError(
             f"{len(known)} word{'' if len(known) == 1 else 's'} and {len(templates)} prompt"
             f"{'' if len(templates) == 1 else 's'} are too few: half of each is held out{missing}",
-            cure="give at least two words that the vocabulary has (--words) and two different prompts",
+            cure=f"give at least two words that the vocabulary has ({option('words')}) and two different prompts",
         )
     halves = [prompts_for(parted(known)[half], parted(templates)[half]) for half in (0, 1)]
     chosen, held = ([ids[:-1] for ids in _rows(encode, lines)] for lines in halves)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from anaphora.config import build, unknown_setting
 from anaphora.decoding.options import TextOptions
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, option
 from anaphora.results import brief
 
 DRAWING = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
@@ -189,8 +189,8 @@ def saying(greedy: bool, beam: int | None, decoding: Mapping[str, Any], beside: 
         if name not in SAYING:
             cure = "tokens limits a text" if name == "max_length" else nearest(name, {*SAYING, *beside})
             raise UserError(f"decoding.{name} has no meaning in generation", cure=cure)
-    if given.get("temperature") == 0:
-        raise UserError("temperature must be above 0", cure="--greedy (greedy=True) takes the likeliest token")
+    if str(given.get("temperature")) in ("0", "0.0"):
+        raise UserError("temperature must be above 0", cure=f"{option('greedy', True)} takes the likeliest token")
     if greedy and beam is not None and str(beam) != "1":
         raise UserError("greedy is a beam of 1, and a wider one is asked for", cure="choose one of the two")
     sample = not greedy and beam is None

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Pool = Literal["mean", "max", "last", "first"]
-POOLS: tuple[Pool, ...] = ("mean", "max", "last", "first")
 F32 = NDArray[np.float32]
 WINDOW = 1024
 """Lines read ahead, so that lines of like length stand together."""
@@ -70,8 +69,6 @@ def sentence_vectors(
     model: Any, tokenizer: Tokenizer, lines: Iterable[str], *, pool: Pool = "mean", layer: int | None = None
 ) -> Iterator[F32]:
     """One vector (dim,) a line, lazily and in order."""
-    if pool not in POOLS:
-        raise UserError(f"no way to make one vector of several is called {pool!r}", cure=f"take {', '.join(POOLS)}")
     if pool == "first" and "causal" in model.capabilities:
         raise UserError(
             "this model reads from left to right, so its first vector knows nothing of the text",

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.embeddings.vectors import SubwordTable, Vectors
-from anaphora.errors import UserError, refused_by_system, shown
+from anaphora.errors import UserError, option, refused_by_system, shown
 from anaphora.files import check_regular, is_there, parse_json
 from anaphora.folder import readable, sync, temporary_name, write_bytes
 from anaphora.results import count
@@ -110,7 +110,7 @@ def _written(word: str, path: Path, space: str | None) -> bytes:
             raise UserError(
                 f"the word {word!r} has white space in it, which this format cannot hold",
                 file=path,
-                cure='write .safetensors, or have it replaced: --space _ (space="_")',
+                cure=f"write .safetensors, or have it replaced: {option('space', '_')}",
             )
         word = space.join(word.split())
     return word.encode()

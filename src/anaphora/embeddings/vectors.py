@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from anaphora.errors import UserError, shown
 from anaphora.results import count, figure, html_table, quoted
 from anaphora.signatures import also_named
+from anaphora.text.arguments import checked
 from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ class Vectors:
         """Some rows, each as long as one."""
         return self.vectors[rows] * self._scale[rows, None]
 
+    @checked()
     def get_vector(self, word: str, norm: bool = False) -> F32:
         """The vector of a word; of an unseen one too, where there are subwords."""
         if not isinstance(word, str):
@@ -175,6 +177,7 @@ class Vectors:
             raise self.unknown(word)
         return _unit(made) if norm else made
 
+    @checked()
     def unknown(self, word: str) -> UserError:
         """What to say of a word that has no vector."""
         lower = word.lower()
@@ -192,10 +195,12 @@ class Vectors:
 
     # -- two words -----------------------------------------------------------------------------------------------------
 
+    @checked()
     def similarity(self, first: str, second: str) -> float:
         """The cosine between two words."""
         return float(self.get_vector(first, norm=True) @ self.get_vector(second, norm=True))
 
+    @checked()
     def distance(self, first: str, second: str) -> float:
         """One less their cosine."""
         return 1 - self.similarity(first, second)
@@ -203,6 +208,7 @@ class Vectors:
     # -- neighbours ----------------------------------------------------------------------------------------------------
 
     @also_named(**NUMBER_NAMES)
+    @checked(topn=0, restrict_vocab=0)
     def most_similar(
         self,
         positive: Key | Sequence[Key] = (),
@@ -223,11 +229,13 @@ class Vectors:
         return self.nearest(query, topn, [asked], restrict_vocab)[0]
 
     @also_named(**NUMBER_NAMES)
+    @checked(topn=0, restrict_vocab=0)
     def similar_by_vector(self, vector: F32, topn: int = 10, restrict_vocab: int | None = None) -> Near:
         """The words nearest to a vector."""
         return self.most_similar([vector], topn=topn, restrict_vocab=restrict_vocab)
 
     @also_named(**NUMBER_NAMES)
+    @checked(topn=0)
     def neighbours(self, words: str | Iterable[str], topn: int = 10) -> dict[str, Near]:
         """The neighbours of each of many words, in one go."""
         asked = words_of(words)
@@ -236,6 +244,7 @@ class Vectors:
         return dict(zip(asked, self.nearest(queries.reshape(len(asked), self.vector_size), topn, own)))
 
     @also_named(**NUMBER_NAMES)
+    @checked(topn=0)
     def analogy(self, a: str, b: str, c: str, topn: int = 10) -> Near:
         """a is to b as c is to …: the words nearest to b - a + c."""
         if a in (b, c):
@@ -247,7 +256,7 @@ class Vectors:
         """The word that is farthest from the mean of all; words without a vector are left out."""
         if isinstance(words, str):  # whose letters are words, too
             raise UserError(f"{words!r} is one word", cure="give a list of words")
-        known = [word for word in words if word in self or self._made(word) is not None]
+        known = [word for word in words_of(words) if word in self or self._made(word) is not None]
         if not known:
             raise UserError("none of these words has a vector", cure="give words of the text it learned from")
         units = np.stack([self.get_vector(word, norm=True) for word in known])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.files import LARGE, read_bytes
 
 Link = tuple[int, int]
@@ -97,9 +97,8 @@ def parse_pharaoh(
             )
         i, j = int(found[1]) - base, int(found[3]) - base
         if i < 0 or j < 0:
-            raise UserError(
-                f"the link {item} has a word 0, but words are counted from 1", file=file, line=line, cure="add --base 0"
-            )
+            what = f"the link {item} has a word 0, but words are counted from 1"
+            raise UserError(what, file=file, line=line, cure=f"add {option('base', 0)}")
         (sure if found[2] == "-" else possible).add((i, j))
     return GoldAlignment.of(sure, possible)
 
@@ -140,11 +139,12 @@ def check_range(
             if link[0] >= size[0] or link[1] >= size[1]:
                 name = write_pharaoh([link], base=base)
                 wrong, words = ("source", size[0]) if link[0] >= size[0] else ("target", size[1])
-                other = "--base 1, or " if base == 0 else ""
+                other = f"{option('base', 1)}, or " if base == 0 else ""
                 raise UserError(
                     f"the link {name} names a word that is not there: the {wrong} has {words} words, counted from "
                     f"{base}",
                     file=file,
                     line=number,
-                    cure=f"try {other}--split whitespace if the text was tokenised beforehand, punctuation if not",
+                    cure=f"try {other}{option('split', 'whitespace')} if the text was tokenised beforehand, "
+                    "punctuation if not",
                 )

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from anaphora.errors import option
 from anaphora.results import brief, figure, html_table
 
 WIDTH = 80
@@ -115,7 +116,8 @@ class ClassificationReport:
             (value, i, j) for i, row in enumerate(self.confusion) for j, value in enumerate(row) if i != j and value
         ]
         wrong.sort(key=lambda one: (-one[0], one[1:]))
-        yield f"most frequent confusions ({len(names)} classes; the whole matrix is in --json)"
+        whole = option("json", python="`confusion`")
+        yield f"most frequent confusions ({len(names)} classes; the whole matrix is in {whole})"
         for value, i, j in wrong[:CONFUSIONS]:
             yield _cut(f"{value:>7,}  {names[i]} predicted as {names[j]}", width)
 

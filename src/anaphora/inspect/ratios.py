@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anaphora.embeddings.cooccurrence import Cooccurrences, Ratio
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.inspect.terminal import cells, cut, isolated
 from anaphora.results import brief, count, html_table
 
@@ -112,7 +112,7 @@ def ratio_table(
     for word in (first, second, *words):
         table.row(word)  # an unknown one is refused
     if not words and top < 1:
-        raise UserError("nothing is asked for", cure="name words, or take --top 5")
+        raise UserError("nothing is asked for", cure=f"name words, or take {option('top', 5)}")
     chosen = list(dict.fromkeys(words)) or table.telling(first, second, top, least=LEAST)
     if not chosen:
         raise UserError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.inspect.trace import Cell, Walk
 
 SHOWN = 12
@@ -56,11 +56,12 @@ def cell(walk: Walk, asked: str) -> Cell:
     """The arithmetic of ROW,COLUMN; a comma may be a word itself, so each comma is tried."""
     steps = walk.scored()
     if not steps:
-        raise UserError(f"{walk.title} has no table of queries and keys", cure="leave out --cell")
+        raise UserError(f"{walk.title} has no table of queries and keys", cure=f"leave out {option('cell')}")
     rows, columns = steps[0].rows, steps[0].columns
     commas = [number for number, character in enumerate(asked) if character == ","]
     if not commas:
-        raise UserError(f"--cell {asked} names no column", cure="write --cell ROW,COLUMN with words or numbers from 0")
+        cure = f"write {option('cell', 'ROW,COLUMN')} with words or numbers from 0"
+        raise UserError(f"{option('cell', asked)} names no column", cure=cure)
     problem: UserError | None = None
     for comma in commas:
         try:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anaphora.errors import option
 from anaphora.inspect.colours import colour, hexadecimal, on
 from anaphora.inspect.terminal import LEFT_TO_RIGHT, cells, cut, isolated, right_to_left, visible
 from anaphora.inspect.trace import Cell, Step, Walk
@@ -98,10 +99,12 @@ def step_text(step: Step, *, width: int = 80, colours: bool = False) -> Text:
             _paragraph(text, f"  (columns {first} to {last} of {len(step.columns)})", width, style="dim")
     left = len(step.columns) - len(shown)
     if left:
-        more = f"  … and {left} more of {len(step.columns)} dimensions: --json has them all"
+        more = (
+            f"  … and {left} more of {len(step.columns)} dimensions: {option('json', python='the trace')} has them all"
+        )
         _paragraph(text, more, width, style="dim", hang=4)
     if len(step.rows) > MOST_ROWS:
-        more = f"  … and {len(step.rows) - MOST_ROWS} more rows: --json has them all"
+        more = f"  … and {len(step.rows) - MOST_ROWS} more rows: {option('json', python='the trace')} has them all"
         _paragraph(text, more, width, style="dim", hang=4)
     return text
 

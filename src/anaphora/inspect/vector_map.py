@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.embeddings.vectors import Vectors
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.results import brief, count
 
 F32 = NDArray[np.float32]
@@ -101,9 +101,8 @@ def map_vectors(
         chosen = list(dict.fromkeys([*chosen, *(word for several in beside for word, _ in several)]))
     units = np.stack([vectors.get_vector(word, norm=True) for word in chosen])
     if len(chosen) < 3:
-        raise UserError(
-            f"{count(len(chosen), 'word is', 'words are')} no map", cure="give three words or more, or --around 10"
-        )
+        few = count(len(chosen), "word is", "words are")
+        raise UserError(f"{few} no map", cure=f"give three words or more, or {option('around', 10)}")
     colours = clusters or min(8, max(1, len(chosen) // 8))
     explained = None
     if method == "pca":
@@ -134,7 +133,7 @@ def tsne(units: F32, seed: int) -> NDArray[np.float64]:
     except ImportError:
         raise UserError(
             "t-SNE needs scikit-learn, which is not installed",
-            cure="pip install scikit-learn, or choose --method pca",
+            cure=f"pip install scikit-learn, or choose {option('method', 'pca')}",
         ) from None
     if float(np.ptp(units, axis=0).max()) == 0.0:
         return np.zeros((len(units), 2))

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from anaphora.decoding.alignment import Method
 from anaphora.decoding.search import evaluating
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.inspect import segments
 from anaphora.inspect.runs import Noted, bias_of, exact, heads_of, hearing, mask_of, noting
 from anaphora.inspect.selection import place
@@ -217,7 +217,7 @@ def check_cells(side: Side, asked: Asked) -> None:
     if asked.query is None and cells > MOST_CELLS:
         raise UserError(
             f"{cells:,} pairs of tokens are more than a walk shows ({MOST_CELLS:,})",
-            cure="walk one word: --query WORD, or its number from 0",
+            cure=f"walk one word: {option('query', 'WORD')}, or its number from 0",
         )
 
 

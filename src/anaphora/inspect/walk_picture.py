@@ -10,7 +10,7 @@ import io
 from collections.abc import Sequence
 from xml.sax.saxutils import quoteattr
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.inspect.colours import hexadecimal
 from anaphora.inspect.layout import SLANT
 from anaphora.inspect.png import Pen
@@ -60,7 +60,7 @@ def _check(walks: Sequence[Walk]) -> None:
     if cells > MOST_CELLS:
         raise UserError(
             f"a picture of {cells:,} cells is more than can be drawn ({MOST_CELLS:,})",
-            cure="draw one word's row: --query WORD, or its number from 0",
+            cure=f"draw one word's row: {option('query', 'WORD')}, or its number from 0",
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from anaphora.decoding.alignment import Method
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.inspect import segments
 from anaphora.inspect.trace import PREDICTS, READS, Check, Trace
 from anaphora.inspect.walk_model import Asked, Side, look, parts_of
@@ -40,7 +40,7 @@ def walk_translator(
         raise UserError("there is nothing to read", cure="give a sentence with at least one word")
     for name, side, limit in (("source", read, model.max_source_length), ("target", spoken, model.max_target_length)):
         if len(side) > limit:
-            shorter = "shorten it" if name == "source" or said is None else "give a shorter one: --target"
+            shorter = "shorten it" if name == "source" or said is None else f"give a shorter one: {option('target')}"
             raise UserError(f"the {name} has {len(side):,} tokens; the model takes {limit:,}", cure=shorter)
     source = segments.segment("src", texts[0], read, tokenizers[0])
     target = segments.segment("tgt", texts[1], spoken, tokenizers[1])

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.decoding.filling import blank_of, hide
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.inspect.columns import NARROWEST, NUMBER, bar, number, padded, wrapped
 from anaphora.inspect.terminal import cells, cut, isolated, visible
 from anaphora.inspect.trace import Check, Walk
@@ -281,7 +281,9 @@ def explain_text(
     if top < 0:
         raise UserError(f"top is {top}", cure="ask for 0 words or more")
     if not top and not words:
-        raise UserError("no word is given", cure="give --word WORD, or --top 5")
+        raise UserError(
+            "no word is given", cure=f"give {option('words', 'WORD', shell='--word WORD')}, or {option('top', 5)}"
+        )
     masked = "masked" in model.capabilities
     if masked:
         ids = _with_blank(model, tokenizer, text)

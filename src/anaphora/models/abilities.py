@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.models.language.sense_shares import has_senses
 
 Ability = Literal["score", "generate", "fill", "classify", "encode", "senses", "walk"]
@@ -31,12 +31,12 @@ DOES: dict[Ability, str] = {
     "walk": "attend to words",
 }
 USE: dict[Ability, str] = {
-    "score": "give a language model; this one is for `anaphora classify` and `anaphora evaluate` with --labels",
+    "score": "give a language model; this one is for `anaphora classify`, and `anaphora evaluate` with {labels}",
     "generate": "give a language model that reads from left to right; for blanks there is `anaphora fill`",
-    "fill": "give a masked one (--recipe transformer-encoder); to go on with a text there is `anaphora generate`",
-    "classify": "give a model that was trained with --labels",
-    "encode": "give a neural model (--recipe transformer-encoder, lstm, …)",
-    "senses": "give a Backpack (--recipe backpack), or the part of a mixture that is one",
+    "fill": "give a masked one ({recipe}); to go on with a text there is `anaphora generate`",
+    "classify": "give a model that was trained with {labels}",
+    "encode": "give a neural model ({recipe}, lstm, …)",
+    "senses": "give a Backpack ({backpack}), or the part of a mixture that is one",
     "walk": "give a Transformer or a Backpack, or the part of a mixture that is one; or use `anaphora why`",
 }
 
@@ -55,7 +55,9 @@ def able(model: Any, ability: Ability) -> bool:
 def require(model: Any, ability: Ability, *, kind: str, folder: Path) -> None:
     """A UserError where it cannot."""
     if not able(model, ability):
-        raise UserError(f"{_what(model, kind)} does not {DOES[ability]}", file=folder, cure=USE[ability])
+        named = {"labels": option("labels"), "recipe": option("recipe", "transformer-encoder")}
+        cure = USE[ability].format(**named, backpack=option("recipe", "backpack"))
+        raise UserError(f"{_what(model, kind)} does not {DOES[ability]}", file=folder, cure=cure)
 
 
 def _what(model: Any, kind: str) -> str:

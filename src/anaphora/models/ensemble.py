@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.models.contracts import DecoderState, Translator
 from anaphora.models.translator_settings import Mean
 from anaphora.text.tokenizer import EOS, PAD
@@ -187,9 +187,10 @@ class Ensemble(Translator):
         longest, limit = max(map(len, rows)), self.member(place).max_source_length
         if longest > limit:
             shorter = max(2, source.shape[1] * limit // longest)
+            by = option("max_source_tokens", shorter, shell=f"--set max_source_tokens={shorter}")
             raise UserError(
                 f"a source has {longest} tokens as member {place + 1} of the ensemble reads it, which can read {limit}",
-                cure=f"translate in shorter pieces: --set max_source_tokens={shorter}",
+                cure=f"translate in shorter pieces: {by}",
             )
         padded = [[*row, *[PAD] * (longest - len(row))] for row in rows]
         return torch.tensor(padded, device=source.device), torch.tensor(

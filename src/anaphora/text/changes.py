@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 
 
 class CorpusChanged(UserError):
@@ -16,7 +16,7 @@ class CorpusChanged(UserError):
         super().__init__(
             f"{' and '.join(changed)} changed since this corpus was prepared",
             file=folder,
-            cure="start a new run, put back what it was, or add --force to take it as it is now",
+            cure=f"start a new run, put back what it was, or add {option('force', True)} to take it as it is now",
         )
 
 

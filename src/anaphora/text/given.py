@@ -151,6 +151,13 @@ def path_of(path: Any, name: str) -> Path:
     return Path(fspath(path))
 
 
+def paths_of(paths: Any, name: str) -> list[Path]:
+    """Several paths; one alone is a list of one."""
+    if isinstance(paths, str | PathLike | bytes) or not isinstance(paths, Iterable):
+        return [path_of(paths, name)]
+    return [path_of(path, f"{name}[{place}]") for place, path in enumerate(paths)]
+
+
 def files_of(files: Any, name: str) -> list[str]:
     """The names of files that a text is read from, one or several: text itself is refused, and so is an open file."""
     if files is None:
@@ -250,7 +257,9 @@ def _no_text(text: Any, name: str) -> UserError:
 
 def _kind(value: Any) -> str:
     """What a value is, with its article."""
-    if value is None:
-        return "None"
-    name = type(value).__name__
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+    return "None" if value is None else f"{article(type(value).__name__)} {type(value).__name__}"
+
+
+def article(name: str) -> str:
+    """a or an."""
+    return "an" if name[:1].lower() in "aeiou" else "a"

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.folder import atomic_folder, write_json
 from anaphora.text.changes import CorpusChanged, changes
 from anaphora.text.checksums import CHECKSUMS, check_data, write_checksums
@@ -108,7 +108,7 @@ def prepare_text(
 def check_text(data: DataConfig) -> None:
     """What can be refused before any text is read."""
     if not data.text:
-        raise UserError("no text to learn from", cure="give --text FILE")
+        raise UserError("no text to learn from", cure=f"give {option('text', 'FILE')}")
     for name in (*data.text, *data.valid_text, *data.labels, *data.valid_labels):
         path = place(name, "items" if data.items else "text").path
         if data.items and path.name.removesuffix(".gz").endswith(".csv"):
@@ -121,7 +121,7 @@ def check_text(data: DataConfig) -> None:
     if data.valid_text and data.hold_out:
         raise UserError(
             "a validation text is given, and lines are to be held out",
-            cure="leave out data.hold_out, or --valid-text",
+            cure=f"leave out data.hold_out, or {option('valid_text')}",
         )
 
 

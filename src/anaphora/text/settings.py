@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from anaphora.errors import option
+
 Sides = dict[str, list[str]]  # the files of each side, by its name
 THRESHOLDS = {"mikolov": 100.0, "npmi": 0.5}
 """Above which score two words are a phrase, unless a run says otherwise."""
@@ -100,7 +102,8 @@ class DataConfig:
         if not 0 <= self.phrases <= MOST_PASSES:
             raise ValueError(f"phrases must be at least 0 and at most {MOST_PASSES} passes, not {self.phrases}")
         if self.items and (self.phrases or self.phrases_from):
-            raise ValueError("phrases are of words, and items stay as they are; leave data.phrases or --items out")
+            cure = f"leave data.phrases or {option('items')} out"
+            raise ValueError(f"phrases are of words, and items stay as they are; {cure}")
         chosen = {"phrase_score": self.phrase_score != "mikolov", "phrase_threshold": self.phrase_threshold is not None}
         chosen |= {"phrase_minimum_count": self.phrase_minimum_count != 5}
         chosen |= {"phrase_connectors": bool(self.phrase_connectors)}

@@ -10,6 +10,8 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from anaphora.errors import UserError, shown
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,15 +21,15 @@ EVERY = 0.25
 
 def console_for(progress: bool | Console, console: Console | None = None) -> Console | None:
     """The console that a Python call reports to: its own unless it gets one, none if it is to be silent."""
-    if console is not None:
-        return console
-    if not isinstance(progress, bool):
-        return progress
-    if not progress:
-        return None
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    asked = progress if console is None else console
+    if isinstance(asked, Console):
+        return asked
+    if not isinstance(asked, int) or asked not in (0, 1):
+        name = "progress" if console is None else "console"
+        raise UserError(f"{name} is {shown.repr(asked)}", cure="give True, False or a rich Console")
+    return Console(stderr=True, highlight=False) if asked else None
 
 
 def live_bar(console: Console | None, *, names: int = 0, counts: bool = False) -> Any:

@@ -11,7 +11,7 @@ from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import Word2VecConfig
 from anaphora.embeddings.vectors import Vectors
 from anaphora.embeddings.word2vec import Word2Vec
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.files import is_there
 from anaphora.folder import CHECKPOINTS, WEIGHTS
 
@@ -35,7 +35,7 @@ def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
         raise UserError(
             "holds vectors of whole words, which say nothing of their subwords",
             file=start,
-            cure="leave out model.subwords, or train without --from",
+            cure=f"leave out model.subwords, or train without {option('start_from')}",
         )
     if vectors.subwords is not None:
         raise UserError(

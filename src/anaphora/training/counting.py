@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.config import differences
 from anaphora.decoding.language import Ids, TextEvaluation, evaluate_ids
 from anaphora.device import peak_resident
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.files import LARGE, read_bytes
 from anaphora.folder import (
     CHECKPOINTS,
@@ -86,14 +86,15 @@ class Counted(Outcome):
 def count_run(request: Request, console: Console | None = None) -> Counted:
     """Make, continue or finish the counting run that `request` describes."""
     if request.start_from is not None:
-        raise UserError(
-            "an n-gram model starts from nothing: it is counted anew", cure="leave out --from, give all text to --text"
-        )
+        cure = f"leave out {option('start_from')}, give all text to {option('text')}"
+        raise UserError("an n-gram model starts from nothing: it is counted anew", cure=cure)
     if request.device not in ("auto", "cpu"):
         raise UserError(f"n-grams are counted on the CPU, not on {request.device}", cure="leave out the device")
     config = complete(request.recipe, request.own, pairs=0)
     if not isinstance(config.model, NgramConfig):
-        raise UserError(f"a model of kind {config.model.kind} is not counted", cure="choose --recipe ngram")
+        raise UserError(
+            f"a model of kind {config.model.kind} is not counted", cure=f"choose {option('recipe', 'ngram')}"
+        )
     if config.model.smoothing == "given":
         raise UserError(
             "model.smoothing=given is for numbers that were read from a file, not counted",
@@ -209,7 +210,7 @@ class CountingRun:
             raise UserError(
                 f"holds {'a' if there else 'an unfinished'} run with other settings: {spoken}",
                 file=self.folder,
-                cure=f"repeat the old command, choose another folder, or add --force to {again}",
+                cure=f"repeat the old command, choose another folder, or add {option('force', True)} to {again}",
             )
         for name, (old, new) in changed.items():
             self.reporter.message(f"changed {name}: {old} → {new}")
@@ -249,7 +250,7 @@ class CountingRun:
                 raise UserError(
                     "was counted without a validation text" if there else "was begun without a validation text",
                     file=self.folder,
-                    cure=f"leave it out and measure with {measure}, or add --force to count again",
+                    cure=f"leave it out and measure with {measure}, or add {option('force', True)} to count again",
                 ) from None
             raise
         self.reporter.finish()

@@ -16,7 +16,7 @@ from torch import nn
 
 from anaphora.embeddings.formats import load_vectors
 from anaphora.embeddings.vectors import Vectors
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.files import is_there
 from anaphora.folder import WEIGHTS
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
@@ -37,7 +37,8 @@ def read_initial_vectors(name: str, dim: int) -> Vectors:
     """The vectors of a folder or a file, which must be as wide as the model."""
     path = Path(name)
     if path.is_dir() and not is_there(path / WEIGHTS):
-        raise UserError("holds no word vectors", file=path, cure="give a folder made by --recipe skipgram, or a file")
+        cure = f"give a folder made by {option('recipe', 'skipgram')}, or a file"
+        raise UserError("holds no word vectors", file=path, cure=cure)
     vectors = load_vectors(path / WEIGHTS if path.is_dir() else path)
     if vectors.vector_size != dim:
         raise UserError(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.config import differences, merge
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.files import LARGE, read_bytes
 from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
 from anaphora.models import NEURAL_MODELS
@@ -112,7 +112,7 @@ def _origin(request: Request) -> dict[str, Any]:
         raise UserError(
             f"is a model of kind {config.model.kind}, from which no language model can start",
             file=start,
-            cure="start from a neural language model, or leave out --from",
+            cure=f"start from a neural language model, or leave out {option('start_from')}",
         )
     weights_file(start)
     own = merge(load_recipe(request.recipe), request.own)

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from anaphora.device import describe_device
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.folder import WEIGHTS, RunLock, publish, read_metrics, weights_file
 from anaphora.models.weights import load_weights, read_weights, write_weights
 from anaphora.results import count
@@ -273,7 +273,7 @@ class LearningRun:
                 raise UserError(
                     f"has only {count(len(chosen), 'checkpoint')} to average, not {last or 1}",
                     file=self.folder,
-                    cure=f"use --last {len(chosen)}, or train with training.keep={last}"
+                    cure=f"use {option('last', len(chosen))}, or train with training.keep={last}"
                     if chosen
                     else "train it first",
                 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from anaphora.errors import UserError, first_line
+from anaphora.errors import UserError, first_line, option
 from anaphora.text.batches import AnyBatch
 
 
@@ -42,7 +42,8 @@ def try_largest(largest: AnyBatch, learn: Callable[[Any], None], *, accumulate: 
             if rows == 1:
                 raise UserError(
                     f"not even one sentence of {largest.width} tokens fits in memory ({first})",
-                    cure="take a smaller model (--recipe tiny) or shorter sentences (data.max_length=100)",
+                    cure=f"take a smaller model ({option('recipe', 'tiny')}) or shorter sentences "
+                    "(data.max_length=100)",
                 )
             rows //= 2
         if rows < largest.height:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge
-from anaphora.errors import UserError, first_line
+from anaphora.errors import UserError, first_line, option
 from anaphora.models import TRANSLATORS
 from anaphora.text.preparation import HOLD_OUT_LIMIT
 from anaphora.text.tokenizer import vocabulary_for
@@ -96,7 +96,7 @@ def in_a_child(sample: Mapping[str, Sequence[str]], request: dict[str, Any]) -> 
         except (OSError, ValueError):
             said = child.stderr.strip().splitlines()
             why = said[-1] if said else f"it ended with code {child.returncode}, perhaps for want of memory"
-            raise UserError(f"the trial of training did not end well ({why})", cure="take a smaller --recipe") from None
+            raise UserError(f"the trial of training did not end well ({why})", cure="take a smaller recipe") from None
     if "error" in answer:
         raise UserError(answer["error"])
     return answer
@@ -206,7 +206,7 @@ def slow_notes(config: RunConfig, steps: int | None, update_seconds: float) -> l
         return []
     quicker = []
     if config.model.kind in TRANSLATORS:
-        quicker += [] if config.recipe == "tiny" else ["--recipe tiny"]
+        quicker += [] if config.recipe == "tiny" else [option("recipe", "tiny")]
         quicker += ["training.consistency=0"] if config.training.consistency else []
     quicker += ["a limit such as training.max_minutes=60"]
     return [f"quicker, and less good: {' or '.join(quicker)}"]
@@ -257,7 +257,7 @@ def main(folder: Path) -> None:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        answer = {"error": f"memory ran out ({first_line(error)}); take a smaller --recipe"}
+        answer = {"error": f"memory ran out ({first_line(error)}); take a smaller recipe"}
     (folder / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.config import build, convert, merge, overrides, read_yaml, shown, to_mapping
 from anaphora.decoding.settings import DecodingConfig
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, option
 from anaphora.models import (
     CONVOLUTIONAL_TRANSLATORS,
     COUNTED_MODELS,
@@ -98,14 +98,17 @@ class RunConfig:
     def language(self) -> LanguageConfig:
         """The model's settings, where it must be a neural language model."""
         if self.model.kind not in NEURAL_MODELS:
-            raise UserError(f"{self.model.kind} is no neural language model", cure="choose --recipe lstm, say")
+            cure = f"choose {option('recipe', 'lstm')}, say"
+            raise UserError(f"{self.model.kind} is no neural language model", cure=cure)
         return cast("LanguageConfig", self.model)
 
     @property
     def vectors(self) -> tuple[VectorsConfig, VectorsTraining]:
         """What is learned and how, where it must be word vectors: they have a section `training` of their own."""
         if self.model.kind not in VECTOR_MODELS:
-            raise UserError(f"{self.model.kind} is no kind of word vectors", cure="choose --recipe skipgram, say")
+            raise UserError(
+                f"{self.model.kind} is no kind of word vectors", cure=f"choose {option('recipe', 'skipgram')}, say"
+            )
         return cast("VectorsConfig", self.model), cast("VectorsTraining", self.training)
 
     def windows(self) -> tuple[int, int] | None:
@@ -401,7 +404,8 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
                 raise UserError(
                     f"has {section}.{key}={start[section][key]}, which cannot become {value}",
                     file=folder,
-                    cure="leave that setting out, or train without --from: a model keeps its shape and its tokeniser",
+                    cure=f"leave that setting out, or train without {option('start_from')}: a model keeps its "
+                    "shape and its tokeniser",
                 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import build
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.training.settings import RISK, SEQUENCE, TrainingConfig
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def check_objective(said: Mapping[str, Any], *, started: bool) -> None:
     if sequence and not started:
         raise UserError(
             f"training.objective={objective} learns from a model's own translations, and there is no model yet",
-            cure="train one by likelihood first, then start from it: --from MODEL",
+            cure=f"train one by likelihood first, then start from it: {option('start_from', 'MODEL')}",
         )
     if sequence and training.guided_alignment:
         raise UserError(
@@ -69,7 +69,7 @@ def check_spelling(config: RunConfig) -> None:
     if config.model.kind == "bytenet" and config.tokenizer.kind not in SPELT:
         raise UserError(
             f"bytenet translates letter by letter, and tokenizer.kind={config.tokenizer.kind} makes words or subwords",
-            cure="set tokenizer.kind=byte (or character), or take --recipe convs2s, which reads subwords",
+            cure=f"set tokenizer.kind=byte (or character), or take {option('recipe', 'convs2s')}, which reads subwords",
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.config import merge
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.folder import read_config
 from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS, VECTOR_MODELS
 from anaphora.results import Facts, brief, count, figure
@@ -131,12 +131,14 @@ def check_files(request: Request) -> str:
     if text and pairs:
         raise UserError(
             "both text and pairs are given: one model learns from one of them",
-            cure="give --text for a language model, or --source and --target for a translator",
+            cure=f"give {option('text')} for a language model, or {option('source')} and {option('target')} "
+            "for a translator",
         )
     if pairs and (data.get("labels") or data.get("valid_labels")):
         raise UserError(
             "labels tell the lines of one text apart, and a translator learns from pairs",
-            cure="leave out --labels, or give --text FILE instead of --source and --target",
+            cure=f"leave out {option('labels')}, or give {option('text', 'FILE')} instead of {option('source')} and "
+            f"{option('target')}",
         )
     settings = {**settings, "training": training_said(recipe, request.own)}
     config = RunConfig.read(settings)
@@ -148,23 +150,27 @@ def check_files(request: Request) -> str:
     if kind in LANGUAGE_MODELS and pairs:
         raise UserError(
             f"{kind} is a language model and learns from plain text, not from pairs",
-            cure="give --text FILE; for a translator leave out --recipe, or choose one such as small",
+            cure=f"give {option('text', 'FILE')}; for a translator leave out {option('recipe')}, or choose one "
+            "such as small",
         )
     if kind in VECTOR_MODELS and (pairs or data.get("valid_text")):
         what = "pairs" if pairs else "a validation text"
-        cure = "give --text FILE (or --items FILE) alone; `anaphora evaluate` measures vectors"
+        files = f"{option('text', 'FILE')} (or {option('items', 'FILE')})"
+        cure = f"give {files} alone; `anaphora evaluate` measures vectors"
         raise UserError(f"word vectors are learned from plain text, and {what} tells them nothing", cure=cure)
     if kind not in LANGUAGE_MODELS + VECTOR_MODELS and text:
-        raise UserError(f"{request.recipe} learns translations", cure="for --text use --recipe ngram, or lstm, say")
+        cure = f"for {option('text')} use {option('recipe', 'ngram')}, or lstm, say"
+        raise UserError(f"{request.recipe} learns translations", cure=cure)
     if config.data.labels and kind not in NEURAL_MODELS:
-        raise UserError(f"a model of kind {kind} does not tell texts apart", cure="for --labels use --recipe lstm, say")
+        cure = f"for {option('labels')} use {option('recipe', 'lstm')}, say"
+        raise UserError(f"a model of kind {kind} does not tell texts apart", cure=cure)
     if config.data.boundaries == "packed" and kind not in NEURAL_MODELS:
         raise UserError(
             "data.boundaries=packed is about rows that are learned from",
             cure="leave it out: every line counts by itself",
         )
     if request.own.get("model", {}).get("labels"):
-        raise UserError("model.labels are found in the labels themselves", cure="give --labels FILE")
+        raise UserError("model.labels are found in the labels themselves", cure=f"give {option('labels', 'FILE')}")
     try:
         refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
     except UserError as error:
@@ -178,9 +184,8 @@ def check_files(request: Request) -> str:
             check_spelling(config)
     if (vectors := request.own.get("model", {}).get("embedding_from")) is not None:
         if request.start_from is not None:
-            raise UserError(
-                "--from has a table of words, and so has model.embedding_from", cure="leave one of them out"
-            )
+            what = f"{option('start_from')} has a table of words, and so has model.embedding_from"
+            raise UserError(what, cure="leave one of them out")
         if not Path(str(vectors)).exists():
             raise UserError("there is no such folder or file of word vectors", file=str(vectors), cure="mend its name")
     return kind

@@ -20,6 +20,7 @@ from anaphora.decoding.alignment_method import choose_on, corpus_pairs, read_cho
 from anaphora.decoding.splitting import several_sentences
 from anaphora.decoding.unknown_words import UnknownWords, replacing
 from anaphora.device import choose_device, describe_device, peak_flops
+from anaphora.errors import option
 from anaphora.layers.mixture_of_experts import counting, load
 from anaphora.models import build
 from anaphora.models.contracts import Translator
@@ -53,7 +54,9 @@ def train(request: Request, console: Console | None = None) -> Outcome:
     device = choose_device(request.device)
     check_folder(request.run)
     RunConfig.read(merge(load_recipe(request.recipe), request.own))  # a misspelt name is found before any work
-    smaller = "take a smaller model (--recipe tiny), smaller training.batch_tokens or decoding.batch_tokens"
+    smaller = (
+        f"take a smaller model ({option('recipe', 'tiny')}), smaller training.batch_tokens or decoding.batch_tokens"
+    )
     reporter = RunReporter(request.run, console, peak_flops=peak_flops(device))
     with working_in(request.run, reporter, smaller=smaller):
         config, prepared = settle(request, reporter)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from anaphora.errors import CURES, UserError, first_line, refused_by_system
+from anaphora.errors import CURES, UserError, first_line, option, refused_by_system
 from anaphora.folder import RunLock, check_name, discard_empty, is_run, recover
 from anaphora.training.anew import clear_replaced
 from anaphora.training.reporting import RunReporter
@@ -46,7 +46,8 @@ def working_in(folder: Path, reporter: RunReporter, *, smaller: str) -> Iterator
                 killed = lock.abandoned["process"]
                 reporter.message(f"the last process here ({killed}) was killed; what it saved is still there")
             if unfinished is not None:
-                reporter.message(f"note: {unfinished} holds an unfinished run that --force began; it may be deleted")
+                begun = f"holds an unfinished run that {option('force', True)} began"
+                reporter.message(f"note: {unfinished} {begun}; it may be deleted")
             yield
     except UserError:
         if fresh:

@@ -12,9 +12,18 @@ from typing import Any
 
 from anaphora.config import differences, merge
 from anaphora.decoding.unknown_words import refuse_replacing
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.files import LARGE, read_bytes
-from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_bytes, write_config
+from anaphora.folder import (
+    CONFIG,
+    DATA,
+    WEIGHTS,
+    read_config,
+    read_metrics,
+    weights_file,
+    write_bytes,
+    write_config,
+)
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
@@ -48,7 +57,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     check_replacing(asked)
     for side in ("source", "target"):
         if side not in asked.data.sides():
-            raise UserError(f"no {side} text to learn from", cure=f"give --{side} FILE")
+            raise UserError(f"no {side} text to learn from", cure=f"give {option(side, 'FILE')}")
     if saved is not None:  # before the corpus is touched
         text = differences(text_settings(by_name(saved)), text_settings(by_name(asked.document())))
         refuse(folder, text, force=request.force)
@@ -154,7 +163,7 @@ def saved_settings(folder: Path, kinds: Collection[str]) -> dict[str, Any] | Non
     raise UserError(
         "holds a trained model but no checkpoint to continue from",
         file=folder,
-        cure=f"choose another folder; to learn on from this model, add --from {folder}",
+        cure=f"choose another folder; to learn on from this model, add {option('start_from', str(folder))}",
     )
 
 
@@ -172,7 +181,7 @@ def warn(config: RunConfig, reporter: RunReporter) -> None:
     for finding in told:
         reporter.message(f"warning: {finding}")
     if told:
-        reporter.message("`anaphora check` tells more, and its --write-clean mends most of it")
+        reporter.message(f"`anaphora check` tells more, and its {option('write_clean')} mends most of it")
 
 
 COUNTED = ("bom", "crlf", "separator", "empty", "long", "huge", "no-text")
@@ -209,7 +218,8 @@ def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool)
     wrong = fixed if force else named
     if wrong:
         spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in wrong.items())
-        cure = "repeat the old command to continue it, choose another folder, or add --force to change it midway"
+        cure = "repeat the old command to continue it, choose another folder, or "
+        cure += f"add {option('force', True)} to change it midway"
         if fixed:
             cure = "repeat the old command to continue it, or choose another folder"
         raise UserError(f"holds a run with other settings: {spoken}", file=folder, cure=cure)

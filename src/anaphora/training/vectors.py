@@ -24,7 +24,7 @@ from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import GloveConfig, GloveTraining, Word2VecConfig, Word2VecTraining
 from anaphora.embeddings.vectors import Vectors
 from anaphora.embeddings.word2vec import I64, U32, Word2Vec, count_ids
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.files import LARGE, read_bytes, read_json
 from anaphora.folder import (
     CHECKPOINTS,
@@ -143,7 +143,7 @@ class VectorsRun:
         try:
             all_numbers(vectors, self.folder)
         except UserError as error:
-            cure = "lower training.learning_rate, and add --force to learn anew"
+            cure = f"lower training.learning_rate, and add {option('force', True)} to learn anew"
             raise UserError(f"has diverged: {error.what}", file=self.run, cure=cure) from None
         save_vectors(vectors, self.folder / WEIGHTS)
         metrics = write_vectors_card(
@@ -175,7 +175,7 @@ class VectorsRun:
             raise UserError(
                 "holds vectors but no checkpoint to continue from",
                 file=folder,
-                cure=f"choose another folder; to learn on from them, add --from {folder}",
+                cure=f"choose another folder; to learn on from them, add {option('start_from', str(folder))}",
             )
         found = differences(by_name(saved.document()), by_name(self.config.document()))
         changed = {name: both for name, both in found.items() if name not in HARMLESS}
@@ -186,8 +186,8 @@ class VectorsRun:
             raise UserError(
                 f"holds a run with other settings: {spoken}",
                 file=folder,
-                cure="repeat the old command, choose another folder (--from goes on from this one), or add --force to "
-                "learn anew",
+                cure=f"repeat the old command, choose another folder ({option('start_from')} goes on from this one), "
+                f"or add {option('force', True)} to learn anew",
             )
         return f"changed: {spoken}"
 
@@ -213,8 +213,8 @@ class VectorsRun:
             raise UserError(
                 "holds a run whose prepared text is gone or damaged, and it was not learned from this text",
                 file=self.folder,
-                cure="give the text of that run, choose another folder (--from goes on from this one), or add --force "
-                "to learn anew",
+                cure=f"give the text of that run, choose another folder ({option('start_from')} goes on from this "
+                f"one), or add {option('force', True)} to learn anew",
             )
         try:
             prepared = prepare_text(

@@ -11,7 +11,7 @@ from pathlib import Path
 from anaphora.config import merge
 from anaphora.embeddings.formats import load_vectors
 from anaphora.embeddings.settings import Word2VecConfig
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.folder import CONFIG, read_config
 from anaphora.models import VECTOR_MODELS
 from anaphora.text.phrases import PHRASES
@@ -58,7 +58,9 @@ def _as_the_text_is(recipe: Document, request: Request) -> Document:
     items = bool(asked.get("data", {}).get("items"))
     said = [f"data.{key}" for key in RULE if items and key in request.own.get("data", {})]
     if said:
-        raise UserError(f"{said[0]} is about words, and items stay as they are", cure="leave it out, or --items")
+        raise UserError(
+            f"{said[0]} is about words, and items stay as they are", cure=f"leave it out, or {option('items')}"
+        )
     rule = {key: value for key, value in recipe.get("data", {}).items() if key in RULE}
     known = next((at for at in (request.run, request.start_from) if at is not None and (at / CONFIG).is_file()), None)
     if known is not None:
@@ -84,7 +86,8 @@ def _inherited(asked: Document, request: Request) -> Document:
     if asked.get("model", {}).get("kind") != "word2vec":
         raise UserError(
             "GloVe learns from the counts of a whole text, and starts from nothing",
-            cure="leave out --from, give all text to --text; or choose --recipe skipgram or cbow",
+            cure=f"leave out {option('start_from')}, give all text to {option('text')}; or choose "
+            f"{option('recipe', 'skipgram')} or cbow",
         )
     if start.is_file():
         vectors = load_vectors(start)
@@ -97,7 +100,7 @@ def _inherited(asked: Document, request: Request) -> Document:
             raise UserError(
                 f"is a model of kind {config.model.kind}, from which no word vectors can start",
                 file=start,
-                cure="start from word vectors, or leave out --from",
+                cure=f"start from word vectors, or leave out {option('start_from')}",
             )
         model = config.vectors[0]
         there = {"dim": model.dim}
@@ -108,6 +111,6 @@ def _inherited(asked: Document, request: Request) -> Document:
             raise UserError(
                 f"has model.{key}={there[key]}, which cannot become {value}",
                 file=start,
-                cure="leave that setting out, or train without --from",
+                cure=f"leave that setting out, or train without {option('start_from')}",
             )
     return {**asked, "model": {**asked.get("model", {}), **there}}

@@ -30,12 +30,14 @@ import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from anaphora.errors import UPGRADE, UserError, nearest, shown
 from anaphora.folder import check_new_file, write_text
 from anaphora.results import brief, count, html_table
+from anaphora.text.given import path_of
 
 VERSION = 1
 """Of the document; a reader refuses newer ones."""
@@ -500,3 +502,12 @@ def words_of(operations: Iterable[Operation]) -> list[str]:
         found.update(dict.fromkeys(() if operation.words == ALL else operation.words))
         found.update(dict.fromkeys(operation.named))
     return list(found)
+
+
+def several_patches(patches: Patch | str | Path | Sequence[Patch | str | Path]) -> list[Patch | Path]:
+    """One patch or several, each in memory or the path of a file."""
+    if isinstance(patches, Patch):
+        return [patches]
+    if isinstance(patches, str | PathLike | bytes) or not isinstance(patches, Iterable):
+        return [path_of(patches, "patches")]
+    return [one if isinstance(one, Patch) else path_of(one, f"patches[{n}]") for n, one in enumerate(patches)]

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.files import read_text
 from anaphora.models.language.patch import (
     ALL,
@@ -71,9 +71,9 @@ def read_operation(
             return _topic(text, strength, tuple(factors) if isinstance(factors, Sequence) else factors, fade)
         return _read(do, text, has_word)
     except _Unclear as error:
-        raise UserError(f"--{do} {text}: {error}", cure=error.cure) from None
+        raise UserError(f"{option(do.replace('-', '_'), text)}: {error}", cure=error.cure) from None
     except ValueError as error:
-        raise UserError(f"--{do} {text}: {error}", cure=f"write {FORMS[do]}") from None
+        raise UserError(f"{option(do.replace('-', '_'), text)}: {error}", cure=f"write {FORMS[do]}") from None
 
 
 def _halves(text: str) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def _topic(text: str, strength: float | None, factors: tuple[float, ...] | None,
     except ValueError as error:  # the words are in order
         cures = {"strength": "1 is no topic, more leads to it", "fade": "with 1 it never fades, with 0 at once"}
         cure = cures.get(str(error).split()[0], "write four factors, such as 3.3,3.3,3,1")
-        raise UserError(f"--topic {text}: {error}", cure=cure) from None
+        raise UserError(f"{option('topic', text)}: {error}", cure=cure) from None
 
 
 def _read(do: str, text: str, has_word: HasWord) -> Operation:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anaphora.errors import UserError
+from anaphora.errors import UserError, option
 from anaphora.text.checking import coverage, encoding, language, pairs
 from anaphora.text.checking.findings import KINDS, Finding, Report, finding
 from anaphora.text.checking.reading import Side, read_side
@@ -259,7 +259,7 @@ class Check:
             down = stretch.offset > 0
             message = f"{span} the translations stand {lines} {'further down' if down else 'higher up'} in {other}"
             cause = (f"{lines} too many there, or missing here") if down else f"{lines} missing there, or too many here"
-            cure = f"look near line {line:,}: {cause}; --write-clean pairs them again"
+            cure = f"look near line {line:,}: {cause}; {option('write_clean')} pairs them again"
         extra = {"first": line, "last": last, "offset": stretch.offset, "target_file": other}
         count = stretch.last - stretch.first + 1
         self.findings.append(Finding("shift", "shift", file, line, message, cure, count=count, extra=extra))
@@ -332,7 +332,7 @@ def read_parts(files: dict[str, Sides], progress: Progress | None = None) -> dic
     for name, sides in files.items():
         if name == "train" and set(sides) != {"source", "target"}:
             missing = ({"source", "target"} - set(sides)).pop()
-            raise UserError(f"no {missing} text to learn from", cure=f"give --{missing} FILE")
+            raise UserError(f"no {missing} text to learn from", cure=f"give {option(missing, 'FILE')}")
         read = [read_side(sides[side], side, step) for side in ("source", "target") if side in sides]
         parts[name] = Part(name, read[0], read[-1], {}, [], lone=len(read) == 1)
     return parts

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from anaphora.errors import option
 from anaphora.results import brief, html_table
 
 KINDS = ("shift", "duplicate", "leak", "encoding", "empty", "ratio", "length", "language")
@@ -144,7 +145,7 @@ WORDING: dict[str, tuple[str, str, str, str]] = {
         "this line is not UTF-8",
         "{n} lines are not UTF-8",
         "convert the file with the encoding it has (iconv -f LATIN1 -t UTF-8), or, where other lines are UTF-8, mend "
-        "or drop these (--write-clean drops them)",
+        "or drop these ({clean} drops them)",
     ),
     "nul": ("encoding", "this line holds NUL", "{n} lines hold NUL", "the file may be UTF-16 or binary; use iconv"),
     "bom": (
@@ -169,19 +170,19 @@ WORDING: dict[str, tuple[str, str, str, str]] = {
         "encoding",
         "this line is UTF-8 read as Latin-1 and saved again",
         "{n} lines are UTF-8 read as Latin-1 and saved again",
-        "--write-clean mends it",
+        "{clean} mends it",
     ),
     "control": (
         "encoding",
         "this line holds control characters",
         "{n} lines hold control characters",
-        "--write-clean takes them out",
+        "{clean} takes them out",
     ),
     "separator": (
         "encoding",
         "this line holds a separator such as U+2028",
         "{n} lines hold separators such as U+2028",
-        "other tools begin a new line there; --write-clean puts a space",
+        "other tools begin a new line there; {clean} puts a space",
     ),
     "empty": (
         "empty",
@@ -241,7 +242,7 @@ WORDING: dict[str, tuple[str, str, str, str]] = {
         "duplicate",
         "this line occurs {times} times or more",
         "{n} lines repeat lines that occur {times} times or more, as headers, footers and menus do",
-        "a model would learn to generate them over and over; --write-clean keeps each once",
+        "a model would learn to generate them over and over; {clean} keeps each once",
     ),
     "leak-line": (
         "leak",
@@ -298,7 +299,7 @@ def finding(
         file,
         lines[0],
         message,
-        cure,
+        cure.format(clean=option("write_clean")),
         count=len(lines),
         stops=problem in STOPPING,
         lines=lines[:LISTED],
