@@ -182,8 +182,6 @@ class TranslationModel:
         if prefix is not None:
             if prefixes is not None:
                 raise UserError("prefix and prefixes are both given", cure="prefix is for all lines, prefixes for each")
-            if not isinstance(prefix, str) and isinstance(prefix, Iterable):
-                raise UserError("prefix is several, and it is for all lines", cure="give prefixes=[…], one for each")
             prefixes = repeat(one_text(prefix, "prefix"))
         elif prefixes is not None:
             if isinstance(prefixes, str):

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from anaphora.config import differences
 from anaphora.decoding.search import Hypothesis
-from anaphora.errors import UserError, refused_by_system
+from anaphora.errors import UserError, option, refused_by_system
 from anaphora.files import is_there
 from anaphora.results import brief, count
 
@@ -76,7 +76,7 @@ class Unfinished:
             raise UserError("is no unfinished translation of Anaphora: it is left alone", file=self.path, cure=cure)
         spoken = _changes(begun, circumstances)
         if not self.force:
-            cure = "repeat the old command to go on from there, or add --force (force=True) to begin anew"
+            cure = f"repeat the old command to go on from there, or add {option('force', True)} to begin anew"
             raise UserError(f"holds a translation that was begun otherwise: {spoken}", file=self.path, cure=cure)
         self.say(f"{self.path.name} was begun otherwise ({spoken}): beginning anew")
 
@@ -99,7 +99,7 @@ class Unfinished:
             self.lines += record["lines"]
             return [[Hypothesis(**one) for one in hypotheses] for hypotheses in record["found"]]
         if record is not None and not self.batches and not self.force:
-            cure = "give the lines of the old command to go on from there, or add --force (force=True) to begin anew"
+            cure = f"give the lines of the old command to go on from there, or add {option('force', True)} to begin anew"
             raise UserError("holds a translation of other lines", file=self.path, cure=cure)
         self.replaying, self.empty = False, not self.batches
         self.file.seek(0, 2)

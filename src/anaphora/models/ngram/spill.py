@@ -30,7 +30,7 @@ from zlib import crc32
 import numpy as np
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import LARGE, check_files, read_json
+from anaphora.files import LARGE, check_files, open_file, read_json
 from anaphora.folder import UNFINISHED, write_json
 from anaphora.kernels.ngram_runs import (
     COLUMNS,
@@ -187,7 +187,7 @@ def _checksum(extent: Extent) -> str:
     path, begin, end = extent
     found = 0
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             file.seek(begin)
             while begin < end and (block := file.read(min(end - begin, 1 << 20))):
                 found, begin = crc32(block, found), begin + len(block)
