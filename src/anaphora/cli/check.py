@@ -142,7 +142,8 @@ def _print_finding(found: Finding, console: Console) -> None:
     where = found.file if found.line is None else f"{found.file}:{found.line}"
     text = Text.assemble((printable(where), "cyan"), "  ", printable(found.message))
     detail = found.details.get(found.line or 0, "")
-    if detail and detail != found.message:
+    alike = len(found.lines) > 1 and len(set(found.details.values())) == 1  # the first says what the message does
+    if detail and detail != found.message and not alike:
         text.append(f" (the first: {printable(detail)})")
     if len(found.lines) > 1:
         shown = ", ".join(map(str, found.lines[:8]))
