@@ -32,7 +32,7 @@ from anaphora.evaluation.weat import Association
 from anaphora.inspect.senses import MovedToken, NearSense, Sense, SensesText, TokenSenses, WordSenses
 from anaphora.inspect.trace import Trace, Walk
 from anaphora.parts import Mixed, MixedPart
-from anaphora.results import LONGEST, brief, html_table
+from anaphora.results import LONGEST, brief, count, html_table
 from anaphora.text.checking.findings import Finding, Report
 from anaphora.text.words import Word, split_words
 from anaphora.training.counting import Counted
@@ -188,3 +188,8 @@ def test_models_say_what_they_are(micro: Path) -> None:
     assert repr(said).startswith("Translation(") and Tags(said._repr_html_()).seen >= {"table"}
     assert Tags(said.alignment._repr_html_()).text.count("●") == len(said.alignment.links)
     assert len(repr(model.evaluate(["the dog"], ["der Hund"]))) <= LONGEST
+
+
+def test_one_is_no_plural() -> None:
+    assert [count(number, "line") for number in (0, 1, 2, 2000)] == ["0 lines", "1 line", "2 lines", "2,000 lines"]
+    assert [count(number, "class", "classes") for number in (1, 2)] == ["1 class", "2 classes"]

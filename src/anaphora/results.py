@@ -34,6 +34,11 @@ def quoted(text: str, room: int) -> str:
     return f"{whole[: room - 2]}…{whole[0]}"
 
 
+def count(number: int, one: str, many: str = "") -> str:
+    """1 line, 2,000 lines; `many` where an s does not do."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def figure(value: float, form: str = ".2f") -> str:
     """A number for `repr` and tables; what is none is a dash."""
     return "–" if math.isnan(value) else f"{value:{form}}"

@@ -46,6 +46,7 @@ from anaphora.folder import (
 )
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import name_of
+from anaphora.results import count
 from anaphora.text.given import path_of, words_of
 from anaphora.text.phrases import PHRASES
 from anaphora.text.tokenizer import Tokenizer
@@ -99,9 +100,8 @@ class VectorsModel:
         self.vectors = self._read()
 
     def __repr__(self) -> str:
-        return (
-            f"<VectorsModel {str(self.folder)!r}: {len(self.vectors):,} words, {self.vectors.vector_size} dimensions>"
-        )
+        words = count(len(self.vectors), "word")
+        return f"<VectorsModel {str(self.folder)!r}: {words}, {self.vectors.vector_size} dimensions>"
 
     def _read(self) -> Vectors:
         """Those that were written when all was learned, or else of the last checkpoint."""

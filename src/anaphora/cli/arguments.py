@@ -13,6 +13,7 @@ import typer
 from anaphora.cli.output import Output
 from anaphora.cli.streams import Steadfast
 from anaphora.errors import UserError, refused_by_system
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.text_model import TextModel
@@ -59,10 +60,6 @@ def decoding_settings(set_: Sequence[str] | None, **flags: Any) -> dict[str, Any
     if twice := sorted(changes.keys() & given.keys()):
         raise UserError(f"{twice[0]} is given twice, by --set and by its own option", cure="leave one of them out")
     return changes | given
-
-
-def count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def check_new_file(path: Path | None, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count
 from anaphora.cli.output import Device, Json, Output, Quiet, program
 from anaphora.errors import printable
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -203,7 +203,9 @@ def _print_proposal(proposal: dict[str, Any], console: Console) -> None:
         speed = f"{update}, {speed}"
     table.add_row("speed", speed)
     if proposal["steps"] is not None:
-        table.add_row("time", f"{duration(proposal['total_seconds'])} for {proposal['steps']:,} updates, at most")
+        table.add_row(
+            "time", f"{duration(proposal['total_seconds'])} for {count(proposal['steps'], 'update')}, at most"
+        )
     elif proposal["total_seconds"] is not None:
         table.add_row("time", f"{duration(proposal['total_seconds'])} for the whole run, about")
     table.add_row("memory", f"{proposal['peak_memory'] / 2**30:.2f} GiB at its peak")

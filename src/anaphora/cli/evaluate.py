@@ -20,7 +20,6 @@ from anaphora.cli.arguments import (
     TextFiles,
     With,
     check_new_file,
-    count,
     decoding_settings,
     describe_replaced,
     open_text_model,
@@ -32,6 +31,7 @@ from anaphora.cli.evaluate_text import evaluate_labels, evaluate_text
 from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.errors import UserError
 from anaphora.evaluation.draws import Draws
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.evaluation import Evaluation
@@ -210,7 +210,7 @@ def _report(
     if found.ter is not None:
         out.result(f"TER  {found.ter:.2f}  {found.ter_signature}")
     out.result(f"loss {found.loss:.4f}  perplexity {found.perplexity:.3f}")
-    out.result(f"{found.lines} lines, {found.lines_per_second:.1f} lines/s, {found.search}, {found.device}")
+    out.result(f"{count(found.lines, 'line')}, {found.lines_per_second:.1f} lines/s, {found.search}, {found.device}")
     if found.significance is not None and beside is not None:
         for line in found.significance.table([model.name, beside.name]):
             out.result(line)

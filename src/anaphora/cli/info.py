@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count
 from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.errors import printable
+from anaphora.results import count
 
 
 def info(
@@ -93,7 +93,7 @@ def _vectors(found: dict[str, Any]) -> list[tuple[str, str]]:
     if not found["recipe"] and "converted_from" in found["metrics"]:
         recipe = f"from {found['metrics']['converted_from']}"
     rows = [
-        ("vectors", f"{recipe}, {found['words']:,} words, {found['dim']} dimensions"),
+        ("vectors", f"{recipe}, {count(found['words'], 'word')}, {count(found['dim'], 'dimension')}"),
         ("lengths", f"{found['shortest']:.3g} to {found['longest']:.3g}"),
     ]
     if found["subwords"]:
@@ -116,7 +116,7 @@ def _learned_vectors(metrics: dict[str, Any]) -> list[tuple[str, str]]:
 
     rows: list[tuple[str, str]] = []
     if trained := metrics.get("trained_on"):
-        rows.append(("learned from", f"{trained['lines']:,} lines of {' '.join(trained['text'])}"))
+        rows.append(("learned from", f"{count(trained['lines'], 'line')} of {' '.join(trained['text'])}"))
         if trained.get("start_from"):
             rows.append(("started from", f"{trained['start_from']}, {metrics['new_words']:,} words are new"))
     if phrases := metrics.get("phrases"):
@@ -181,7 +181,7 @@ def _shape(shape: dict[str, Any], indent: str = "") -> list[tuple[str, str]]:
         }
         parts += [f"{shape[key]} {said}" for key, said in names.items() if key in shape]
         near = f" of the last {shape['sense_window']} words" if "sense_window" in shape else ""
-        parts += [f"{shape['senses']} senses{near} weighed by {shape['encoder']}"] if "senses" in shape else []
+        parts += [f"{count(shape['senses'], 'sense')}{near} weighed by {shape['encoder']}"] if "senses" in shape else []
         parts += [f"width {shape['width']}"] if "width" in shape else []
         parts += [f"{shape['positions']} positions"] if "positions" in shape else []
         rows.append(("shape", indent + ", ".join(parts)))
@@ -213,7 +213,7 @@ def _counted(metrics: dict[str, Any]) -> list[tuple[str, str]]:
         if plain:
             rows.append(("" if rows else "discounts", f"order {order}: {plain} for counts 1, 2, 3+{doubt}"))
     if trained := metrics.get("trained_on"):
-        seen = f"{metrics['lines']:,} lines, {metrics['tokens']:,} tokens with end marks"
+        seen = f"{count(metrics['lines'], 'line')}, {count(metrics['tokens'], 'token')} with end marks"
         if metrics.get("unknown_tokens"):
             seen += f", {metrics['unknown_tokens']:,} of them unknown"
         rows.append(("learned from", f"{seen}, of {' '.join(trained['text'])}"))
@@ -225,7 +225,7 @@ def _counted(metrics: dict[str, Any]) -> list[tuple[str, str]]:
             (
                 "validation",
                 f"perplexity {held_out['perplexity']:.3f}, {held_out['bits_per_byte']:.4f} bits per byte over "
-                f"{held_out['tokens']:,} tokens, {held_out['unknown_tokens']:,} unknown",
+                f"{count(held_out['tokens'], 'token')}, {held_out['unknown_tokens']:,} unknown",
             )
         )
     return rows
@@ -237,10 +237,10 @@ def _learned_text(metrics: dict[str, Any]) -> list[tuple[str, str]]:
 
     rows: list[tuple[str, str]] = []
     if trained := metrics.get("trained_on"):
-        seen = f"{trained['lines']:,} lines, {trained['tokens']:,} tokens with end marks"
+        seen = f"{count(trained['lines'], 'line')}, {count(trained['tokens'], 'token')} with end marks"
         rows.append(("learned from", f"{seen}, of {' '.join(trained['text'])}"))
     if cost := metrics.get("cost"):
-        work = f"{cost['steps']:,} updates, {short(cost['tokens'])} tokens, {duration(cost['seconds'])}"
+        work = f"{count(cost['steps'], 'update')}, {short(cost['tokens'])} tokens, {duration(cost['seconds'])}"
         rows.append(("cost", f"{work} on {cost['device']}, {cost['flops']:.3g} FLOP"))
     if held_out := metrics.get("validation"):
         if "accuracy" in held_out:
@@ -273,12 +273,12 @@ def _learned(metrics: dict[str, Any]) -> list[tuple[str, str]]:
         tuned = f"the weights, on {made['tokens']:,} tokens: perplexity {made['perplexity']:.3f}"
         rows.append(("tuned", tuned))
     if trained := metrics.get("trained_on"):
-        rows.append(("learned from", f"{trained['pairs']:,} pairs of {' '.join(trained['source'])}"))
+        rows.append(("learned from", f"{count(trained['pairs'], 'pair')} of {' '.join(trained['source'])}"))
     if cost := metrics.get("cost"):
         rows.append(
             (
                 "cost",
-                f"{cost['steps']:,} updates, {short(cost['target_tokens'])} target tokens, "
+                f"{count(cost['steps'], 'update')}, {short(cost['target_tokens'])} target tokens, "
                 f"{duration(cost['seconds'])} on {cost['device']}, {cost['flops']:.3g} FLOP",
             )
         )

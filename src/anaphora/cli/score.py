@@ -16,7 +16,6 @@ from anaphora.cli.arguments import (
     Patches,
     TextFiles,
     With,
-    count,
     open_text_model,
     read_pairs,
     read_text,
@@ -25,6 +24,7 @@ from anaphora.cli.arguments import (
     warn_of_notes,
 )
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.language import ScoredLine
@@ -101,7 +101,9 @@ def score(
                 }
             )
     loss = -total / size if size else math.nan
-    out.say(f"{len(documents)} pairs, {size} tokens: loss {loss:.4f}, perplexity {math.exp(min(loss, 700)):.3f}")
+    out.say(
+        f"{count(len(documents), 'pair')}, {size:,} tokens: loss {loss:.4f}, perplexity {math.exp(min(loss, 700)):.3f}"
+    )
     if unscored:
         out.say(f"{unscored} pairs were too long to be scored (nan)")
     out.finish({"model": str(model), "pairs": documents, "loss": loss, "tokens": size, "unscored": unscored})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from anaphora.decoding.translate import Translation
 from anaphora.evaluation.by_length import LengthBin
 from anaphora.evaluation.significance import PairedBootstrap
-from anaphora.results import brief, figure, html_table
+from anaphora.results import brief, count, figure, html_table
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         scores = f"BLEU {figure(self.bleu)}", f"chrF {figure(self.chrf)}", f"loss {figure(self.loss, '.3f')}"
-        return brief("Evaluation", None, *scores, f"{self.lines:,} line{'s' * (self.lines != 1)}", self.search)
+        return brief("Evaluation", None, *scores, count(self.lines, "line"), self.search)
 
     def _repr_html_(self) -> str:
         rows = [

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.results import brief
+from anaphora.results import brief, count
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 from anaphora.text.words import Split, TokenWords, Word, split_words
 
@@ -51,7 +51,9 @@ class WordVectors:
     """(words, dim)"""
 
     def __repr__(self) -> str:
-        return brief("WordVectors", self.text, f"{len(self.words)} words, {self.vectors.shape[-1]} dimensions")
+        return brief(
+            "WordVectors", self.text, f"{count(len(self.words), 'word')}, {count(self.vectors.shape[-1], 'dimension')}"
+        )
 
 
 def sentence_vectors(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, shown
-from anaphora.results import figure, html_table
+from anaphora.results import count, figure, html_table
 from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Vectors:
         return self.get_vector(word) if isinstance(word, str) else np.stack([self.get_vector(one) for one in word])
 
     def __repr__(self) -> str:
-        return f"<Vectors: {len(self):,} words, {self.vector_size} dimensions>"
+        return f"<Vectors: {count(len(self), 'word')}, {count(self.vector_size, 'dimension')}>"
 
     @property
     def vector_size(self) -> int:

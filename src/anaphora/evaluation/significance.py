@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from anaphora.evaluation.draws import DRAWS, Draws
 from anaphora.evaluation.translation import bleu_metric, ter_metric
-from anaphora.results import brief, html_lines
+from anaphora.results import brief, count, html_lines
 
 SIGNIFICANT = 0.05
 
@@ -71,7 +71,7 @@ class PairedBootstrap:
 
     def __repr__(self) -> str:
         tests = (f"{one.metric} {one.difference:+.2f} (p {one.p:.3g})" for one in self.scores)
-        return brief("PairedBootstrap", None, *tests, f"{self.lines:,} lines")
+        return brief("PairedBootstrap", None, *tests, count(self.lines, "line"))
 
     def _repr_html_(self) -> str:
         return html_lines(self.table())
@@ -84,7 +84,7 @@ class PairedBootstrap:
     def table(self, names: Sequence[str] = ("first", "second")) -> Iterator[str]:
         """In 80 columns."""
         first, second = (name if len(name) <= 20 else "…" + name[-19:] for name in names)
-        lines = f"{self.lines:,} line{'s' * (self.lines != 1)}"
+        lines = count(self.lines, "line")
         yield f"paired bootstrap over {lines}, {self.samples:,} draws, seed {self.seed}"
         yield f"{'':<13}{first:>20}{second:>20}{'difference':>12}{'p':>9}"
         for one in self.scores:

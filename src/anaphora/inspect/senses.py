@@ -24,7 +24,7 @@ from anaphora.errors import UserError
 from anaphora.inspect.columns import NARROWEST, wrapped
 from anaphora.inspect.sense_uses import TokenUses, Use, Uses
 from anaphora.inspect.terminal import cells, cut, isolated, visible
-from anaphora.results import brief, html_table
+from anaphora.results import brief, count, html_table
 from anaphora.text.token_names import in_base64, token_name, told_apart
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.word_pieces import NEVER, WordTokens, tokens_of_word, unsaid_tokens
@@ -91,7 +91,7 @@ class TokenSenses:
     """Places of the text that hold it, or another token that is the same word; None: no text was read."""
 
     def __repr__(self) -> str:
-        return brief("TokenSenses", self.name, f"{len(self.senses)} senses")
+        return brief("TokenSenses", self.name, count(len(self.senses), "sense"))
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class WordSenses:
     """Of a word in pieces: how it is spelled inside a line, and where no space is before it, if the text has that."""
 
     def __repr__(self) -> str:
-        return brief("WordSenses", self.word, f"{sum(len(piece.senses) for piece in self.pieces)} senses")
+        return brief("WordSenses", self.word, count(sum(len(piece.senses) for piece in self.pieces), "sense"))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.names import as_wished
+from anaphora.results import count
 from anaphora.training.checkpoint import Progress
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
@@ -94,7 +95,7 @@ def _card(
         f"{config.tokenizer.kind} tokens.{start}",
         "",
         "## Learned from",
-        f"{trained['pairs']:,} pairs of `{' '.join(trained['source'])}` and `{' '.join(trained['target'])}` "
+        f"{count(trained['pairs'], 'pair')} of `{' '.join(trained['source'])}` and `{' '.join(trained['target'])}` "
         f"({short(trained['tokens'].get('target', 0))} target tokens). The weights are {weights}.",
         "",
         "## Measured on its validation text",
@@ -103,8 +104,8 @@ def _card(
         *(measured or ["| none | | |"]),
         "",
         "## Cost",
-        f"{cost['steps']:,} updates, {short(cost['target_tokens'])} target tokens, {duration(cost['seconds'])} on "
-        f"{cost['device']}, {cost['flops']:.3g} floating-point operations.",
+        f"{count(cost['steps'], 'update')}, {short(cost['target_tokens'])} target tokens, {duration(cost['seconds'])} "
+        f"on {cost['device']}, {cost['flops']:.3g} floating-point operations.",
         "",
         "## Use",
         "```",

@@ -47,6 +47,7 @@ from anaphora.models.ngram.file import read_trie
 from anaphora.models.ngram.limited import LimitedModel
 from anaphora.models.ngram.model import NgramConfig, NgramModel, without_padding
 from anaphora.names import by_name
+from anaphora.results import count
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import describe_notes
 from anaphora.text.language_corpus import check_text, prepare_text
@@ -263,16 +264,17 @@ class CountingRun:
         manifest, data, tokenizer = prepared.manifest, self.config.data, self.config.tokenizer
         train, say = manifest["train"], self.reporter.message
         blank = f", {train['dropped_lines']:,} blank lines left out" if train["dropped_lines"] else ""
-        held = f", {train['held_out_lines']:,} lines held out" if train["held_out_lines"] else ""
+        held = f", {count(train['held_out_lines'], 'line')} held out" if train["held_out_lines"] else ""
         unknown = f" ({train['unknown_tokens']:,} unknown)" if train["unknown_tokens"] else ""
-        say(f"text: {train['lines']:,} lines{blank}{held}, {train['tokens']:,} tokens{unknown}, end marks included")
+        lines = count(train["lines"], "line")
+        say(f"text: {lines}{blank}{held}, {train['tokens']:,} tokens{unknown}, end marks included")
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
         cut = f"{tokenizer.kind}, split at {tokenizer.split}" if tokenizer.kind == "word" else tokenizer.kind
-        lines = "each line by itself" if data.boundaries == "lines" else "one stream"
+        taken = "each line by itself" if data.boundaries == "lines" else "one stream"
         say(
             f"model: {self.config.recipe}, order {self.model.order}, {self.model.smoothing}, "
-            f"vocabulary {manifest['vocabulary']:,} ({cut}), {lines}"
+            f"vocabulary {manifest['vocabulary']:,} ({cut}), {taken}"
         )
 
     def _fit(self, prepared: PreparedText) -> Fitted:
@@ -346,7 +348,7 @@ class CountingRun:
         )
         unknown = f", {measured.unknown_tokens:,} of them unknown" if measured.unknown_tokens else ""
         self.reporter.message(
-            f"validation: perplexity {measured.perplexity:.2f} over {measured.tokens:,} tokens{unknown}; "
+            f"validation: perplexity {measured.perplexity:.2f} over {count(measured.tokens, 'token')}{unknown}; "
             f"{measured.bits_per_byte:.3f} bits per byte"
         )
         if measured.note:

@@ -12,6 +12,7 @@ from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
 from anaphora.models.ngram.model import NgramConfig, without_padding
 from anaphora.names import as_wished
+from anaphora.results import count
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
 from anaphora.version import __version__
@@ -97,7 +98,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextE
             f"{model.order}, {model.smoothing} smoothing, {metrics['vocabulary']:,} tokens in the vocabulary ({cut}).",
             "",
             "## Counted",
-            f"{train['lines']:,} lines of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens, "
+            f"{count(train['lines'], 'line')} of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens, "
             f"{metrics['unknown_tokens']:,} of them unknown. Of the text, {lines}; {blank}; {unknown}.",
             *([f"Mind that {UNNORMALISED}."] if model.smoothing == "stupid-backoff" else []),
             "",

@@ -23,6 +23,7 @@ from anaphora.folder import read_metrics, weights_file
 from anaphora.layers.mixture_of_experts import counting, load
 from anaphora.models import build_language_model
 from anaphora.models.weights import read_weights
+from anaphora.results import count
 from anaphora.text.batches import EpochBatches
 from anaphora.text.formats import describe_notes
 from anaphora.text.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches, open_ids
@@ -159,7 +160,7 @@ class LanguageRun(LearningRun):
         scores = found.scores
         say = self.reporter.message
         stride = f", windows of {scores['context']} moved by {scores['stride']}" if "stride" in scores else ""
-        over = f" over {scores['tokens']:,} tokens" if "tokens" in scores else ""
+        over = f" over {count(scores['tokens'], 'token')}" if "tokens" in scores else ""
         say(f"final model: {describe(scores)}{over}{stride}")
         self.reporter.samples(found.samples)
         if experts:
@@ -190,16 +191,16 @@ class LanguageRun(LearningRun):
         train, valid, say = manifest["train"], manifest["valid"], self.reporter.message
         unknown = f" ({train['unknown_tokens']:,} unknown)" if train["unknown_tokens"] else ""
         measured = f", {valid['lines']:,} to validate on" if valid else ", none to validate on"
-        lines = f"{train['lines']:,} line{'s' * (train['lines'] != 1)}"
-        say(f"text: {lines}, {train['tokens']:,} tokens{unknown} to learn from{measured}")
+        lines = count(train["lines"], "line")
+        say(f"text: {lines}, {count(train['tokens'], 'token')}{unknown} to learn from{measured}")
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
         model, training = config.language, config.training
         rows = "" if config.data.boundaries == "lines" else f", rows of {training.context}"
-        classes = f", {len(model.labels)} classes" if self.classifies else ""
+        classes = f", {count(len(model.labels), 'class', 'classes')}" if self.classifies else ""
         kind = config.recipe if config.recipe == model.kind else f"{config.recipe}, {model.kind}"
         say(
-            f"model: {kind}, {model.dim} wide, {model.layers} layer{'s' * (model.layers > 1)}, "
+            f"model: {kind}, {model.dim} wide, {count(model.layers, 'layer')}, "
             f"{short(self.model.parameter_count())} parameters, vocabulary {manifest['vocabulary']:,} "
             f"({config.tokenizer.kind}){classes}, {config.data.boundaries}{rows}"
         )

@@ -8,6 +8,7 @@ from typing import Any
 from anaphora.evaluation.language import note_on_unknown
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.names import as_wished
+from anaphora.results import count
 from anaphora.training.checkpoint import Progress
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
@@ -97,12 +98,12 @@ def _card(
         f"# {folder.resolve().name}",
         "",
         f"{what} made with Anaphora {__version__}: recipe `{config.recipe}`, {short(parameters)} parameters "
-        f"({model.kind}, {model.dim} wide, {model.layers} layers), vocabulary {vocabulary:,} "
+        f"({model.kind}, {model.dim} wide, {count(model.layers, 'layer')}), vocabulary {vocabulary:,} "
         f"({config.tokenizer.kind}).{start}",
         "",
         *classes,
         "## Learned from",
-        f"{trained['lines']:,} lines, {short(trained['tokens'])} tokens of `{' '.join(trained['text'])}` "
+        f"{count(trained['lines'], 'line')}, {short(trained['tokens'])} tokens of `{' '.join(trained['text'])}` "
         f"({config.data.boundaries}). The weights are {weights}.",
         "",
         "## Measured on its validation text",
@@ -112,7 +113,7 @@ def _card(
         *(["", note[0].upper() + note[1:] + "."] if note else []),
         "",
         "## Cost",
-        f"{cost['steps']:,} updates, {short(cost['tokens'])} tokens, {duration(cost['seconds'])} on "
+        f"{count(cost['steps'], 'update')}, {short(cost['tokens'])} tokens, {duration(cost['seconds'])} on "
         f"{cost['device']}, {cost['flops']:.3g} floating-point operations.",
         "",
         "## Use",

@@ -23,6 +23,7 @@ from anaphora.device import choose_device, describe_device, peak_flops
 from anaphora.layers.mixture_of_experts import counting, load
 from anaphora.models import build
 from anaphora.models.contracts import Translator
+from anaphora.results import count
 from anaphora.text.batches import Batch, Batches, EpochBatches
 from anaphora.text.bidirectional import BidirectionalStart
 from anaphora.text.dictionary import learn_for, of_folder
@@ -205,7 +206,7 @@ class Run(LearningRun):
         odd += [described] if (described := describe_notes(manifest["tidied"])) else []
         say = self.reporter.message
         say(
-            f"corpus: {train['rows']:,} pairs to learn from, {valid['rows']:,} to validate on"
+            f"corpus: {count(train['rows'], 'pair')} to learn from, {valid['rows']:,} to validate on"
             + (f"; left out: {apart:,} {kept_apart}" if apart else "")
         )
         if odd:

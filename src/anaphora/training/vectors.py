@@ -41,6 +41,7 @@ from anaphora.folder import (
 )
 from anaphora.models import VECTOR_MODELS
 from anaphora.names import by_name
+from anaphora.results import count
 from anaphora.text.changes import CorpusChanged
 from anaphora.text.formats import describe_notes
 from anaphora.text.items import item_name
@@ -157,7 +158,7 @@ class VectorsRun:
             words=len(vectors),
             peak_memory=peak_resident(),
         )
-        return self._outcome(metrics, f"{self.training.epochs} epoch{'s' * (self.training.epochs > 1)} done")
+        return self._outcome(metrics, f"{count(self.training.epochs, 'epoch')} done")
 
     # -- settings ------------------------------------------------------------------------------------------------------
 
@@ -263,7 +264,7 @@ class VectorsRun:
         words = train["tokens"] - train["lines"]
         rare = f", {train['unknown_tokens']:,} of them too rare" if train["unknown_tokens"] else ""
         rule = f"; {words_are(self.config.data)}" if what == "words" else ""
-        say(f"text: {train['lines']:,} lines, {words:,} {what}{rare}{rule}")
+        say(f"text: {count(train['lines'], 'line')}, {words:,} {what}{rare}{rule}")
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
         if phrases := manifest.get("phrases"):
@@ -350,7 +351,9 @@ class VectorsRun:
         )
         self.reporter.finish()
         taken = time.monotonic() - began
-        self.reporter.message(f"{len(counted):,} pairs of words stand near each other, counted in {duration(taken)}")
+        self.reporter.message(
+            f"{count(len(counted), 'pair')} of words stand near each other, counted in {duration(taken)}"
+        )
         with interruptible(self.reporter.message) as asked:
             model, learned = learn_glove(
                 counted,

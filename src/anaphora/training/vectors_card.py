@@ -11,6 +11,7 @@ from anaphora.embeddings.pieces import Learned
 from anaphora.embeddings.settings import Word2VecConfig
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.names import as_wished
+from anaphora.results import count
 from anaphora.text.phrases import PHRASES
 from anaphora.text.settings import DataConfig
 from anaphora.training.recipes import RunConfig
@@ -103,15 +104,15 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
             f"{__version__}: recipe `{config.recipe}`, {how}.",
             "",
             "## Learned from",
-            f"{train['lines']:,} lines of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens with end marks; "
-            f"{metrics['unknown_tokens']:,} were {what} too rare to have a vector.{rule}{began}",
+            f"{count(train['lines'], 'line')} of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens with "
+            f"end marks; {metrics['unknown_tokens']:,} were {what} too rare to have a vector.{rule}{began}",
             "",
             "| epoch | loss of a pair |",
             "|---|---|",
             *losses,
             "",
             "## Cost",
-            f"{duration(cost['seconds'])} with at most {cost['threads']} thread{'s' * (cost['threads'] > 1)} "
+            f"{duration(cost['seconds'])} with at most {count(cost['threads'], 'thread')} "
             f"({cost['threads_at_work']:.1f} in the mean: as many as were quickest) on {cost['device']}, "
             f"{metrics['speed']}, {cost['peak_memory'] / 1e6:,.0f} MB of memory.",
             "",
