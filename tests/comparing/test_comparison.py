@@ -74,6 +74,12 @@ def test_all_rows_have_the_same_tokens_and_the_same_held_out_bytes(made: tuple[P
     assert row_of(found, "bigram")["bits_per_byte"] < row_of(found, "unigram")["bits_per_byte"]
 
 
+def test_a_row_that_has_just_been_given_its_text_is_no_unfinished_run(made: tuple[Path, Comparison]) -> None:
+    logs = {path.stem: path.read_text(encoding="utf-8") for path in made[0].glob("logs/*.log")}
+    assert logs.keys() >= {"unigram", "bigram"} and "text: " in logs["bigram"]
+    assert not any("unfinished" in log for log in logs.values())
+
+
 def test_values_are_those_that_the_runs_themselves_tell(made: tuple[Path, Comparison]) -> None:
     out, found = made
     lstm, metrics = row_of(found, "lstm"), read_metrics(out / "runs" / "lstm")

@@ -134,6 +134,14 @@ def test_a_byte_order_mark(tmp_path: Path, rows: Rows) -> None:
     assert report.exit_code == 0
 
 
+def test_two_columns_of_one_table_have_a_problem_of_a_line_in_common(tmp_path: Path, rows: Rows) -> None:
+    table = tmp_path / "train.tsv"
+    table.write_bytes(b"\xef\xbb\xbf" + b"".join(source + b"\t" + target + b"\r\n" for source, target in rows))
+    report, *_ = check_corpus({"train": {"source": [str(table)], "target": [str(table)]}})
+    told = [(one.problem, one.file, one.count) for one in report.findings]
+    assert told == [("bom", str(table), 1), ("crlf", str(table), len(rows))]
+
+
 def test_a_shift_is_told_and_mended(tmp_path: Path, rows: Rows) -> None:
     source, target = [a for a, _ in rows], [b for _, b in rows]
     report, check, files = run(tmp_path, (source, target[:700] + target[701:]))

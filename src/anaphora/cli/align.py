@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import Force, With, check_new_file, count, read_pairs, warn_of_notes
+from anaphora.cli.arguments import Force, With, check_new_file, read_pairs, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.api import TranslationModel

@@ -14,7 +14,7 @@ from anaphora.cli.output import Output
 from anaphora.cli.streams import Steadfast
 from anaphora.decoding.options import TRANSFORMERS_NAMES
 from anaphora.errors import UserError, refused_by_system
-from anaphora.results import count as count
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.text_model import TextModel

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count
 from anaphora.cli.output import Device, Json, Output, Quiet, program
 from anaphora.errors import printable
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -142,7 +142,8 @@ def _print_finding(found: Finding, console: Console) -> None:
     where = found.file if found.line is None else f"{found.file}:{found.line}"
     text = Text.assemble((printable(where), "cyan"), "  ", printable(found.message))
     detail = found.details.get(found.line or 0, "")
-    if detail and detail != found.message:
+    alike = len(found.lines) > 1 and len(set(found.details.values())) == 1  # the first says what the message does
+    if detail and detail != found.message and not alike:
         text.append(f" (the first: {printable(detail)})")
     if len(found.lines) > 1:
         shown = ", ".join(map(str, found.lines[:8]))
@@ -202,7 +203,9 @@ def _print_proposal(proposal: dict[str, Any], console: Console) -> None:
         speed = f"{update}, {speed}"
     table.add_row("speed", speed)
     if proposal["steps"] is not None:
-        table.add_row("time", f"{duration(proposal['total_seconds'])} for {proposal['steps']:,} updates, at most")
+        table.add_row(
+            "time", f"{duration(proposal['total_seconds'])} for {count(proposal['steps'], 'update')}, at most"
+        )
     elif proposal["total_seconds"] is not None:
         table.add_row("time", f"{duration(proposal['total_seconds'])} for the whole run, about")
     table.add_row("memory", f"{proposal['peak_memory'] / 2**30:.2f} GiB at its peak")

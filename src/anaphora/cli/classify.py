@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count, read_text, reads_terminal, warn_of_notes
+from anaphora.cli.arguments import read_text, reads_terminal, warn_of_notes
 from anaphora.cli.evaluate_text import check_labels
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.results import count
 
 
 def classify(

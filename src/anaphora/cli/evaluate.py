@@ -20,7 +20,6 @@ from anaphora.cli.arguments import (
     TextFiles,
     With,
     check_new_file,
-    count,
     decoding_settings,
     describe_replaced,
     open_text_model,
@@ -32,6 +31,7 @@ from anaphora.cli.evaluate_text import evaluate_labels, evaluate_text
 from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.errors import UserError
 from anaphora.evaluation.draws import Draws
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.evaluation import Evaluation

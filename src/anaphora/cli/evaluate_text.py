@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anaphora.cli.arguments import count, read_text, warn_of_notes
+from anaphora.cli.arguments import read_text, warn_of_notes
 from anaphora.cli.output import Output
 from anaphora.errors import UserError
 from anaphora.evaluation.draws import DRAWS, Draws
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.text_model import TextModel

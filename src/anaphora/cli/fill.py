@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count, read_text, reads_terminal, warn_of_notes
+from anaphora.cli.arguments import read_text, reads_terminal, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.filling import Filled

@@ -11,7 +11,6 @@ import typer
 
 from anaphora.cli.arguments import (
     Patches,
-    count,
     decoding_settings,
     open_text_model,
     read_text,
@@ -19,6 +18,7 @@ from anaphora.cli.arguments import (
     warn_of_notes,
 )
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.generation import Generation

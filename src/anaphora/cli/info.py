@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import count
 from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.errors import printable
+from anaphora.results import count
 
 
 def info(

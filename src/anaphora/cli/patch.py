@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anaphora.cli.arguments import check_new_file, count, open_text_model, read_text, warn_of_notes
+from anaphora.cli.arguments import check_new_file, open_text_model, read_text, warn_of_notes
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.pronouns import Evened

@@ -16,7 +16,6 @@ from anaphora.cli.arguments import (
     Patches,
     TextFiles,
     With,
-    count,
     open_text_model,
     read_pairs,
     read_text,
@@ -25,6 +24,7 @@ from anaphora.cli.arguments import (
     warn_of_notes,
 )
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.language import ScoredLine

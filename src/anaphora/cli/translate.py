@@ -18,7 +18,6 @@ from anaphora.cli.arguments import (
     Set,
     With,
     check_new_file,
-    count,
     decoding_settings,
     describe_replaced,
     read_side,
@@ -27,6 +26,7 @@ from anaphora.cli.arguments import (
     warn_of_notes,
 )
 from anaphora.cli.output import Device, Json, Output, Quiet
+from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.unfinished import Unfinished

@@ -26,6 +26,7 @@ from anaphora.errors import UserError, option
 from anaphora.evaluation.language import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import COUNTED_MODELS
+from anaphora.results import count
 from anaphora.text.formats import read_blocks
 from anaphora.text.language_corpus import check_text, fingerprint, prepare_text
 from anaphora.text.prepared_text import MANIFEST, PreparedText
@@ -268,7 +269,8 @@ class LanguageTask(RecipeTask):
             notes = [f"measured on the test text ({over}); checkpoints were chosen on the held-out text"]
         else:
             notes = [
-                f"measured on {valid['lines']:,} held-out lines ({valid['tokens']:,} tokens, {valid['bytes']:,} bytes)"
+                f"measured on {count(valid['lines'], 'held-out line')} "
+                f"({valid['tokens']:,} tokens, {valid['bytes']:,} bytes)"
             ]
         unknown = done[0].get("unknown_tokens", 0) if done else 0
         over_all = done[0].get("test_tokens", done[0].get("valid_tokens", 0)) if done else 0

@@ -87,7 +87,7 @@ class Row:
             heard.add(token)
         said = replace(self, said=[*self.said, token], gains=[*self.gains, gain], live=total, heard=heard)
         said.lines -= token == EOS
-        said.stopped = total > FORBIDDEN and heard is not None and heard.stopped is not None
+        said.stopped = bool(total > FORBIDDEN) and heard is not None and heard.stopped is not None
         return said
 
     def hypothesis(self, alpha: float) -> Hypothesis:

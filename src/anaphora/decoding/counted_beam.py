@@ -70,7 +70,7 @@ class _Beam:
             self.limit, self.config.length_penalty
         )
         wanted = self.config.n_best
-        return len(self.finished) >= wanted and self.finished[wanted - 1][0] >= best
+        return len(self.finished) >= wanted and self.finished[wanted - 1][0] >= float(best)
 
     def step(self, step: int) -> None:
         """One token more for every row: the K best continuations that do not end live on."""

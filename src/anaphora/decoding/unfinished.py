@@ -99,7 +99,9 @@ class Unfinished:
             self.lines += record["lines"]
             return [[Hypothesis(**one) for one in hypotheses] for hypotheses in record["found"]]
         if record is not None and not self.batches and not self.force:
-            cure = f"give the lines of the old command to go on from there, or add {option('force', True)} to begin anew"
+            cure = (
+                f"give the lines of the old command to go on from there, or add {option('force', True)} to begin anew"
+            )
             raise UserError("holds a translation of other lines", file=self.path, cure=cure)
         self.replaying, self.empty = False, not self.batches
         self.file.seek(0, 2)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from anaphora.errors import option
-from anaphora.results import brief, figure, html_table
+from anaphora.results import brief, count, figure, html_table
 
 WIDTH = 80
 NUMBERS = ("precision", "recall", "F1", "lines")
@@ -59,7 +59,13 @@ class ClassificationReport:
 
     def __repr__(self) -> str:
         scores = f"accuracy {self.accuracy:.2%}", f"macro F1 {figure(100 * self.macro_f1)}"
-        return brief("ClassificationReport", None, *scores, f"{self.lines:,} lines", f"{len(self.classes)} classes")
+        return brief(
+            "ClassificationReport",
+            None,
+            *scores,
+            count(self.lines, "line"),
+            count(len(self.classes), "class", "classes"),
+        )
 
     def _repr_html_(self) -> str:
         def measured(one: ClassScore) -> list[str]:

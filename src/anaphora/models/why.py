@@ -197,11 +197,11 @@ def _after_counted(model: Any, prefix: Sequence[int]) -> np.ndarray:
     return logs[0]
 
 
-def _scored(model: LanguageModel, prefix: Sequence[int], token: int) -> float:
+def _scored(model: Any, prefix: Sequence[int], token: int) -> float:
     """What `score` gives the token: all at once, not step by step."""
     if getattr(model, "counted", False):
-        row = np.array([*prefix, token])
-        return float(model.score_flat(row, np.array([0, len(row)]))[-1])
+        ids = np.array([*prefix, token])
+        return float(model.score_flat(ids, np.array([0, len(ids)]))[-1])
     import torch
 
     row = torch.tensor([[*prefix, token]], device=model.device)

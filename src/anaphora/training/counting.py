@@ -232,7 +232,7 @@ class CountingRun:
     def _prepare(self, there: bool) -> PreparedText | None:
         """The text as ids. What was made of another text is kept, model or no model, unless it is forced: nothing where
         that text has a model."""
-        saved = read_manifest(self.folder / DATA)
+        saved, begun = read_manifest(self.folder / DATA), (self.counting / CONFIG).exists()
         try:
             prepared = prepare_text(
                 self.folder / DATA,
@@ -254,7 +254,7 @@ class CountingRun:
                 ) from None
             raise
         self.reporter.finish()
-        if saved and not there:
+        if saved and not there and (begun or not prepared.reused):  # a comparison's rows are given their text
             went = "going on from there" if prepared.reused else "another text: what was saved is discarded"
             self.reporter.message(f"{self.run} holds an unfinished run; {went}")
         return prepared
@@ -273,10 +273,10 @@ class CountingRun:
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
         cut = f"{tokenizer.kind}, split at {tokenizer.split}" if tokenizer.kind == "word" else tokenizer.kind
-        lines = "each line by itself" if data.boundaries == "lines" else "one stream"
+        taken = "each line by itself" if data.boundaries == "lines" else "one stream"
         say(
             f"model: {self.config.recipe}, order {self.model.order}, {self.model.smoothing}, "
-            f"vocabulary {manifest['vocabulary']:,} ({cut}), {lines}"
+            f"vocabulary {manifest['vocabulary']:,} ({cut}), {taken}"
         )
 
     def _fit(self, prepared: PreparedText) -> Fitted:

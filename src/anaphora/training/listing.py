@@ -313,7 +313,7 @@ def choices_of_settings(recipe: str | None = None) -> dict[str, list[str]]:
     """Names of the settings that a run by a recipe has, with their values where those can be counted; for the shell,
     which waits, so no default is looked up. Without a recipe those of a Transformer translator."""
     config = RunConfig.read({} if recipe is None else load_recipe(recipe))
-    found = {}
+    found: dict[str, list[str]] = {}
     for section in SECTIONS:
         values = to_mapping(getattr(config, section))
         known = values if section == "model" else _meaningful(config.model.kind, section, values)

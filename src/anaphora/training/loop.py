@@ -26,6 +26,7 @@ from anaphora.device import keeping_freed_memory
 from anaphora.errors import UserError
 from anaphora.layers.mixture_of_experts import mixtures
 from anaphora.layers.recurrence import RecurrentEncoder
+from anaphora.results import count
 from anaphora.text.batches import EpochBatches
 from anaphora.training.averaging import DescentAverage, MovingAverage, WeightAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
@@ -240,9 +241,9 @@ class Trainer:
             why = f"no better {config.metric} in {progress.stale} {checkpoints} (training.patience)"
             return f"stopped: {why}; best at step {progress.best_step}"
         if config.max_steps is not None and progress.step >= config.max_steps:
-            return f"{progress.step:,} update{'s' * (progress.step != 1)} done"
+            return f"{count(progress.step, 'update')} done"
         if config.max_tokens is not None and progress.tokens >= config.max_tokens:
-            return f"{progress.tokens:,} tokens seen (training.max_tokens)"
+            return f"{count(progress.tokens, 'token')} seen (training.max_tokens)"
         if config.max_minutes is not None and progress.seconds >= 60 * config.max_minutes:
             minutes = f"{config.max_minutes:g} minute{'s' * (config.max_minutes != 1)}"
             return f"stopped after {minutes} (training.max_minutes)"

@@ -24,6 +24,7 @@ from anaphora.errors import option
 from anaphora.layers.mixture_of_experts import counting, load
 from anaphora.models import build
 from anaphora.models.contracts import Translator
+from anaphora.results import count
 from anaphora.text.batches import Batch, Batches, EpochBatches
 from anaphora.text.bidirectional import BidirectionalStart
 from anaphora.text.dictionary import learn_for, of_folder
@@ -208,7 +209,7 @@ class Run(LearningRun):
         odd += [described] if (described := describe_notes(manifest["tidied"])) else []
         say = self.reporter.message
         say(
-            f"corpus: {train['rows']:,} pairs to learn from, {valid['rows']:,} to validate on"
+            f"corpus: {count(train['rows'], 'pair')} to learn from, {valid['rows']:,} to validate on"
             + (f"; left out: {apart:,} {kept_apart}" if apart else "")
         )
         if odd:

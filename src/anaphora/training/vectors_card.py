@@ -114,7 +114,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
             *losses,
             "",
             "## Cost",
-            f"{duration(cost['seconds'])} with at most {cost['threads']} thread{'s' * (cost['threads'] > 1)} "
+            f"{duration(cost['seconds'])} with at most {count(cost['threads'], 'thread')} "
             f"({cost['threads_at_work']:.1f} in the mean: as many as were quickest) on {cost['device']}, "
             f"{metrics['speed']}, {cost['peak_memory'] / 1e6:,.0f} MB of memory.",
             "",

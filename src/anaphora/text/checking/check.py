@@ -88,10 +88,15 @@ class Check:
             self.findings.append(finding(problem, file, lines, details=own, **words))
 
     def report(self) -> list[Finding]:
-        """Stopping ones first, then in the order of the kinds, then by file."""
+        """Stopping ones first, then in the order of the kinds, then by file; two columns of one table, or one file
+        that is given twice, have a problem of a line in common, and it is told once."""
         files = {side.files[0]: n for n, part in enumerate(self.parts.values()) for side in part.sides}
         order = {kind: n for n, kind in enumerate(KINDS)}
-        return sorted(self.findings, key=lambda f: (not f.stops, order[f.kind], files.get(f.file, 99), f.line or 0))
+        once: list[Finding] = []
+        for found in self.findings:
+            if found not in once:
+                once.append(found)
+        return sorted(once, key=lambda f: (not f.stops, order[f.kind], files.get(f.file, 99), f.line or 0))
 
     # -- the checks ----------------------------------------------------------------------------------------------------
 
@@ -113,8 +118,6 @@ class Check:
                 found = {problem: list(numbers) for problem, numbers in side.problems.items()}
                 for number, text in enumerate(side.lines):
                     encoding.look(number, text, found)
-                if side is not part.source and side.files == part.source.files:
-                    found.pop("bom", None)  # two columns of one table: told of the first
                 for problem, numbers in found.items():
                     self.tell(part, problem, numbers, side)
                 self.progress("characters", 1, None)
