@@ -26,8 +26,8 @@ def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
         try:
             model, _, _ = Word2Vec.load(checkpoint)
         except UserError as error:
-            vectors = option("start_from", str(start / WEIGHTS))
-            cure = f"restore it from a copy, or start from the vectors alone: {vectors}"
+            alone = option("start_from", str(start / WEIGHTS))
+            cure = f"restore it from a copy, or start from the vectors alone: {alone}"
             raise UserError(error.what, file=error.file, cure=cure) from None
         model.config = config
         return model, ""
