@@ -35,9 +35,12 @@ from anaphora.folder import (
 from anaphora.models import read_language_model, settings
 from anaphora.models.ngram.file import read_checksum, read_trie
 from anaphora.models.weights import read_weights
+from anaphora.parts import copy_model
+from anaphora.text.dictionary import Dictionary
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.word_tokenizer import open_tokenizer
 from anaphora.training.checkpoint import Progress
+from anaphora.training.recipes import load_recipe
 from anaphora.training.reporting import RunReporter
 
 
@@ -215,3 +218,21 @@ def test_brackets_without_end_are_no_json(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     with pytest.raises(UserError, match=r"cannot be read as an n-gram model \(its brackets go too deep\)"):
         read_trie(tmp_path / "model.safetensors")
+
+
+@NO_FILE
+def test_what_a_user_names_and_is_no_file_is_not_called_missing(tmp_path: Path, make: Make) -> None:
+    make(tmp_path / "words.tsv")
+    with pytest.raises(UserError, match=r"words\.tsv: is a pipe or a device"):
+        Dictionary.read(tmp_path / "words.tsv")
+    (tmp_path / "mine.yaml").symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=r"mine\.yaml: is larger than 1 MiB"):
+        load_recipe(str(tmp_path / "mine.yaml"))
+
+
+@NO_FILE
+def test_no_part_of_a_model_is_left_out_of_its_copy(tmp_path: Path, make: Make) -> None:
+    (tmp_path / "copy").mkdir()
+    make(tmp_path / "tokenizer.json")
+    with pytest.raises(UserError, match=r"tokenizer\.json: is a pipe or a device"):
+        copy_model(tmp_path, tmp_path / "copy")

@@ -16,7 +16,7 @@ from typing import Any
 
 from anaphora.config import convert
 from anaphora.errors import UserError, option, shown
-from anaphora.files import read_text
+from anaphora.files import is_there, read_text
 from anaphora.folder import (
     CARD,
     CONFIG,
@@ -157,7 +157,7 @@ def copy_model(source: Path, target: Path) -> None:
     """A model folder without what else a run keeps. Weights are shared with the original where the disk allows: neither
     is ever written into, so neither can change the other."""
     for name in (*BESIDE, *(path.name for path in source.glob("tokenizer*.json"))):
-        if (source / name).is_file():
+        if is_there(source / name):
             shutil.copyfile(source / name, target / name)
     document = read_config(source)
     write_config(target, document)

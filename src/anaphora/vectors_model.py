@@ -329,7 +329,7 @@ class VectorsModel:
         if len(words) == len(vectors):  # a tokeniser of words between blanks has no room for others
             Tokenizer.of_words(words).save(folder / TOKENIZER)
         save_vectors(vectors, folder / WEIGHTS)
-        if (self.folder / PHRASES).is_file():  # whoever goes on from the folder joins the same
+        if is_there(self.folder / PHRASES):  # whoever goes on from the folder joins the same
             write_bytes(folder / PHRASES, read_bytes(self.folder / PHRASES, LARGE))
         about = metrics or {"anaphora": __version__, "finished": True, "vocabulary": len(vectors)}
         write_json(folder / METRICS, {**about, "converted_from": name_of(self.folder)})

@@ -117,8 +117,8 @@ class Dictionary:
     @classmethod
     def read(cls, path: Path) -> Dictionary:
         """A file of two to four columns; what is wrong with it is said with its line."""
-        if not path.is_file():
-            what = "is a folder, not a dictionary" if path.is_dir() else "there is no such dictionary"
+        if not path.exists() or path.is_dir():
+            what = "is a folder, not a dictionary" if path.exists() else "there is no such dictionary"
             raise UserError(what, file=path, cure=f"name a file of tab-separated lines: {COLUMNS}")
         try:
             lines = read_bytes(path, LARGE).decode("utf-8-sig").split("\n")

@@ -308,7 +308,7 @@ def load_recipe(name: str) -> Document:
         if not path.is_file():
             cure = ELSEWHERE.get(name.lower()) or nearest(name, recipe_names())
             raise UserError(f"there is no recipe {name!r}", cure=cure)
-    elif not path.is_file():
+    elif not path.exists():
         raise UserError("there is no such recipe file", file=path, cure=f"or a name: {', '.join(recipe_names())}")
     document = read_yaml(path)
     _check_recipe(document, str(path))

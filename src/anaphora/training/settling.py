@@ -13,17 +13,8 @@ from typing import Any
 from anaphora.config import differences, merge
 from anaphora.decoding.unknown_words import refuse_replacing
 from anaphora.errors import UserError, option
-from anaphora.files import LARGE, read_bytes
-from anaphora.folder import (
-    CONFIG,
-    DATA,
-    WEIGHTS,
-    read_config,
-    read_metrics,
-    weights_file,
-    write_bytes,
-    write_config,
-)
+from anaphora.files import LARGE, is_there, read_bytes
+from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_bytes, write_config
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
@@ -228,7 +219,7 @@ def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool)
 def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
     """By side: one joint tokenizer.json, or tokenizer.source.json and tokenizer.target.json."""
     joint = folder / "tokenizer.json"
-    if joint.is_file() or not any(folder.glob("tokenizer.*.json")):
+    if is_there(joint) or not any(folder.glob("tokenizer.*.json")):
         tokenizer = Tokenizer.load(joint)
         tokenizers = {"source": tokenizer, "target": tokenizer}
     else:
