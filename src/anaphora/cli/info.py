@@ -64,7 +64,7 @@ def _translator(found: dict[str, Any]) -> list[tuple[str, str]]:
             f"{settings['tokenizer']['kind']}, source {found['source_vocabulary']:,}, "
             f"target {found['target_vocabulary']:,}" + (" (joint)" if settings["tokenizer"]["shared"] else ""),
         ),
-        ("forward pass", f"{short(found['flops_per_pair'])}FLOP ({found['flops_note']})"),
+        ("forward pass", f"{short(found['flops_per_pair'])} FLOP ({found['flops_note']})"),
         ("decoding cache", f"{found['cache_bytes_per_token']:,} bytes per token per hypothesis"),
         *(("member", _member(one)) for one in found.get("members", ())),
     ]
