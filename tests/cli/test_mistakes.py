@@ -142,6 +142,10 @@ def test_unknown_verbs_and_options(say: Any) -> None:
             ["translate", "m", "--beam", "x"],
             f"'--beam': it should be a valid integer; `anaphora translate --help` {lists}",
         ),
+        (
+            ["translate", "m", "--num-beams=x"],
+            f"'--num-beams': it should be a valid integer; `anaphora translate --help` {lists}",
+        ),
         (["info", "a", "b"], f"got unexpected extra argument(s) (b); `anaphora info --help` {lists}"),
         (["info", "--device"], f"option '--device' requires an argument; `anaphora info --help` {lists}"),
     ):

@@ -127,6 +127,13 @@ def _asked_for(words: list[str]) -> typer.Typer:
     return alone
 
 
+def _as_typed(names: str, words: list[str]) -> str:
+    """Of the names of an option, "'--beam' / '--num-beams'", the one that was written."""
+    written = {word.partition("=")[0] for word in words}
+    each = names.split(" / ")
+    return next((name for name in each if name.strip("'") in written), each[0])
+
+
 def mistaken_words(error: Any, words: list[str]) -> str | None:
     """What is wrong with a command line, as one sentence with its cure; nothing where the help is the answer."""
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -134,6 +141,7 @@ def mistaken_words(error: Any, words: list[str]) -> str | None:
         return None
     what = " ".join(error.format_message().split()).rstrip(".")
     what = re.sub(r": Input should be ([^,]*).*", r": it should be \1", what)
+    what = re.sub(r"'-[\w-]+'(?: / '-[\w-]+')+", lambda names: _as_typed(names[0], words), what)
     command = " ".join(["anaphora", *words[:1]]) if _asked_for(words[:1]) is not app else "anaphora"
     cure = f"`{command} --help` lists what there is"
     if possible := getattr(error, "possibilities", None):
