@@ -128,7 +128,10 @@ class TransformerConfig(TranslatorConfig):
     `dim`; words without one begin as all do otherwise."""
 
     def __post_init__(self) -> None:
-        if self.dim < 1 or self.heads < 1 or self.dim % self.heads:
+        for name in ("dim", "heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
+        if self.dim % self.heads:
             raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
         super().__post_init__()
         if self.feed_forward < 1:

@@ -271,11 +271,11 @@ def test_the_settings_need_no_torch() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "window", "window": 0}, "window is 0; it must be at least 1"),
-        ({"kind": "window", "hidden": 0}, "hidden is 0; it must be at least 1"),
-        ({"kind": "dan", "layers": 0}, "layers is 0; it must be at least 1"),
+        ({"kind": "window", "window": 0}, "window must be above 0, not 0"),
+        ({"kind": "window", "hidden": 0}, "hidden must be above 0, not 0"),
+        ({"kind": "dan", "layers": 0}, "layers must be above 0, not 0"),
         ({"kind": "lstm", "weight_dropout": 1.0}, "weight_dropout is 1.0; it must be at least 0 and below 1"),
-        ({"kind": "conv", "width": 0}, "width is 0"),
+        ({"kind": "conv", "width": 0}, "width must be above 0, not 0"),
         ({"kind": "conv", "width": 2, "labels": ["a", "b"], "both_ways": True}, r"width \(2\) must be odd"),
         ({"kind": "gru", "dim": 7, "labels": ["a", "b"], "both_ways": True}, "make them even"),
         ({"kind": "gru", "labels": ["a", "a"]}, "two names or more, each once"),

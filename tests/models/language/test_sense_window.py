@@ -53,7 +53,7 @@ def test_far_words_still_choose_among_near_senses() -> None:
 
 
 def test_settings() -> None:
-    with pytest.raises(UserError, match="sense_window is 0; it must be at least 1"):
+    with pytest.raises(UserError, match="sense_window must be above 0, not 0"):
         settings({"kind": "backpack", "dim": 8, "senses": 2, "heads": 2, "sense_window": 0})
     whole, near = rung("backpack")(), rung("backpack", sense_window=2)()
     assert near.weighing_flops(50.0) < whole.weighing_flops(50.0) and near.weighing_flops(1.0) == whole.weighing_flops(

@@ -490,7 +490,7 @@ CONFIGS: dict[str, type[NeuralConfig]] = {
 
 def at_least_one(name: str, value: int | None) -> None:
     if value is not None and value < 1:
-        raise ValueError(f"{name} is {value}; it must be at least 1")
+        raise ValueError(f"{name} must be above 0, not {value}")
 
 
 def share(name: str, value: float) -> None:
