@@ -375,6 +375,13 @@ def test_defaults_fit_together() -> None:
         ("training.consistency=1e300", "training: consistency must be at most 1,000,000, not 1e+300"),
         ("training.candidates=100000", "training: candidates must be at most 4,096, not 100,000"),
         ("decoding.length_penalty=1e300", "decoding: length_penalty must be at most 10, not 1e+300"),
+        ("decoding.coverage_penalty=1e300", "decoding: coverage_penalty must be at most 10, not 1e+300"),
+        ("decoding.coverage_penalty=nan", "decoding.coverage_penalty must be a number, not 'nan'"),
+        ("decoding.coverage_penalty=-1", "decoding: coverage_penalty must not be negative"),
+        ("decoding.temperature=1e300", "decoding: temperature must be between 0.0001 and 10,000, not 1e+300"),
+        ("decoding.temperature=1e-300", "decoding: temperature must be between 0.0001 and 10,000, not 1e-300"),
+        ("decoding.repetition_penalty=1e300", "decoding: repetition_penalty must be above 0 and at most 1,000"),
+        ("model.dim=-4", "model: dim must be above 0, not -4"),
     ],
 )
 def test_numbers_that_would_fail_much_later_are_refused_at_once(words: str, said: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.config import merge
 from anaphora.device import device_name
 from anaphora.errors import UserError, option
-from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
+from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, described_kind
 from anaphora.signatures import also_named
 from anaphora.text.arguments import checked
 from anaphora.text.formats import same_table
@@ -348,6 +348,13 @@ def is_language_model(folder: Path_) -> bool:
     return is_arpa(path) or RunConfig.read(read_config(path), file=str(path / CONFIG)).model.kind in LANGUAGE_MODELS
 
 
+def described_folder(path: Path) -> str:
+    """What a model folder or an ARPA file holds, in words."""
+    from anaphora.folder import read_config
+
+    return described_kind({"kind": "ngram"} if path.is_file() else read_config(path).get("model") or {})
+
+
 def is_vectors(folder: Path_) -> bool:
     """Whether a model folder (or a file) holds word vectors."""
     from anaphora.folder import CONFIG, read_config
@@ -376,7 +383,7 @@ def load_translator(folder: Path_ | Sequence[Path_], device: str = "auto", *, ve
         return EnsembleModel.of_folders(folder, choose_device(device), verify=verify)
     if is_language_model(folder):
         raise UserError(
-            "is a language model, and this needs a translator",
+            f"is {described_folder(Path(folder))}, and this needs a translator",
             file=folder,
             cure="score, evaluate, generate, fill, encode, classify, why and info take language models",
         )

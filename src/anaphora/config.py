@@ -289,6 +289,18 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
     return found
 
 
+def described(changes: Mapping[str, tuple[Any, Any]]) -> str:
+    """What `differences` found, as people say it: "training.seed is 1 there and 2 now"."""
+    return "; ".join(f"{name} is {in_words(old)} there and {in_words(new)} now" for name, (old, new) in changes.items())
+
+
+def in_words(value: Any) -> str:
+    """A setting's value in a sentence."""
+    if isinstance(value, list):
+        return ", ".join(map(repr, value)) or "empty"
+    return "not set" if value is None else repr(value)
+
+
 def documentation(cls: type) -> dict[str, tuple[str, Any, str]]:
     """{field: (type, default, docstring)}: the docstring is the string written under the field."""
     texts: dict[str, str] = {}

@@ -31,7 +31,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
-from anaphora.models import COUNTED_MODELS, ENSEMBLES, TRANSLATORS, VECTOR_MODELS
+from anaphora.models import COUNTED_MODELS, VECTOR_MODELS, described_kind
 from anaphora.results import brief
 from anaphora.text.arguments import checked
 from anaphora.text.given import path_of
@@ -79,11 +79,11 @@ def check_source(source: Path) -> None:
     """A model that no other format here can hold is refused, whatever its new name would be."""
     if not is_there(source / CONFIG):
         return
-    kind = (read_config(source).get("model") or {}).get("kind", "transformer")
+    model = read_config(source).get("model") or {}
+    kind = model.get("kind", "transformer")
     if kind in ("backpack", *COUNTED_MODELS, *VECTOR_MODELS):
         return
-    what = "a translator" if kind in TRANSLATORS + ENSEMBLES else "a neural language model"
-    raise UserError(f"is {what} ({kind}), which cannot be exported yet", file=source, cure=CONVERTIBLE)
+    raise UserError(f"is {described_kind(model)}, which cannot be exported yet", file=source, cure=CONVERTIBLE)
 
 
 @checked()

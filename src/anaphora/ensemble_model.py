@@ -19,7 +19,7 @@ from anaphora.decoding.alignment import Method
 from anaphora.decoding.alignment_method import Choice
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, read_config, read_metrics
-from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, VECTOR_MODELS
+from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, VECTOR_MODELS, described_kind
 from anaphora.models.ensemble import Ensemble, Reading
 from anaphora.models.translator_settings import EnsembleConfig, Mean
 from anaphora.parts import Path_, part_names
@@ -182,11 +182,11 @@ def _open(
 
 
 def _member(folder: Path, device: torch.device, verify: bool, above: tuple[Path, ...]) -> TranslationModel:
-    kind = (read_config(folder).get("model") or {}).get("kind", "transformer") if not folder.is_file() else "ngram"
+    model = {"kind": "ngram"} if folder.is_file() else read_config(folder).get("model") or {}
+    kind = model.get("kind", "transformer")
     if kind in LANGUAGE_MODELS + VECTOR_MODELS:
-        what = "word vectors" if kind in VECTOR_MODELS else f"a language model ({kind})"
         cure = "leave it out" + ("; `anaphora mix` mixes language models with one another" * (kind in LANGUAGE_MODELS))
-        raise UserError(f"is {what}, and an ensemble is of translators", file=folder, cure=cure)
+        raise UserError(f"is {described_kind(model)}, and an ensemble is of translators", file=folder, cure=cure)
     if kind in ENSEMBLES:
         return _open(EnsembleModel, folder, device, verify, above)
     return TranslationModel(folder, device, verify=verify)

@@ -18,7 +18,7 @@ from anaphora.decoding.language import BlankLines, Boundaries, Encoder, check_id
 from anaphora.decoding.spelling import Prompt
 from anaphora.errors import UserError, shown
 from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metrics
-from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, read_language_model
+from anaphora.models import LANGUAGE_MODELS, described_kind, read_language_model
 from anaphora.models.abilities import Ability, require
 from anaphora.models.shape import normalised, shape
 from anaphora.results import Info
@@ -66,9 +66,8 @@ class OpenedTextModel:
             return
         self.config = config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
         if config.model.kind not in LANGUAGE_MODELS:
-            what = "word vectors" if config.model.kind in VECTOR_MODELS else "a translator"
             raise UserError(
-                f"is {what} ({config.model.kind}), and this needs a language model",
+                f"is {described_kind(vars(config.model))}, and this needs a language model",
                 file=folder,
                 cure="give a folder made by `anaphora train --text`, or an ARPA file",
             )
@@ -98,7 +97,8 @@ class OpenedTextModel:
             )
 
     def __repr__(self) -> str:
-        return f"<TextModel {str(self.folder)!r}: {self.kind}, {self.model.vocabulary:,} tokens>"
+        what = f"{self.kind} classifier" if "classifies" in self.model.capabilities else self.kind
+        return f"<TextModel {str(self.folder)!r}: {what}, {self.model.vocabulary:,} tokens>"
 
     @property
     def kind(self) -> str:

@@ -240,9 +240,10 @@ def test_a_translator_is_refused_whatever_the_name(name: str, say: Any, micro: P
 
 @pytest.mark.parametrize("name", ["new.arpa", "hf", "x.vec"])
 def test_so_is_a_neural_language_model(name: str, say: Any, tmp_path: Path) -> None:
-    lstm = neural_folder(tmp_path / "lm", "lstm")
-    answer = say("convert", lstm, tmp_path / name)
-    assert (answer.code, "is a neural language model (lstm), which cannot be exported yet" in answer.err) == (2, True)
+    for kind, labels in (("a language model", None), ("a classifier", ["long", "short"])):
+        lstm = neural_folder(tmp_path / kind, "lstm", **({"labels": labels} if labels else {}))
+        answer = say("convert", lstm, tmp_path / name)
+        assert (answer.code, f"is {kind} (lstm), which cannot be exported yet" in answer.err) == (2, True)
 
 
 def test_the_list_of_verbs_tells_what_can_be_converted(say: Any) -> None:

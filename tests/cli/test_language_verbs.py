@@ -384,14 +384,14 @@ def test_a_language_model_where_a_translator_is_needed(
         for words in (["translate", "M", text], ["align", "M", *pairs]):
             answer = say(*(folders[name] if word == "M" else word for word in words))
             assert answer.code == 2, words
-            assert "is a language model, and this needs a translator" in answer.err
+            assert "is a language model (" in answer.err and "and this needs a translator" in answer.err
         answer = say("walk", folders[name], "the dog")  # a language model, but one that attends
         assert answer.code == 2
         assert "does not attend to words; give a Transformer or a Backpack" in answer.err
     for verb in ("score", "evaluate"):
         answer = say(verb, folders["words"], *pairs)
         assert answer.code == 2
-        assert f"{folders['words']}: is a language model: it takes no --source; give --text FILE" in answer.err
+        assert f"{folders['words']}: is a language model (ngram): it takes no --source; give --text FILE" in answer.err
         assert "no text is given; give --text FILE" in say(verb, folders["words"]).err
 
 

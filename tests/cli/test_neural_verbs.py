@@ -365,7 +365,7 @@ def test_info(name: str, folders: dict[str, Path], say: Any) -> None:
     answer = say("info", folders[name])
     assert answer.code == 0, answer.err
     assert "8 wide" in answer.out
-    assert ("glad, sad" in answer.out) == (name == "classifier")
+    assert ("glad, sad" in answer.out) == (", a classifier, " in answer.out) == (name == "classifier")
     assert ("32 tokens" in answer.out) == (name in ("decoder", "masked"))
     found = json.loads(say("info", folders[name], "--json").last)
     assert found["dim"] == 8

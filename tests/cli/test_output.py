@@ -407,3 +407,9 @@ def test_a_pair_that_cannot_be_scored_has_a_line_too(micro: Path, say: Any, tmp_
         (tmp_path / side).write_text("a " * 200 + "\n")
     asked = ["score", micro, "--source", tmp_path / "source", "--target", tmp_path / "target", "--device", "cpu"]
     assert say(*asked, "--tokens").out == "1\t\tnan\n"
+
+
+def test_figures_stand_with_the_beam_they_were_measured_with(say: Any, micro: Path) -> None:
+    shown = " ".join(say("info", micro).out.split())
+    assert re.search(r"BLEU [\d.]+ chrF [\d.]+ \(beam 5\)", shown), shown
+    assert "| BLEU (beam 5) |" in (micro / "card.md").read_text(encoding="utf-8")

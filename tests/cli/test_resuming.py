@@ -75,7 +75,7 @@ def test_reporting_may_change(train: Any) -> None:
         ({"model__dropout": 0.25}, "model.dropout is"),
         ({"model__dim": 32}, "model.dim is 16 there and 32 now"),
         ({"tokenizer__kind": "word"}, "tokenizer.kind is 'bpe' there and 'word' now"),
-        ({"data__hold_out": 3}, "data.hold_out is None there and 3 now"),
+        ({"data__hold_out": 3}, "data.hold_out is not set there and 3 now"),
         ({"decoding__beam": 7}, "decoding.beam is 5 there and 7 now"),
     ],
 )

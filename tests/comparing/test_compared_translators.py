@@ -160,7 +160,7 @@ def test_the_same_again_does_nothing_and_other_rows_join(out: Path, files: dict[
 def test_a_step_that_is_begun_anew_takes_what_is_made_of_it_along(out: Path, files: dict[str, Path]) -> None:
     before = row_of(compare(out, files, "bahdanau"), "bahdanau")  # nothing is to be done
     other = f"bahdanau=bahdanau:training.max_steps=6, bahdanau+rl={RL}, luong+posunk"
-    with pytest.raises(UserError, match=r"bahdanau was begun with other settings: training.max_steps was 4 and is 6"):
+    with pytest.raises(UserError, match=r"with other settings: training.max_steps is 4 there and 6 now"):
         compare(out, files, other)
     with rows_in_this_process() as ran:
         found = compare(out, files, other, force=True)

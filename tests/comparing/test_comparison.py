@@ -149,10 +149,10 @@ def test_the_same_again_does_nothing_twice_and_a_new_row_joins(out: Path, text: 
 
 def test_other_settings_are_refused_and_begun_anew_where_forced(out: Path, text: Path) -> None:
     before = stamps(out)
-    with pytest.raises(UserError, match=r"lstm was begun with other settings: training.max_tokens was 1200 and is 600"):
+    with pytest.raises(UserError, match=r"with other settings: training.max_tokens is 1200 there and 600 now"):
         compare(out, text, budget="tokens=600")
     assert stamps(out) == before
-    with pytest.raises(UserError, match=r"bigram was begun with other settings: model.order was 2 and is 3"):
+    with pytest.raises(UserError, match=r"bigram was begun with other settings: model.order is 2 there and 3 now"):
         compare(out, text, recipes="bigram=trigram")
     assert stamps(out) == before
     found = compare(out, text, recipes="unigram, bigram=trigram", force=True)
@@ -171,7 +171,7 @@ def test_another_text_is_refused_and_forced_begins_all_anew(out: Path, text: Pat
     (unigram,) = compare(out, other, recipes="unigram", force=True).rows
     assert unigram["state"] == "finished" and stamps(out)["unigram"] != before["unigram"]
     assert unigram["tokens"] > read_metrics(out / "runs" / "bigram")["tokens"]  # which had the old text
-    with pytest.raises(UserError, match=r"bigram was begun with other settings: data.hold_out was 20 and is 21"):
+    with pytest.raises(UserError, match=r"bigram was begun with other settings: data.hold_out is 20 there and 21 now"):
         compare(out, other, recipes="bigram")
 
 

@@ -302,6 +302,11 @@ def test_missing_files_and_folders_are_explained(tmp_path: Path) -> None:
     (tmp_path / "train.de").write_text("a\n")
     with pytest.raises(UserError, match=r"trian\.de: there is no such file; did you mean 'train\.de'\?"):
         list(read_rows({"text": [str(tmp_path / "trian.de")]}))
+    (tmp_path / "l.txt").touch()
+    with pytest.raises(
+        UserError, match=r"a\.txt: there is no such file; check the path"
+    ):  # that both are text is no likeness
+        list(read_rows({"text": [str(tmp_path / "a.txt")]}))
     with pytest.raises(UserError, match="this is a folder, not a file"):
         list(read_rows({"text": [str(tmp_path)]}))
     with pytest.raises(UserError, match="there is no such file; check the path"):

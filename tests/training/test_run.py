@@ -59,7 +59,7 @@ def test_an_average_made_by_hand_stays(files: dict[str, Path], tmp_path: Path) -
     train(run, files, **settings)
     anaphora.average(run, last=3, device="cpu", force=True)
     averaged = (run / "model.safetensors").read_bytes()
-    assert "mean of the checkpoints [2, 3, 4]" in train(run, files, **settings).weights
+    assert "mean of the checkpoints of steps 2, 3, 4" in train(run, files, **settings).weights
     assert (run / "model.safetensors").read_bytes() == averaged
     assert "mean of the checkpoints" in (run / "card.md").read_text()
 

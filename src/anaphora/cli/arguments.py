@@ -177,11 +177,12 @@ def takes_text(
         raise UserError(f"--text and {pairs} are both given", cure="a language model takes --text, a translator pairs")
     if api.is_language_model(model):
         if pairs:
-            raise UserError(f"is a language model: it takes no {pairs}", file=model, cure="give --text FILE")
-        if not text:
             raise UserError(
-                "is a language model, and no text is given", file=model, cure="give --text FILE (- is stdin)"
+                f"is {api.described_folder(model)}: it takes no {pairs}", file=model, cure="give --text FILE"
             )
+        if not text:
+            what = f"is {api.described_folder(model)}, and no text is given"
+            raise UserError(what, file=model, cure="give --text FILE (- is stdin)")
         return True
     if api.is_vectors(model):
         raise UserError("is word vectors, which give a text no probability", file=model, cure=api.FOR_VECTORS)

@@ -150,6 +150,7 @@ def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
         "stream": "one text: ⟨s⟩ at its beginning, ⟨/s⟩ after every line, contexts cross line ends",
     }
     kind = "" if found["recipe"] == found["kind"] else f" ({found['kind']})"
+    kind += ", a classifier" if "labels" in found else ""
     rows = [("model", f"{found['recipe'] or 'ARPA file'}{kind}, {found['parameters']:,} numbers{_active(found)}")]
     rows += _shape(found)
     rows += [
@@ -285,7 +286,8 @@ def _learned(metrics: dict[str, Any]) -> list[tuple[str, str]]:
             )
         )
     if metrics.get("validation"):
-        rows.append(("validation", describe(metrics["validation"])))
+        beam = metrics["validation"].get("beam")
+        rows.append(("validation", describe(metrics["validation"]) + (f"  (beam {beam})" if beam else "")))
         if "bleu_signature" in metrics["validation"]:
             rows.append(("", metrics["validation"]["bleu_signature"]))
         rows += _asked(metrics["validation"])

@@ -30,7 +30,7 @@ from anaphora.comparing.rows import Entry
 from anaphora.comparing.running import HINDERED, Job, run_jobs
 from anaphora.comparing.settings import FILES
 from anaphora.comparing.task import Extract, Plan, Task
-from anaphora.config import differences
+from anaphora.config import described, differences
 from anaphora.errors import UPGRADE, UserError, first_line, option
 from anaphora.files import read_json
 from anaphora.folder import (
@@ -238,9 +238,8 @@ class _Comparison:
         anew = anew or any(row["state"] != "finished" for row in self.rows if row["name"] in entry.after)
         learned = any((self.run(entry.name) / name).exists() for name in (WEIGHTS, CHECKPOINTS)) or entry.together
         if changed and learned and not self.force:
-            spoken = "; ".join(f"{name} was {was!r} and is {now!r}" for name, (was, now) in changed.items())
             raise UserError(
-                f"the row {entry.name} was begun with other settings: {spoken}",
+                f"the row {entry.name} was begun with other settings: {described(changed)}",
                 file=self.out,
                 cure="repeat the old command, name the row otherwise (NAME=RECIPE), choose another folder, or add "
                 f"{option('force', True)} to begin such rows anew",

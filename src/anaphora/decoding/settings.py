@@ -15,7 +15,9 @@ DRAWING = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
 """Settings of sampling."""
 SAYING = tuple(TextOptions.__annotations__)
 """Settings that mean something for going on with a text."""
-MOST_LENGTH_PENALTY = 10
+MOST_PENALTY = 10  # of lengths and of what was left unattended; powers and sums beyond drown all else
+TEMPERATURES = (1e-4, 1e4)
+MOST_REPETITION_PENALTY = 1000
 MOST_ROWS = 4096  # hypotheses of one sentence; more would run for hours before memory ends
 
 
@@ -104,8 +106,9 @@ class DecodingConfig:
                 raise ValueError(f"{name} must not be negative")
         if self.length_penalty < 0:  # the stopping bound needs a penalty that grows with length
             raise ValueError("length_penalty must not be negative; 0 favours short outputs most")
-        if self.length_penalty > MOST_LENGTH_PENALTY:  # a power that no number can hold
-            raise ValueError(f"length_penalty must be at most {MOST_LENGTH_PENALTY}, not {self.length_penalty:g}")
+        for name in ("length_penalty", "coverage_penalty"):
+            if getattr(self, name) > MOST_PENALTY:
+                raise ValueError(f"{name} must be at most {MOST_PENALTY}, not {getattr(self, name):g}")
         if self.top_k < 0:
             raise ValueError("top_k must not be negative; 0 draws among all tokens")
         if not 0 < self.top_p <= 1:
@@ -118,12 +121,16 @@ class DecodingConfig:
             raise ValueError("min_p must be at least 0 and at most 1")
         if self.epsilon is not None and not 0 <= self.epsilon < 1:
             raise ValueError("epsilon must be at least 0 and below 1; 0 draws among all tokens")
-        if not 0 < self.repetition_penalty < float("inf"):
-            raise ValueError("repetition_penalty must be above 0; 1 leaves repetitions alone, 1.2 makes them rarer")
+        if not 0 < self.repetition_penalty <= MOST_REPETITION_PENALTY:
+            what = f"repetition_penalty must be above 0 and at most {MOST_REPETITION_PENALTY:,}"
+            raise ValueError(f"{what}; 1 leaves repetitions alone, 1.2 makes them rarer")
         if any(not text for text in self.stop):
             raise ValueError("a stop string is empty; give some text to stop at")
         if not self.temperature > 0:
             raise ValueError("temperature must be above 0; for the most probable token set sample=false and beam=1")
+        if not TEMPERATURES[0] <= self.temperature <= TEMPERATURES[1]:
+            least, most = TEMPERATURES
+            raise ValueError(f"temperature must be between {least} and {most:,.0f}, not {self.temperature:g}")
         if self.mbr is not None and self.sample:
             raise ValueError(f"mbr={self.mbr} draws translations and chooses among them; leave out sample")
         if self.mbr is not None and self.n_best > self.pool:

@@ -88,6 +88,15 @@ def listing_option(kind: str) -> str:
     return "" if recipe in (None, "transformer") else f" --recipe {recipe}"
 
 
+def described_kind(model: Mapping[str, Any]) -> str:
+    """What the section `model` of a config describes, in words: "a classifier (gru)"."""
+    kind = model.get("kind", "transformer")
+    if kind in VECTOR_MODELS:
+        return f"word vectors ({kind})"
+    what = "a language model" if kind in LANGUAGE_MODELS else "a translator"
+    return f"{'a classifier' if model.get('labels') else what} ({kind})"
+
+
 def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> dict[str, Any]:
     """`decoder: luong` is another way to say the kind: the decoder of that system behind this one's encoder."""
     own = dict(model)

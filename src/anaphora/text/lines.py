@@ -141,6 +141,7 @@ def reading(path: Path) -> Iterator[None]:
         if path.is_symlink():
             target = path.readlink()
             raise UserError(f"is a link to {target}, which is not there", file=path, cure="mend the link") from error
+        beside = [name for name in beside if get_close_matches(path.stem, [Path(name).stem])]  # ends are alike by habit
         close = get_close_matches(path.name, beside, n=1)
         cure = f"did you mean {close[0]!r}?" if close else "check the path"
         if not close and len(path.parts) == 1 and " " in path.name and not path.suffix.strip("."):

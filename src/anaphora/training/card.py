@@ -73,14 +73,15 @@ def _card(
     cost: dict[str, Any],
     parameters: int,
 ) -> str:
+    searched = f" (beam {scores['beam']})" if "beam" in scores else ""
     measured = [
         f"| {label} | {scores[name]:.{digits}f} | {_in_table(scores.get(f'{name}_signature', ''))} |"
         for name, label, digits in (
             ("loss", "loss (nats a token)", 4),
             ("perplexity", "perplexity", 2),
             ("gleu", "GLEU (mean of sentences)", 2),
-            ("bleu", "BLEU", 2),
-            ("chrf", "chrF", 2),
+            ("bleu", f"BLEU{searched}", 2),
+            ("chrf", f"chrF{searched}", 2),
         )
         if name in scores
     ]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anaphora.config import differences
+from anaphora.config import described, differences
 from anaphora.decoding.language import Ids, TextEvaluation, evaluate_ids
 from anaphora.device import peak_resident
 from anaphora.errors import UserError, option
@@ -205,7 +205,7 @@ class CountingRun:
         if not there:  # how a model is to be used can be said until it is one
             changed = {name: both for name, both in changed.items() if name.partition(".")[0] not in USE}
         if changed and not self.force:
-            spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in changed.items())
+            spoken = described(changed)
             again = "count again" if there else "discard what was saved and count anew"
             raise UserError(
                 f"holds {'a' if there else 'an unfinished'} run with other settings: {spoken}",

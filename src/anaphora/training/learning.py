@@ -300,5 +300,6 @@ class LearningRun:
             # where it is finished, `train` leaves this choice alone
             finished = read_metrics(self.folder).get("finished_step") is not None
             progress = checkpoints.read_progress(newest)
-            self.card(progress, f"the mean of the checkpoints {steps}", found["after"] or {}, finished=finished)
+            mean = f"the mean of the checkpoints of steps {', '.join(map(str, steps))}"
+            self.card(progress, mean, found["after"] or {}, finished=finished)
         return Average({**found, "kept": True, "metric": config.metric})

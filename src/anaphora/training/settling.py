@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from anaphora.config import differences, merge
+from anaphora.config import described, differences, merge
 from anaphora.decoding.unknown_words import refuse_replacing
 from anaphora.errors import UserError, option
 from anaphora.files import LARGE, is_there, read_bytes
@@ -208,7 +208,7 @@ def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool)
     fixed = {name: both for name, both in named.items() if name.partition(".")[0] in FREE and name not in free}
     wrong = fixed if force else named
     if wrong:
-        spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in wrong.items())
+        spoken = described(wrong)
         cure = "repeat the old command to continue it, choose another folder, or "
         cure += f"add {option('force', True)} to change it midway"
         if fixed:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anaphora.config import differences
+from anaphora.config import described, differences
 from anaphora.device import peak_resident
 from anaphora.embeddings.formats import all_numbers, save_vectors
 from anaphora.embeddings.pieces import Learned
@@ -181,7 +181,7 @@ class VectorsRun:
         changed = {name: both for name, both in found.items() if name not in HARMLESS}
         if not changed:
             return None
-        spoken = "; ".join(f"{name} is {old!r} there and {new!r} now" for name, (old, new) in changed.items())
+        spoken = described(changed)
         if not self.force:
             raise UserError(
                 f"holds a run with other settings: {spoken}",
