@@ -39,12 +39,12 @@ def test_names_alone() -> None:
     ]
     assert name_of(".") == Path.cwd().name
     document = {
-        "run": {"recipe": "/home/ann/mine.yaml", "start_from": "../base"},
+        "run": {"recipe": "x/y.yaml", "start_from": "../base"},
         "data": {"text": ["/home/ann/t.en"], "valid_text": [], "boundaries": "lines", "phrases_from": None},
         "model": {"parts": ["a", "b"]},
     }
     assert by_name(document) == {
-        "run": {"recipe": "mine.yaml", "start_from": "base"},
+        "run": {"recipe": "y.yaml", "start_from": "base"},
         "data": {"text": ["t.en"], "valid_text": [], "boundaries": "lines", "phrases_from": None},
         "model": {"parts": ["a", "b"]},
     }

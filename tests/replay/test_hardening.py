@@ -2188,7 +2188,7 @@ def test_shared_files_name_no_folders(world: World, tmp_path: Path, line: str, r
     shutil.copytree(world.folder / "lm", folder / "other")
     if run == "one":
         shutil.rmtree(folder / "one")
-    (folder / "mine.yaml").write_text("{model: {kind: lstm, dim: 16}, training: {max_steps: 2}}\n")
+    (folder / "mine.yaml").write_text("model: {kind: lstm, dim: 16}\ntraining: {max_steps: 2, batch_tokens: 64}\n")
     typed = re.sub(r"(--text|--source|--target|--labels) (?=[a-z])", r"\1 HERE/", line)
     typed = re.sub(r"train (?=\w+ --)", "train HERE/", typed).replace("HERE", str(folder))
     seen = world.type(typed, folder)

@@ -68,6 +68,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextE
     model, data, tokenizer = config.model, config.data, config.tokenizer
     assert isinstance(model, NgramConfig)
     train, cost = metrics["trained_on"], metrics["cost"]
+    recipe = as_wished(config.document())["run"]["recipe"]
     lines = {
         "lines": "each line is a text of its own, between ⟨s⟩ and ⟨/s⟩",
         "stream": "the text is one stream, with ⟨/s⟩ after each line, and contexts cross line ends",
@@ -89,7 +90,6 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextE
         f"| {order} | {size:,} | {' '.join(f'{minus:.4f}' for minus in of[1:])} |"
         for order, (size, of) in enumerate(zip(metrics["orders"], metrics["discounts"]), start=1)
     ]
-    recipe = as_wished(config.document())["run"]["recipe"]
     return "\n".join(
         [
             f"# {name}",

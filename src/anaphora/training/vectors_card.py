@@ -76,6 +76,7 @@ def words_are(data: DataConfig) -> str:
 def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
     model, _ = config.vectors
     train, cost, what = metrics["trained_on"], metrics["cost"], "items" if config.data.items else "words"
+    recipe = as_wished(config.document())["run"]["recipe"]
     how = f"window {model.window}"
     if isinstance(model, Word2VecConfig):
         objective = {
@@ -95,7 +96,6 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
         )
     rule = "" if config.data.items else f" {words_are(config.data).capitalize()}."
     losses = [f"| {epoch} | {loss:.4f} |" for epoch, loss in enumerate(metrics["losses"], start=1)]
-    recipe = as_wished(config.document())["run"]["recipe"]
     return "\n".join(
         [
             f"# {name}",
