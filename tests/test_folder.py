@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,17 @@ def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
     folder.write_text(Path("/dev/null"), "nobody reads this", pipes=True)
     assert Path("/dev/null").is_char_device()
     assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.touch], ids=["pipe", "file"])
+def test_what_is_no_folder_is_not_replaced_by_one(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "data")
+    said = "/data: is no folder, and what stands there is not replaced; move it away"
+    with pytest.raises(UserError, match=said), folder.atomic_folder(tmp_path / "data"):
+        pytest.fail("no work is begun")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    folder.discard(tmp_path / "data")  # a checkpoint that is none is deleted all the same
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_folder_takes_its_name_when_it_is_complete(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ CURES = {
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.ELOOP: "its links point at one another; name the real file",
     errno.ENOTDIR: "a part of that path is a file, not a folder; check the path",
+    errno.EEXIST: "something else has that name; move it away",
     errno.EISDIR: "it is a folder; name a file",
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
     errno.ENXIO: "it is a pipe or device that nobody serves; name a file",

@@ -139,9 +139,9 @@ def discard(path: Path) -> None:
     """Delete a folder so that no half of it ever stands under its name: first another name, then the files."""
     if path.exists():
         aside = path.with_name(f"{UNFINISHED}{os.getpid()}-gone-{path.name}")
-        shutil.rmtree(aside, ignore_errors=True)
+        _delete(aside)
         path.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        _delete(aside)
 
 
 @contextlib.contextmanager
@@ -149,9 +149,11 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Fill a temporary folder; it takes its name, in one step, only when the block ends well. What had that name before
     is deleted after that."""
     place = path.resolve() if path.is_symlink() else path  # a link stays a link, to the new folder
+    if place.exists() and not place.is_dir():
+        raise UserError("is no folder, and what stands there is not replaced", file=path, cure="move it away")
     recover(place)  # before anything is swept: it may be all that is left
     temporary = temporary_name(place)
-    shutil.rmtree(temporary, ignore_errors=True)
+    _delete(temporary)
     try:
         temporary.mkdir(parents=True)
         yield temporary
@@ -160,7 +162,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         old = take_name(temporary, place)
         sync(place.parent)
         if old is not None:
-            shutil.rmtree(old, ignore_errors=True)
+            _delete(old)
         sweep_beside(place)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -91,7 +91,6 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextE
         f"| {order} | {size:,} | {' '.join(f'{minus:.4f}' for minus in of[1:])} |"
         for order, (size, of) in enumerate(zip(metrics["orders"], metrics["discounts"]), start=1)
     ]
-    recipe = as_wished(config.document())["run"]["recipe"]
     return "\n".join(
         [
             f"# {name}",

@@ -97,7 +97,6 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
         )
     rule = "" if config.data.items else f" {words_are(config.data).capitalize()}."
     losses = [f"| {epoch} | {loss:.4f} |" for epoch, loss in enumerate(metrics["losses"], start=1)]
-    recipe = as_wished(config.document())["run"]["recipe"]
     return "\n".join(
         [
             f"# {name}",
