@@ -241,6 +241,25 @@ def publish(source: Path, path: Path) -> None:
     sync(path.parent)
 
 
+@contextlib.contextmanager
+def written_by_others(path: Path) -> Iterator[Path]:
+    """Where a library is to write a file that takes its name, in one step, when the block ends well: in a folder for
+    itself, since a library has temporary files of its own beside the one it is asked for, which a killed process leaves
+    under names that nobody would sweep."""
+    room = temporary_name(path)
+    try:
+        room.mkdir(exist_ok=True)
+        yield room / path.name
+        readable(room / path.name)
+        sync(room / path.name)
+        (room / path.name).replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise refused_by_system(error, "cannot be written", file=path) from None
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
 def is_run(folder: Path) -> bool:
     """Whether Anaphora made this folder: names alone prove nothing, people have a data/ and a config.yaml too."""
     with contextlib.suppress(OSError, UserError, ValueError, TypeError):
