@@ -124,7 +124,7 @@ def test_what_belongs_to_others_is_left_alone_when_a_file_is_written(tmp_path: P
 
 def test_what_a_kill_left_is_found_by_whoever_opens_replaces_or_continues_it(tmp_path: Path) -> None:
     def left(name: str) -> Path:
-        aside = tmp_path / f"{folder.UNFINISHED}4194305-old-{name}"  # no process has that number
+        aside = tmp_path / f"{folder.UNFINISHED}4194305+old-{name}"  # no process has that number
         aside.mkdir()
         folder.write_config(aside, {"model": {"kind": "ngram"}})
         return tmp_path / name
@@ -137,9 +137,19 @@ def test_what_a_kill_left_is_found_by_whoever_opens_replaces_or_continues_it(tmp
         assert (made / "config.yaml").exists(), "it is there until the new one is"
     run = tmp_path / "run"
     run.mkdir()
-    (run / f"{folder.UNFINISHED}4194305-old-data").mkdir()
+    (run / f"{folder.UNFINISHED}4194305+old-data").mkdir()
     with folder.RunLock(run):
         assert (run / "data").is_dir()
+
+
+def test_a_half_written_folder_called_old_is_not_taken_for_what_was_there(tmp_path: Path) -> None:
+    half = tmp_path / f"{folder.UNFINISHED}4194305-old-model"  # of one to be called old-model
+    half.mkdir()
+    folder.recover(tmp_path / "model")
+    fill(tmp_path / "model", "new")
+    assert half.exists()
+    fill(tmp_path / "old-model", "new")
+    assert not half.exists()
 
 
 @needs_exchange
@@ -167,7 +177,7 @@ def test_a_reader_never_finds_it_missing(tmp_path: Path) -> None:
 def test_without_an_exchange_a_reader_waits_for_the_moment_between(tmp_path: Path) -> None:
     """The writer lives, and is between its two renames."""
     path = tmp_path / "model"
-    aside = tmp_path / f"{folder.UNFINISHED}{os.getpid()}-old-model"
+    aside = tmp_path / f"{folder.UNFINISHED}{os.getpid()}+old-model"
     aside.mkdir()
     folder.write_config(aside, {"model": {}})
     child = os.fork()
@@ -213,7 +223,7 @@ def test_a_rename_that_is_refused_leaves_the_old_one(
     monkeypatch.setattr(folder, "exchange", cannot)
 
     def refused(self: Path, target: Path) -> Path:
-        if target == path and "-old-" not in self.name:
+        if target == path and "+old-" not in self.name:
             raise error
         return rename(self, target)
 

@@ -38,6 +38,9 @@ LOCK, OWNER = ".lock", ".owner.json"
 UNFINISHED = ".unfinished-"
 """Prefix of temporary names; whatever carries it was left by a killed process and may be deleted by the lock's
 owner."""
+NEW, OLD, GONE = "-", "+old-", "+gone-"
+"""What stands in such a name between the number of the process and the name: what is to take that name, what had it and
+may be all that is left, what is being deleted. No name that somebody chooses looks like another of the three."""
 ATTEMPTS = 100
 """How often a folder is renamed anew that another process renames at the same time."""
 OVERTAKEN = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
@@ -128,7 +131,7 @@ def temporary_name(path: Path) -> Path:
     """Where a file is written before it takes its name, in one step. What killed processes left under such names of
     this very file is deleted: nobody else would."""
     sweep_beside(path)
-    return path.with_name(f"{UNFINISHED}{os.getpid()}-{path.name}")
+    return path.with_name(f"{UNFINISHED}{os.getpid()}{NEW}{path.name}")
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -138,7 +141,7 @@ def write_json(path: Path, document: Any) -> None:
 def discard(path: Path) -> None:
     """Delete a folder so that no half of it ever stands under its name: first another name, then the files."""
     if path.exists():
-        aside = path.with_name(f"{UNFINISHED}{os.getpid()}-gone-{path.name}")
+        aside = path.with_name(f"{UNFINISHED}{os.getpid()}{GONE}{path.name}")
         _delete(aside)
         path.rename(aside)
         _delete(aside)
@@ -175,7 +178,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 def take_name(new: Path, path: Path) -> Path | None:
     """Rename a complete folder, in place of whatever stands there, though others may be doing the same. Where that
     stands then, if there was anything: the caller deletes it."""
-    old = path.with_name(f"{UNFINISHED}{os.getpid()}-old-{path.name}")
+    old = path.with_name(f"{UNFINISHED}{os.getpid()}{OLD}{path.name}")
     for attempt in range(ATTEMPTS):
         try:
             if not path.exists():
@@ -204,7 +207,7 @@ def recover(path: Path) -> None:
     another process is doing that, wait for it."""
     with contextlib.suppress(OSError):  # no name that the system takes; or another process was quicker
         for _ in range(ATTEMPTS):
-            if path.exists() or path.is_symlink() or not (left := left_behind(path, "old-")):
+            if path.exists() or path.is_symlink() or not (left := left_behind(path, OLD)):
                 return
             if dead := [folder for process, folder in left if not _runs(process)]:
                 max(dead, key=lambda folder: folder.stat().st_mtime).rename(path)
@@ -212,9 +215,10 @@ def recover(path: Path) -> None:
             time.sleep(0.001)
 
 
-def left_behind(path: Path, kind: str = "") -> list[tuple[int, Path]]:
+def left_behind(path: Path, *kinds: str) -> list[tuple[int, Path]]:
     """What other processes made beside this very file or folder and did not finish, with their numbers."""
-    ours = re.compile(rf"{re.escape(UNFINISHED)}(\d+)-{kind}{re.escape(path.name)}")
+    kind = "|".join(map(re.escape, kinds))
+    ours = re.compile(rf"{re.escape(UNFINISHED)}(\d+)(?:{kind}){re.escape(path.name)}")
     with contextlib.suppress(OSError):  # where one may write, but not look
         there = [(ours.fullmatch(entry.name), entry) for entry in path.parent.iterdir()]
         return [(int(found[1]), entry) for found, entry in there if found is not None]
@@ -240,6 +244,25 @@ def publish(source: Path, path: Path) -> None:
             temporary.unlink()
         raise refused_by_system(error, "cannot be written", file=path) from None
     sync(path.parent)
+
+
+@contextlib.contextmanager
+def written_by_others(path: Path) -> Iterator[Path]:
+    """Where a library is to write a file that takes its name, in one step, when the block ends well: in a folder for
+    itself, since a library has temporary files of its own beside the one it is asked for, which a killed process leaves
+    under names that nobody would sweep."""
+    room = temporary_name(path)
+    try:
+        room.mkdir(exist_ok=True)
+        yield room / path.name
+        readable(room / path.name)
+        sync(room / path.name)
+        (room / path.name).replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise refused_by_system(error, "cannot be written", file=path) from None
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
 
 
 def is_run(folder: Path) -> bool:
@@ -286,8 +309,8 @@ def sweep_beside(path: Path) -> None:
     """Delete what processes that are no more left half-written or half-deleted of this very file or folder, which has
     no lock. What it should have replaced goes only when something stands in its place."""
     with contextlib.suppress(OSError):  # a name that the system does not take
-        kind = "(?:gone-|old-)?" if path.exists() else "(?:gone-)?"
-        for process, leftover in left_behind(path, kind):
+        kinds = (NEW, GONE, OLD) if path.exists() else (NEW, GONE)
+        for process, leftover in left_behind(path, *kinds):
             if not _runs(process):
                 _delete(leftover)
 

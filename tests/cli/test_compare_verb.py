@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from anaphora.folder import read_metrics
 from anaphora.models.weights import read_weights
@@ -133,6 +134,13 @@ def start(out: Path, text: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "anaphora", *words], env=environment, stderr=subprocess.PIPE)
 
 
+def wait_for_rows(out: Path) -> None:
+    """Those of a comparison that was killed are still saving, each with its lock."""
+    for lock in out.glob("runs/*/.lock"):
+        with FileLock(lock, timeout=60):
+            pass
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
 def test_interrupted_and_repeated_it_ends_as_if_it_had_not_been(
@@ -148,7 +156,7 @@ def test_interrupted_and_repeated_it_ends_as_if_it_had_not_been(
     _, said = first.communicate(timeout=120)
     assert first.returncode == (130 if number == signal.SIGINT else -number), said
     bigram = (out / "runs" / "bigram" / "model.safetensors").stat().st_mtime_ns
-    time.sleep(3)  # a killed comparison's row is still saving
+    wait_for_rows(out)
     for folder in (out, whole):
         again = start(folder, text)
         _, said = again.communicate(timeout=300)
@@ -183,7 +191,7 @@ def test_translators_killed_in_the_middle_and_repeated_end_as_if_nothing_had_bee
         time.sleep(0.05)
     first.kill()
     first.communicate(timeout=60)
-    time.sleep(3)  # its rows are still saving
+    wait_for_rows(tmp_path / "out")
     rows = []
     for folder in (tmp_path / "out", tmp_path / "whole"):
         again = begin(folder)

@@ -94,6 +94,9 @@ def test_a_map(say, run: Path, tmp_path: Path) -> None:  # type: ignore[no-untyp
     made = say("map", run, "--picture", picture)
     assert made.code == 0 and picture.read_bytes().startswith(b"\x89PNG")
     assert "of the 10 nearest neighbours preserved" in made.out and "trustworthiness" in made.out
+    drawn = tmp_path / "map.svg"
+    assert say("map", run, "aword1", "aword2", "bword2", "--around", 5, "--picture", drawn).code == 0
+    assert str(run.parent) not in drawn.read_text() and run.name in drawn.read_text(), "a picture is shared"
     document = json.loads(say("map", run, "aword1", "bword2", "--around", 5, "--json").last)
     assert len(document["words"]) == 12 and document["picture"] is None
     for words, message in (

@@ -223,8 +223,7 @@ def test_what_a_killed_writer_leaves_is_swept(tmp_path: Path, monkeypatch: pytes
     """safetensors writes to a temporary file whose name nobody knows; it must lie where runs look for leftovers."""
     import safetensors.numpy
 
-    from anaphora.embeddings import formats
-    from anaphora.folder import sweep
+    from anaphora import folder
 
     def killed(arrays: object, file: Path, said: object) -> None:
         (file.parent / ".tmp123").write_bytes(b"half")
@@ -232,11 +231,11 @@ def test_what_a_killed_writer_leaves_is_swept(tmp_path: Path, monkeypatch: pytes
 
     with monkeypatch.context() as patched:
         patched.setattr(safetensors.numpy, "save_file", killed)
-        patched.setattr(formats.shutil, "rmtree", lambda *_, **__: None)  # nothing is tidied up after kill -9
+        patched.setattr(folder.shutil, "rmtree", lambda *_, **__: None)  # nothing is tidied up after kill -9
         with pytest.raises(KeyboardInterrupt):
             save_vectors(some(), tmp_path / "v.safetensors")
         assert list(tmp_path.rglob(".tmp123"))
-    sweep(tmp_path)
+    folder.sweep(tmp_path)
     assert not list(tmp_path.iterdir())
 
 

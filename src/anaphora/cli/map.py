@@ -58,9 +58,10 @@ def map_(
     if picture is not None:
         from anaphora.folder import write_bytes
         from anaphora.inspect.vector_map_picture import draw_map
+        from anaphora.names import name_of
 
         drawn = draw_map(
-            found, format=picture.suffix[1:].lower(), title=f"{printable(str(model))}: {len(found.words):,} words"
+            found, format=picture.suffix[1:].lower(), title=f"{printable(name_of(model))}: {len(found.words):,} words"
         )
         write_bytes(picture, drawn, pipes=True)
         out.result(f"{picture}: {len(found.words):,} words")

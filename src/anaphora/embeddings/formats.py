@@ -16,7 +16,6 @@ import io
 import json
 import os
 import re
-import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError, option, refused_by_system, shown
 from anaphora.files import check_regular, is_there, parse_json
-from anaphora.folder import readable, sync, temporary_name, write_bytes
+from anaphora.folder import write_bytes, written_by_others
 from anaphora.results import count
 from anaphora.seal import METADATA, check_seal, seal
 
@@ -289,12 +288,7 @@ def store_arrays(path: Path, arrays: dict[str, NDArray[Any]], said: dict[str, st
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    # a folder: the library writes to a temporary file of its own, beside the one it is asked for, which a killed
-    # process leaves under a name that nobody would sweep
-    room = temporary_name(path)
-    temporary = room / path.name
-    try:
-        room.mkdir(exist_ok=True)
+    with written_by_others(path) as temporary:
         try:
             save_file(arrays, temporary, {**METADATA, **said})
         except SafetensorError as error:  # a Rust library: the number of the system's error is in its text
@@ -304,14 +298,6 @@ def store_arrays(path: Path, arrays: dict[str, NDArray[Any]], said: dict[str, st
             raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
         with temporary.open("r+b") as stream:
             seal(stream)
-        readable(temporary)
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
-    except OSError as error:
-        raise refused_by_system(error, "cannot be written", file=path) from None
-    finally:
-        shutil.rmtree(room, ignore_errors=True)
 
 
 def words_array(words: Sequence[str]) -> NDArray[np.uint8]:

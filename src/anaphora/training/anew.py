@@ -23,6 +23,7 @@ from anaphora.folder import (
     DATA,
     LOCK,
     METRICS,
+    OLD,
     OWNER,
     UNFINISHED,
     WEIGHTS,
@@ -69,7 +70,7 @@ def clear_replaced(run: Path) -> Path | None:
     """Delete what a killed process left of a run that it had replaced; for the owner of the lock. Returns the folder of
     a new run that is not finished, if there is one."""
     place, new = run.resolve(), _beside(run)
-    for _, old in left_behind(place, "old-"):  # where names cannot be exchanged in one step
+    for _, old in left_behind(place, OLD):  # where names cannot be exchanged in one step
         if (old / REPLACED).exists() and not new.exists():
             old.rename(new)
     if (new / REPLACED).exists():

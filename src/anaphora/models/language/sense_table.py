@@ -21,7 +21,7 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.files import is_there
-from anaphora.folder import readable, temporary_name
+from anaphora.folder import written_by_others
 
 if TYPE_CHECKING:
     from anaphora.models.language.backpack import Backpack
@@ -63,17 +63,12 @@ class SenseTable:
         from safetensors.torch import save_file
 
         path = folder / FILE
-        part = temporary_name(path)
-        try:
-            save_file({"senses": self.senses.cpu().contiguous()}, part, {"fingerprint": self.fingerprint})
-            readable(part)
-            part.replace(path)
-        except (OSError, SafetensorError) as error:
-            raise UserError(
-                f"cannot be written ({error})", file=path, cure="make room, or ask for the rights"
-            ) from None
-        finally:
-            part.unlink(missing_ok=True)
+        with written_by_others(path) as part:
+            try:
+                save_file({"senses": self.senses.cpu().contiguous()}, part, {"fingerprint": self.fingerprint})
+            except SafetensorError as error:
+                cure = "make room, or ask for the rights"
+                raise UserError(f"cannot be written ({error})", file=path, cure=cure) from None
         return path
 
     @classmethod
