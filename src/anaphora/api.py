@@ -208,7 +208,7 @@ def check(
     return report
 
 
-@checked(jobs=1)
+@checked()
 def compare(
     out: Path_,
     *,
