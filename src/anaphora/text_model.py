@@ -315,7 +315,7 @@ class TextModel(ScoringTextModel):
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    @checked(top=0)
+    @checked()
     def why(self, prefix: str = "", *, top: int = 10, words: str | Sequence[str] = ()) -> WhyText:
         """Where the probability of the likeliest next words comes from, and of `words` beside them."""
         from anaphora.inspect.why import explain_text
@@ -357,7 +357,7 @@ class TextModel(ScoringTextModel):
             trace.walks[0].title += f", with {' and '.join(Path(file).name for file in self.patches)}"
         return trace
 
-    @checked(top=1, nearest=0, examples=0)
+    @checked()
     def senses(
         self,
         words: str | Sequence[str],
