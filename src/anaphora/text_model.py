@@ -357,7 +357,7 @@ class TextModel(ScoringTextModel):
             trace.walks[0].title += f", with {' and '.join(Path(file).name for file in self.patches)}"
         return trace
 
-    @checked()
+    @checked(nearest=0)
     def senses(
         self,
         words: str | Sequence[str],
