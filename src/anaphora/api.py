@@ -212,7 +212,7 @@ def check(
     return report
 
 
-@checked(jobs=1)
+@checked()
 def compare(
     out: Path_,
     *,

@@ -321,7 +321,7 @@ class TextModel(ScoringTextModel):
     # -- looking -------------------------------------------------------------------------------------------------------
 
     @also_named(word="words")
-    @checked(top=0)
+    @checked()
     def why(self, prefix: str = "", *, top: int = 10, words: str | Sequence[str] = ()) -> WhyText:
         """Where the probability of the likeliest next words comes from, and of `words` beside them."""
         from anaphora.inspect.why import explain_text
@@ -363,7 +363,7 @@ class TextModel(ScoringTextModel):
             trace.walks[0].title += f", with {' and '.join(Path(file).name for file in self.patches)}"
         return trace
 
-    @checked(top=1, nearest=0, examples=0)
+    @checked(nearest=0)
     def senses(
         self,
         words: str | Sequence[str],

@@ -490,7 +490,7 @@ def test_another_dictionary_midway_takes_the_place_of_the_first(tmp_path: Path) 
     anaphora.train(tmp_path / "run", **files, settings=few, device="cpu")
     learned = (tmp_path / "run" / FILE).read_bytes()
     own = {**few, "decoding.dictionary": str(mine)}
-    with pytest.raises(UserError, match=r"decoding.dictionary is None there"):
+    with pytest.raises(UserError, match=r"decoding.dictionary is not set there"):
         anaphora.train(tmp_path / "run", **files, settings=own, device="cpu")
     assert (tmp_path / "run" / FILE).read_bytes() == learned
     anaphora.train(tmp_path / "run", **files, settings=own, device="cpu", force=True)

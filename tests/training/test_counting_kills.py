@@ -101,7 +101,7 @@ def test_an_unfinished_run_refuses_other_settings_and_another_text(
 
     console = Console(stderr=True, width=500)
     before = state(unfinished)
-    with pytest.raises(UserError, match=r"an unfinished run.*: model.order is 3 there and 2 now.*--force"):
+    with pytest.raises(UserError, match=r"an unfinished run.*: model.order is 3 there and 2 now.*force=True"):
         train(unfinished, text_files, settings={"model.order": 2}, console=console)
     with pytest.raises(UserError, match=r"tokenizer.minimum_count is 1 there and 2 now"):
         train(unfinished, text_files, settings={"tokenizer.minimum_count": 2})
@@ -134,7 +134,7 @@ def test_an_unfinished_run_forced_says_what_is_discarded(
 
 def test_a_validation_text_comes_too_late(tmp_path: Path, text_files: dict[str, Path]) -> None:
     train(tmp_path / "run", {"text": text_files["text"]})
-    with pytest.raises(UserError, match=r"counted without a validation text.*anaphora evaluate .*--force"):
+    with pytest.raises(UserError, match=r"counted without a validation text.*anaphora evaluate .*force=True"):
         train(tmp_path / "run", text_files)
 
 
