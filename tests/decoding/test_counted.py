@@ -115,6 +115,19 @@ def test_where_words_are_equally_probable_only_their_order_is_open() -> None:
         assert ours.tokens == theirs.tokens
 
 
+def test_of_equally_probable_words_a_beam_of_one_takes_the_one_that_greedy_search_takes() -> None:
+    texts = [[5 + word, 5 + other] for word in range(12) for other in range(12)]
+    model = fitted(texts, UNK + 21, order=2, smoothing="maximum-likelihood")
+    found = [
+        way.search_prompts(model, PROMPTS[:2], config, sentence_ids=[0, 1])  # type: ignore[attr-defined]
+        for way, config in (
+            (counted, DecodingConfig(beam=1, length_penalty=0.0, max_length=6)),
+            (counted_beam, DecodingConfig(beam=1, max_length=6)),
+        )
+    ]
+    assert [[one.tokens for one in own] for own in found[0]] == [[one.tokens for one in own] for own in found[1]]
+
+
 def test_noise_is_that_of_the_search() -> None:
     ids = np.array([0, 1, 5 << 24 | 3, 2**40], np.uint64)
     for seed in (0, 1, 2**40 + 7):

@@ -99,10 +99,12 @@ class _Beam:
         self.ids, self.context, self.length = tokens, self.context[parents], self.length[parents]
 
     def _best(self, ranked: F32) -> tuple[Ids, Ids, F32]:
-        """The K best continuations of all rows, best first: whose, which token, and their sums."""
+        """The K best continuations of all rows, best first, of equals the first: whose, which token, and their sums."""
         sums = (self.live[:, None] + ranked).ravel()
         number = min(self.width, len(sums))
-        places = np.sort(np.argpartition(-sums, number - 1)[:number])
+        least = np.partition(sums, len(sums) - number)[-number]
+        better = np.flatnonzero(sums > least)
+        places = np.concatenate([better, np.flatnonzero(sums == least)[: number - len(better)]])
         places = places[np.argsort(-sums[places], kind="stable")]
         return places // ranked.shape[1], places % ranked.shape[1], sums[places]
 
