@@ -107,7 +107,7 @@ def test_an_unfinished_run_refuses_other_settings_and_another_text(
         train(unfinished, text_files, settings={"tokenizer.minimum_count": 2})
     other = tmp_path / "other.txt"
     other.write_text("another text\n")
-    with pytest.raises(UserError, match=r"the text changed.*--force"):
+    with pytest.raises(UserError, match=r"the text changed.*force=True"):
         train(unfinished, {**text_files, "text": other}, console=console)
     said = capsys.readouterr().err
     assert "was killed; what it saved is still there" in said and "going on" not in said
