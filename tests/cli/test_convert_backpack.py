@@ -191,7 +191,7 @@ def test_what_cannot_be_read_is_told(how: str, said: str, say: Any, bpe: Tokeniz
         ("[" * 100_000, "its brackets go too deep"),
         ({"vocab_size": 10**12}, "vocab_size is 1000000000000, not a whole number"),
         ({"vocab_size": 10**9}, "and no table of the weights has as many rows"),
-        ({"n_layer": 10**9}, "far larger model"),
+        ({"n_layer": 10**9}, "more than 10,000 layers are not built"),
         ({"n_embd": "many"}, "a setting of the wrong kind"),
         ({"n_positions": 1e400}, "a setting of the wrong kind"),
     ],

@@ -137,7 +137,7 @@ def test_other_settings_another_model_or_another_text_begin_anew(
     assert answer.code == 2 and rest.read_bytes() == before and not out.exists()
     assert answer.err == (
         f"anaphora: {rest}: holds a translation that was begun otherwise: decoding.beam was 1 and is 2; "
-        "repeat the old command to go on from there, or add --force (force=True) to begin anew\n"
+        "repeat the old command to go on from there, or add --force to begin anew\n"
     )
     assert "translated before: going on\n" in broken(own, text, "--beam", 1)
     said = "out.unfinished was begun otherwise (decoding.beam was 1 and is 2): beginning anew\n"

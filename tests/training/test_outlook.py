@@ -105,8 +105,8 @@ def test_a_model_that_memory_cannot_hold_is_refused_before_it_is_built(
         learning.LearningRun, "parameters_with", lambda self, model: (built.append(model), build(self, model))[1]
     )
     monkeypatch.setattr(outlook, "memory_of", lambda device: 100_000_000)
-    with pytest.raises(UserError, match=rf"{setting}=100,000 makes .* parameters, .* GB of memory; 0.1 GB are free"):
-        train(tmp_path / "run", plain_text, "transformer-decoder", {setting: 100_000})
+    with pytest.raises(UserError, match=rf"{setting}=10,000 makes .* parameters, .* GB of memory; 0.1 GB are free"):
+        train(tmp_path / "run", plain_text, "transformer-decoder", {setting: 10_000})
     assert len(built) == 2
 
 

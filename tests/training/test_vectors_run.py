@@ -419,7 +419,7 @@ def test_a_damaged_checkpoint_is_named_and_its_cure_works(run: Path, text: Path,
     both = rf"word2vec\.safetensors: is damaged.*; delete it and {folder / 'model.safetensors'} and repeat"
     with pytest.raises(UserError, match=both):
         learn(folder, text=text)
-    with pytest.raises(UserError, match=rf"is damaged.*or start from the vectors alone: --from {folder}/model"):
+    with pytest.raises(UserError, match=rf"is damaged.*or start from the vectors alone: start_from='{folder}/model"):
         learn(tmp_path / "new", text=text, start_from=folder)
     assert learn(tmp_path / "new", text=text, start_from=folder / "model.safetensors").new_words == 0
     (folder / "model.safetensors").unlink()

@@ -70,8 +70,9 @@ def evaluate(
         Path | None, typer.Option(metavar="MODEL", help="Another model: compare both by a paired bootstrap test.")
     ] = None,
     bootstrap: Annotated[
-        int | None, typer.Option("--bootstrap", "--bootstrap-samples", help="With --beside: samples; 1,000 by default.")
+        int | None, typer.Option("--bootstrap", help="With --beside: samples; 1,000 by default.")
     ] = None,
+    bootstrap_samples: Annotated[int | None, typer.Option(hidden=True, help="The same, by Python's name.")] = None,
     bootstrap_seed: Annotated[int | None, typer.Option(help="With --beside: seed; 12345 by default.")] = None,
     labels: Annotated[
         str | None,
@@ -123,6 +124,7 @@ def evaluate(
     from anaphora.evaluation.translation import bleu
 
     out = Output(as_json=json, quiet=quiet)
+    bootstrap = bootstrap if bootstrap_samples is None else bootstrap_samples
     asked = {"--similarity": similarity, "--analogies": analogies, "--weat": weat}
     test: dict[str, Any] = {"--beside": beside, "--bootstrap": bootstrap, "--bootstrap-seed": bootstrap_seed}
     if beside is None and (idle_too := [flag for flag, value in test.items() if value is not None]):

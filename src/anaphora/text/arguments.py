@@ -24,6 +24,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import numpy as np
 
 from anaphora.config import convert
+from anaphora.device import device_name
 from anaphora.errors import UserError, option, shown
 from anaphora.text.given import article, path_of
 
@@ -87,6 +88,8 @@ def _fitting(value: Any, kinds: tuple[Any, ...], name: str, least: float | None)
     """The value as the function is to have it."""
     if value is None and types.NoneType in kinds:
         return None
+    if name == "device":
+        return device_name(value)
     if _is_path(kinds):
         return path_of(value, name)
     if bool in kinds and isinstance(value, int | np.bool_) and value in (0, 1):

@@ -346,6 +346,7 @@ def find_settings(wanted: str | None = None, recipe: str | None = None) -> list[
     if found := [one for one in listed if wanted in (one.name, one.key)]:
         return found
     known = {one.name for one in listed} if "." in wanted else {one.key for one in listed} | set(SECTIONS)
-    where, option = ("", "") if recipe is None else (f" with recipe {recipe}", f" --recipe {recipe}")
-    cure = meant(wanted, known) or f"`anaphora settings{option}` lists all of them"
+    where = "" if recipe is None else f" with recipe {recipe}"
+    every = "`anaphora settings`" if recipe is None else f"`anaphora settings --recipe {recipe}`"
+    cure = meant(wanted, known) or f"{every} lists all of them"
     raise UserError(f"there is no setting or section {wanted!r}{where}", cure=cure)

@@ -232,7 +232,7 @@ def test_training_never_looks_senses_up() -> None:
     ("changes", "said"),
     [
         ({"senses": 3}, r"dim \(8\) must be a multiple of senses \(3\); .*senses=2"),
-        ({"senses": 0}, "senses is 0"),
+        ({"senses": 0}, "senses must be above 0"),
         ({"tie": False}, "one table for all"),
         ({"output_bias": True}, "no bias"),
         ({"labels": ["a", "b"]}, "says words, not classes; take kind transformer-decoder"),
