@@ -1671,7 +1671,7 @@ MISTAKES = [
             ("length_penalty=inf", 2),
             ("max_length_ratio=1e300", 0),
             ("max_length_extra=1e18", 0),
-            ("coverage_penalty=1e300", 0),
+            ("coverage_penalty=1e300", 2),
             ("batch_tokens=-1", 2),
         )
     ],

@@ -86,10 +86,10 @@ class RunConfig:
             cure = "neighbours, analogy, map, evaluate and info take word vectors"
             raise UserError(f"{self.model.kind} is word vectors, and this needs a translator", cure=cure)
         if self.model.kind in LANGUAGE_MODELS:
-            raise UserError(
-                f"{self.model.kind} is a language model, and this needs a translator",
-                cure="score, evaluate and generate take language models",
-            )
+            what, verbs = "a language model", "score, evaluate and generate take language models"
+            if getattr(self.model, "labels", ()):
+                what, verbs = "a classifier", "classify and evaluate take classifiers"
+            raise UserError(f"{self.model.kind} is {what}, and this needs a translator", cure=verbs)
         if self.model.kind in ENSEMBLES:
             raise UserError("an ensemble has no model of its own", cure="give one of its members, a folder inside it")
         return cast("TranslatorConfig", self.model)
