@@ -30,8 +30,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anaphora.kernels.additive import additive_attention, additive_backend
-from anaphora.layers.attention import attend
+from anaphora.nn.attention import attend
+from anaphora.nn.kernels.additive import additive_attention, additive_backend
 
 SHAPES = {"sentences": (64, 50, 50, 1024), "long": (32, 512, 512, 512), "decoder step": (128, 1, 50, 1024)}
 SMALL = {"sentences": (2, 5, 6, 16), "long": (2, 9, 8, 16), "decoder step": (4, 1, 5, 16)}
@@ -260,7 +260,7 @@ def verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def show_choices() -> None:
     """What the kernels' tuning chose, and what the last one tuned took with each tile."""
-    from anaphora.kernels import additive_triton
+    from anaphora.nn.kernels import additive_triton
 
     of_a_step = ("step_scores", "step_context", "step_weights_gradients", "step_scores_gradients")
     for name in ("scores", "gradients", *of_a_step):

@@ -29,8 +29,8 @@ from additive_attention import DTYPES, bytes_of, measure_memory, measure_time
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from anaphora.layers.attention import attend, explain_backend
-from anaphora.layers.masks import Causal, Window
+from anaphora.nn.attention import attend, explain_backend
+from anaphora.nn.masks import Causal, Window
 
 SHAPES = {
     "sentences": (64, 8, 50, 50, 64),

@@ -34,7 +34,7 @@ from torch import Tensor
 
 from anaphora.device import describe_device
 from anaphora.inspect.lectures.stack import kept_bytes
-from anaphora.layers.attention import attend
+from anaphora.nn.attention import attend
 
 HEADS, SIZE = 4, 64
 SIDES: dict[str, dict[str, str]] = {

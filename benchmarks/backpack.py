@@ -12,7 +12,7 @@ step: forward, backward, clipping and AdamW on real text, in bfloat16 on a GPU, 
 graph and replayed as the trainer does. GPT-2 comes first and last; between stand three Backpacks (preset small):
 
     reference         senses of every place, a product for each sense, (B, k, T, dim) numbers, then their sum
-    one product       senses of every place, the sum over places and senses as one product (kernels/senses.py)
+    one product       senses of every place, the sum over places and senses as one product (nn/kernels/sense_sums.py)
     distinct tokens   the same, with senses once for each distinct token of the batch: what training does
 
 Beside each, its time and peak memory over GPT-2's; the computed limit is the ratio of floating-point operations, causal
@@ -52,9 +52,9 @@ import anaphora
 from anaphora.decoding.generation import generate
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.device import choose_device, describe_device
-from anaphora.layers.senses import reference_mix
 from anaphora.models import build_language_model, settings
 from anaphora.models.language.sense_table import SenseTable
+from anaphora.nn.sense_network import reference_mix
 from anaphora.text.language_batches import StreamBatches
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from anaphora.training.graphs import GraphedLearning

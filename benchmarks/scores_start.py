@@ -46,7 +46,7 @@ def one_run(job: Job) -> dict[str, Any]:
     import torch
 
     from anaphora.inspect.lectures.all_scores import TRAINED, accuracy, learn, recall_lines, write_recall
-    from anaphora.layers.capture import attention_layers
+    from anaphora.nn.capture import attention_layers
     from anaphora.training import run
 
     torch.set_num_threads(1)

@@ -50,12 +50,12 @@ from anaphora.inspect.senses import MovedToken, NearSense, Sense, SensesText, To
 from anaphora.inspect.trace import READS, AttentionMap, Cell, Check, Segment, Step, Token, Trace, Walk
 from anaphora.inspect.vector_map import VectorMap
 from anaphora.inspect.why import WhyText
-from anaphora.layers.capture import Attended, Seen
 from anaphora.models.language.patch import MadeFor, Patch, Remove, Scale
 from anaphora.models.language.sense_shares import SensesWhy
 from anaphora.models.next_words import NextWords, RankedWord
 from anaphora.models.ngram.why import Why
 from anaphora.models.why import MixtureWhy
+from anaphora.nn.capture import Attended, Seen
 from anaphora.parts import Mixed, MixedPart
 from anaphora.results import LONGEST, Info, brief, count, html_table
 from anaphora.text.checking.findings import Finding, Report

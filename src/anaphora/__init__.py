@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from anaphora.api import TextModel, TranslationModel, VectorsModel, average, check, compare, load, train
     from anaphora.converting import convert
     from anaphora.errors import UserError
-    from anaphora.layers.capture import capture
     from anaphora.mixing import mix
+    from anaphora.nn.capture import capture
     from anaphora.patching import even, make_patch, side_effect
 
 __all__ = [
@@ -73,7 +73,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(anaphora.patching, name)
     if name == "capture":
-        from anaphora.layers.capture import capture
+        from anaphora.nn.capture import capture
 
         return capture
     raise AttributeError(f"module 'anaphora' has no attribute {name!r}")

@@ -210,7 +210,7 @@ class OpenedTextModel:
         """Parameters that one token meets, where they are not all."""
         if not getattr(self.model, "routed", False):
             return {}
-        from anaphora.layers.mixture_of_experts import active_parameters
+        from anaphora.nn.mixture_of_experts import active_parameters
 
         return {"active_parameters": active_parameters(cast(Any, self.model))}
 

@@ -32,10 +32,10 @@ from anaphora.evaluation.significance import compare_translations
 from anaphora.evaluation.translation import bleu, chrf
 from anaphora.evaluation.translation import ter as ter_of
 from anaphora.folder import CONFIG, DATA, read_config, read_metrics, revision, weights_file
-from anaphora.layers.mixture_of_experts import active_parameters
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
+from anaphora.nn.mixture_of_experts import active_parameters
 from anaphora.results import Info, count
 from anaphora.signatures import also_named, known_names, spelled_out
 from anaphora.text.arguments import checked

@@ -19,7 +19,7 @@ from anaphora.decoding.alignment import Alignment, Method, align_pairs, cross_at
 from anaphora.decoding.alignment_method import Choice, choose_for_folder, choose_method, read_choice, write_choice
 from anaphora.decoding.links import RULES, links_of
 from anaphora.errors import UserError
-from anaphora.layers.capture import capture
+from anaphora.nn.capture import capture
 from anaphora.text.agreement import Agreement
 from anaphora.text.tokenizer import BOS, EOS
 from micro_runs import pairs

@@ -18,9 +18,9 @@ from anaphora.inspect.selection import cell, place
 from anaphora.inspect.tables import decimals, step_text, walk_text
 from anaphora.inspect.trace import Check, Step
 from anaphora.inspect.walk import walk_attention, walk_projected
-from anaphora.layers.attention import attend, attention_weights
-from anaphora.layers.masks import Causal, Padding, Window
-from anaphora.layers.scores import SCORES
+from anaphora.nn.attention import attend, attention_weights
+from anaphora.nn.masks import Causal, Padding, Window
+from anaphora.nn.scores import SCORES
 
 WORDS = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
 

@@ -18,8 +18,6 @@ from anaphora.inspect.trace import Trace
 from anaphora.inspect.walk_language import walk_language
 from anaphora.inspect.walk_model import Asked, parts_of
 from anaphora.inspect.walk_senses import word_name
-from anaphora.layers.capture import attention_layers, capture
-from anaphora.layers.senses import reference_weights
 from anaphora.models.language.backpack import Backpack
 from anaphora.models.language.classifier import TextClassifier
 from anaphora.models.language.masked import MaskedLanguageModel
@@ -29,6 +27,8 @@ from anaphora.models.language.settings import (
     TransformerDecoderConfig,
     TransformerEncoderConfig,
 )
+from anaphora.nn.capture import attention_layers, capture
+from anaphora.nn.sense_network import reference_weights
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from sense_models import WORDS, small_backpack
 

@@ -15,9 +15,9 @@ from anaphora.inspect.selection import cell
 from anaphora.inspect.trace import READS, Trace
 from anaphora.inspect.walk_model import Asked, look, parts_of, there_are
 from anaphora.inspect.walk_translator import walk_translator
-from anaphora.layers.attention import MultiHeadAttention
-from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.nn.attention import MultiHeadAttention
+from anaphora.nn.capture import attention_layers, capture
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from micro_runs import pairs
 
@@ -169,7 +169,7 @@ def test_what_is_not_there_is_answered_by_what_is(tokenizer: Tokenizer, asked: d
 def test_a_wrong_run_is_found_out(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Were the fast path to compute something else, the checks would say so."""
     model = translator(tokenizer)
-    from anaphora.layers import attention
+    from anaphora.nn import attention
 
     real = attention.attend
     monkeypatch.setattr(attention, "attend", lambda *given, **choices: real(*given, **choices) * 1.01)

@@ -1,10 +1,10 @@
-"""The reference of additive attention (layers/attention.py) in the shapes of its kernel."""
+"""The reference of additive attention (nn/attention.py) in the shapes of its kernel."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from anaphora.layers.attention import attend
+from anaphora.nn.attention import attend
 
 
 def plain_additive(query: Tensor, key: Tensor, value: Tensor, v: Tensor, *, mask: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""The reference of kernels/grouped.py: a loop over groups."""
+"""The reference of nn/kernels/grouped.py: a loop over groups."""
 
 from __future__ import annotations
 

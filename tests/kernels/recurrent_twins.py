@@ -1,4 +1,4 @@
-"""Two models with the same weights, one of which runs its loop plainly: for the tests of kernels/attentive.py."""
+"""Two models with the same weights, one of which runs its loop plainly: for the tests of nn/kernels/attentive.py."""
 
 from __future__ import annotations
 

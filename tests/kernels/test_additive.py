@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from plain_additive import plain_additive
 from torch import Tensor
 
-from anaphora.kernels import additive as module
-from anaphora.kernels.additive import additive_attention, additive_backend
+from anaphora.nn.kernels import additive as module
+from anaphora.nn.kernels.additive import additive_attention, additive_backend
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 """Of the largest number of the reference, computed in float64 from the same rounded inputs."""
@@ -219,7 +219,7 @@ def test_the_triton_kernels_compile_for_a_gpu(name: str, tmp_path: Path, monkeyp
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from anaphora.kernels import additive_triton as kernels
+    from anaphora.nn.kernels import additive_triton as kernels
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     kernel = getattr(kernels, f"_{name}_kernel")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from plain_additive import plain_additive
 from torch import Tensor
 
-from anaphora.kernels import additive as module
-from anaphora.kernels.additive import additive_attention, additive_backend
+from anaphora.nn.kernels import additive as module
+from anaphora.nn.kernels.additive import additive_attention, additive_backend
 
 DEVICE = "cpu" if module.INTERPRETING else "cuda"
 interpreted = pytest.mark.skipif(
@@ -119,7 +119,7 @@ def test_not_a_number_is_not_hidden(n: int) -> None:
 
 @interpreted
 def test_keys_beyond_one_block_are_added_up() -> None:
-    from anaphora.kernels import additive_triton
+    from anaphora.nn.kernels import additive_triton
 
     assert [additive_triton._gradient_keys(m) for m in (1, 9, 32, 50, 65, 128)] == [8, 16, 32, 64, 32, 64]
     compare(inputs((1,), 2, 130, 33, 3))
@@ -151,7 +151,7 @@ def test_on_the_device(
 ) -> None:
     """Each case with one of the tiles that tuning chooses from, in turn: all of them are proved, whichever is chosen,
     and only one is compiled."""
-    from anaphora.kernels import additive_triton as kernels
+    from anaphora.nn.kernels import additive_triton as kernels
 
     number = SHAPES.index((shape, e)) + list(TOLERANCE).index(dtype)
     for name in TUNED:

@@ -12,8 +12,8 @@ import pytest
 import torch
 from recurrent_twins import CASES, compare, learned, name, twins
 
-from anaphora.kernels import attentive_steps
-from anaphora.kernels.additive import INTERPRETING, TRITON
+from anaphora.nn.kernels import attentive_steps
+from anaphora.nn.kernels.additive import INTERPRETING, TRITON
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
@@ -87,7 +87,7 @@ def test_the_triton_kernels_compile_for_a_gpu(name: str, tmp_path: Path, monkeyp
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from anaphora.kernels import attentive_triton as kernels
+    from anaphora.nn.kernels import attentive_triton as kernels
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     kernel = getattr(kernels, f"_{name}_kernel")

@@ -11,8 +11,8 @@ import pytest
 import torch
 from recurrent_twins import CASES, WORDS, compare, learned, name, twins
 
-from anaphora.kernels import additive as module
-from anaphora.kernels import attentive
+from anaphora.nn.kernels import additive as module
+from anaphora.nn.kernels import attentive
 
 interpreted = pytest.mark.skipif(
     not module.INTERPRETING or not module.TRITON, reason="needs triton and TRITON_INTERPRET=1"
@@ -35,7 +35,7 @@ def test_interpreted(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("case", [CASES[1], CASES[4]], ids=name)
 def test_rows_that_are_wider_than_a_program(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 24 numbers, 16 at a time: as 1,000 are by 256."""
-    from anaphora.kernels import attentive_triton
+    from anaphora.nn.kernels import attentive_triton
 
     monkeypatch.setattr(attentive_triton, "TILE", 16 * 16)
     monkeypatch.setattr(attentive_triton, "LINE", 16)

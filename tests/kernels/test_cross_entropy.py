@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.kernels import cross_entropy as module
-from anaphora.kernels.cross_entropy import cross_entropy, reference_cross_entropy, token_log_probabilities
+from anaphora.nn.kernels import cross_entropy as module
+from anaphora.nn.kernels.cross_entropy import cross_entropy, reference_cross_entropy, token_log_probabilities
 
 
 @settings(deadline=None, max_examples=60)

@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from anaphora.kernels import grouped
-from anaphora.kernels.grouped import combine, dispatch, fastest, grouped_linear, route
+from anaphora.nn.kernels import grouped
+from anaphora.nn.kernels.grouped import combine, dispatch, fastest, grouped_linear, route
 
 WAYS = ("grouped", "blocks")
 

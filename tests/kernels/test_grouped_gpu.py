@@ -10,8 +10,8 @@ import torch
 from plain_grouped import plain_grouped
 
 import anaphora
-from anaphora.kernels.grouped import combine, dispatch, fastest, grouped_linear, route
-from anaphora.layers.mixture_of_experts import MixtureOfExperts, telling
+from anaphora.nn.kernels.grouped import combine, dispatch, fastest, grouped_linear, route
+from anaphora.nn.mixture_of_experts import MixtureOfExperts, telling
 from anaphora.text.pocket import generate
 
 pytestmark = [

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anaphora.kernels import senses as kernel
-from anaphora.kernels.senses import distinct, distinct_of, mix, rounded, segment_sum
-from anaphora.layers.senses import reference_mix
+from anaphora.nn.kernels import sense_sums as kernel
+from anaphora.nn.kernels.sense_sums import distinct, distinct_of, mix, rounded, segment_sum
+from anaphora.nn.sense_network import reference_mix
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["as a CPU", "as a GPU"])

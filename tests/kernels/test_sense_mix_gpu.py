@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from anaphora.kernels.senses import mix, segment_sum
-from anaphora.layers.senses import reference_mix
+from anaphora.nn.kernels.sense_sums import mix, segment_sum
+from anaphora.nn.sense_network import reference_mix
 
 pytestmark = [
     pytest.mark.gpu,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anaphora.layers.attention import FEW, MultiHeadAttention, attend, attention_weights, causal_mask, padding_mask
+from anaphora.nn.attention import FEW, MultiHeadAttention, attend, attention_weights, causal_mask, padding_mask
 
 A, B = [1.0, 0.0], [0.0, 1.0]
 

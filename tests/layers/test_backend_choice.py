@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from anaphora.layers import backends
-from anaphora.layers.attention import attend, explain_backend
-from anaphora.layers.backends import Choices, choose
-from anaphora.layers.masks import Causal, Documents, Given, Padding, Window
-from anaphora.layers.positions import Alibi
+from anaphora.nn import attention_backends as backends
+from anaphora.nn.attention import attend, explain_backend
+from anaphora.nn.attention_backends import Choices, choose
+from anaphora.nn.masks import Causal, Documents, Given, Padding, Window
+from anaphora.nn.positions import Alibi
 
 # Why this backend? ----------------------------------------------------------------------------------------------------
 

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anaphora.layers import backends
-from anaphora.layers.attention import attend, attention_weights, explain_backend
-from anaphora.layers.backends import BACKENDS, CHUNK, FEW, Choices
-from anaphora.layers.masks import Causal, Documents, Given, Mask, Padding, Window
-from anaphora.layers.positions import Alibi, PositionBias, RelativeBias
-from anaphora.layers.scores import SCORES, spread
+from anaphora.nn import attention_backends as backends
+from anaphora.nn.attention import attend, attention_weights, explain_backend
+from anaphora.nn.attention_backends import BACKENDS, CHUNK, FEW, Choices
+from anaphora.nn.masks import Causal, Documents, Given, Mask, Padding, Window
+from anaphora.nn.positions import Alibi, PositionBias, RelativeBias
+from anaphora.nn.scores import SCORES, spread
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 8e-3, torch.bfloat16: 5e-2}
 

@@ -17,11 +17,11 @@ import torch._dynamo
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from anaphora.layers.attention import attend, explain_backend
-from anaphora.layers.backends import _efficient_can
-from anaphora.layers.masks import Causal, Documents, Given, Mask, Padding, Window
-from anaphora.layers.positions import Alibi, PositionBias, RelativeBias
-from anaphora.layers.transformer import TransformerEncoder
+from anaphora.nn.attention import attend, explain_backend
+from anaphora.nn.attention_backends import _efficient_can
+from anaphora.nn.masks import Causal, Documents, Given, Mask, Padding, Window
+from anaphora.nn.positions import Alibi, PositionBias, RelativeBias
+from anaphora.nn.transformer import TransformerEncoder
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

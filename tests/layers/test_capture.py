@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from anaphora.layers.attention import MultiHeadAttention
-from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.nn.attention import MultiHeadAttention
+from anaphora.nn.capture import attention_layers, capture
 
 SOURCE = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
 LENGTHS = torch.tensor([4, 2])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
-from anaphora.layers.embedding import Embedding, sinusoids
+from anaphora.nn.embedding import Embedding, sinusoids
 
 
 @pytest.mark.parametrize("dim", [6, 7])

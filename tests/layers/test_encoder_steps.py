@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from anaphora.layers.contracts import DocumentRows, Encoder, document_places, locked_dropout
-from anaphora.layers.convolution import Ring
-from anaphora.layers.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
-from anaphora.layers.transformer import TransformerEncoder
+from anaphora.nn.convolution import Ring
+from anaphora.nn.encoder_contract import DocumentRows, Encoder, document_places, locked_dropout
+from anaphora.nn.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
+from anaphora.nn.transformer import TransformerEncoder
 
 DIM = 8
 few = settings(max_examples=12)

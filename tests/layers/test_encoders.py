@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from anaphora.layers import backends
-from anaphora.layers.capture import capture
-from anaphora.layers.encoders import (
+from anaphora.nn import attention_backends as backends
+from anaphora.nn.capture import capture
+from anaphora.nn.encoders import (
     AveragingEncoder,
     ClassificationHead,
     ConvolutionEncoder,
@@ -22,7 +22,7 @@ from anaphora.layers.encoders import (
     RecurrentEncoder,
     WindowEncoder,
 )
-from anaphora.layers.transformer import TransformerEncoder
+from anaphora.nn.transformer import TransformerEncoder
 
 DIM = 8
 Maker = Callable[[], Encoder]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anaphora.layers.masks import Causal, Documents, Given, Mask, Padding, Window, causal_mask, padding_mask, parts
+from anaphora.nn.masks import Causal, Documents, Given, Mask, Padding, Window, causal_mask, padding_mask, parts
 
 
 def drawn(mask: Mask, queries: int, keys: int, row: int = 0) -> list[str]:

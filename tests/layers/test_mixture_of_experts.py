@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.layers.mixture_of_experts import (
+from anaphora.models import settings
+from anaphora.models.transformer import TransformerConfig
+from anaphora.nn.expert_settings import chosen_experts
+from anaphora.nn.mixture_of_experts import (
     MixtureOfExperts,
     active_parameters,
     chance_of_choice,
@@ -24,10 +27,7 @@ from anaphora.layers.mixture_of_experts import (
     telling,
     variation,
 )
-from anaphora.layers.transformer import FeedForward, TransformerEncoder
-from anaphora.models import settings
-from anaphora.models.expert_settings import chosen_experts
-from anaphora.models.transformer import TransformerConfig
+from anaphora.nn.transformer import FeedForward, TransformerEncoder
 
 shapes = st.integers(2, 7).flatmap(lambda experts: st.tuples(st.just(experts), st.integers(2, experts)))
 
@@ -230,7 +230,7 @@ def test_bfloat16_under_autocast_learns() -> None:
 
 
 def test_every_second_layer() -> None:
-    from anaphora.layers.mixture_of_experts import Experts
+    from anaphora.nn.mixture_of_experts import Experts
 
     encoder = TransformerEncoder(8, layers=4, heads=2, experts=Experts(4, every=2))
     assert [len(mixtures(block)) for block in encoder.blocks] == [0, 1, 0, 1]

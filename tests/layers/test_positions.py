@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
-from anaphora.layers.attention import MultiHeadAttention
-from anaphora.layers.embedding import Embedding
-from anaphora.layers.positions import (
+from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.nn.attention import MultiHeadAttention
+from anaphora.nn.embedding import Embedding
+from anaphora.nn.positions import (
     POSITIONS,
     Alibi,
     RelativeBias,
@@ -20,8 +21,7 @@ from anaphora.layers.positions import (
     rotation,
     sinusoids,
 )
-from anaphora.layers.transformer import TransformerEncoder
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.nn.transformer import TransformerEncoder
 
 # Rotary -------------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from anaphora.layers.recurrence import Cell, RecurrentEncoder
+from anaphora.nn.recurrence import Cell, RecurrentEncoder
 
 CELLS: list[Cell] = ["rnn", "rnn-relu", "gru", "lstm"]
 

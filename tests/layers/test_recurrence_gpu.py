@@ -7,7 +7,7 @@ import warnings
 import pytest
 import torch
 
-from anaphora.layers.recurrence import Cell, RecurrentEncoder
+from anaphora.nn.recurrence import Cell, RecurrentEncoder
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

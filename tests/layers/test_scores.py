@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from anaphora.layers.attention import attend, attention_weights
-from anaphora.layers.scores import SCORES, scores, spread
+from anaphora.nn.attention import attend, attention_weights
+from anaphora.nn.scores import SCORES, scores, spread
 
 
 def rows(*values: list[float]) -> torch.Tensor:

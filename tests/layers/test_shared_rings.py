@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.layers.shared_rings import SharedRings, begin_rings
 from anaphora.models.contracts import DecoderState
+from anaphora.nn.shared_rings import SharedRings, begin_rings
 
 SHAPES = [(2, 3), (0, 3), (6, 2)]
 """Windows of three side by side, of one, and of three that are three apart."""

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from anaphora.layers.attention import MultiHeadAttention, padding_mask
-from anaphora.layers.transformer import (
+from anaphora.nn.attention import MultiHeadAttention, padding_mask
+from anaphora.nn.transformer import (
     CrossAttentionBlock,
     DecoderBlock,
     EncoderBlock,

@@ -89,7 +89,7 @@ def test_the_check_of_sick_compares_with_one_and_zero(monkeypatch: pytest.Monkey
 def test_a_backpack_of_the_given_senses_says_one_zero_zero_zero(walks: dict[str, Walk]) -> None:
     """By the class that learns: parallel, step by step, and with the reference's sum over senses and places."""
     from anaphora.inspect.lectures.trick_backpack import as_backpack, sentence
-    from anaphora.layers.senses import reference_mix
+    from anaphora.nn.sense_network import reference_mix
 
     model, ids = as_backpack(), sentence("that trick was sick")
     said = model.mixed(ids)[0, -1]

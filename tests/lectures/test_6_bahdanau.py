@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from anaphora.inspect.lectures import bahdanau as lecture
-from anaphora.layers.scores import SCORES
+from anaphora.nn.scores import SCORES
 
 
 def test_alpha_and_context_by_hand() -> None:

@@ -15,9 +15,9 @@ import torch
 
 from anaphora.inspect.lectures import stack as lecture
 from anaphora.inspect.trace import Walk
-from anaphora.layers.attention import attend
-from anaphora.layers.encoders import ConvolutionEncoder
-from anaphora.layers.positions import POSITIONS
+from anaphora.nn.attention import attend
+from anaphora.nn.encoders import ConvolutionEncoder
+from anaphora.nn.positions import POSITIONS
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from anaphora.inspect.lectures import all_scores as lecture
-from anaphora.layers.backends import NORMALISERS
-from anaphora.layers.scores import SCORES
+from anaphora.nn.attention_backends import NORMALISERS
+from anaphora.nn.scores import SCORES
 
 ROOT = Path(__file__).parents[2]
 

@@ -73,7 +73,7 @@ def test_the_gradient_is_the_slope_by_finite_differences(kind: str) -> None:
 
 def test_of_a_linear_recurrent_network_it_is_a_power_of_the_weight() -> None:
     """h_t = ReLU(x_t + ρ h_{t-1}) with all positive: d h_T / d x_{T-n+1} is ρ^(n-1) exactly."""
-    from anaphora.layers.encoders import RecurrentEncoder
+    from anaphora.nn.encoders import RecurrentEncoder
 
     rho = 0.6
     model = classifier("rnn")

@@ -20,10 +20,10 @@ from anaphora.decoding.generation import generate
 from anaphora.decoding.prompted import PromptedModel
 from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.translate import pad
-from anaphora.layers.capture import capture
 from anaphora.models.contracts import DecoderState, LanguageModel, Translator
 from anaphora.models.mixture import Mixture
 from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.nn.capture import capture
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
 from neural_rungs import CAUSAL, MASKED
 from ngram_texts import fitted

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from anaphora.layers.backends import CHUNK
 from anaphora.models import TRANSLATORS, build, settings
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.nn.attention_backends import CHUNK
 from anaphora.training.recipes import load_recipe, recipe_names
 from grouped_flops import COUNTED
 

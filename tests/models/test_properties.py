@@ -18,8 +18,8 @@ from anaphora.decoding.scoring import score
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
-from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import DecoderState, Translator
+from anaphora.nn.capture import attention_layers, capture
 from anaphora.text.tokenizer import BOS, EOS, PAD
 from translator_rungs import LONGEST, MODELS, VOCABULARY
 

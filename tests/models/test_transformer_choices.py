@@ -10,9 +10,9 @@ import torch
 from anaphora.decoding.alignment import Method, no_weights
 from anaphora.decoding.alignment_method import choose_for_folder
 from anaphora.errors import UserError
-from anaphora.layers.capture import attention_layers
 from anaphora.models import build, settings
 from anaphora.models.transformer import TransformerConfig
+from anaphora.nn.capture import attention_layers
 from anaphora.training.guided import guided_layer
 from anaphora.training.recipes import complete
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anaphora.layers.head import SLICE
 from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.nn.head import SLICE
 from anaphora.text.tokenizer import BOS, EOS
 
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.layers.mixture_of_experts import MixtureOfExperts, counting, load, mixtures, telling
 from anaphora.models import build, settings
+from anaphora.nn.mixture_of_experts import MixtureOfExperts, counting, load, mixtures, telling
 from anaphora.text.tokenizer import PAD
 from anaphora.training.balancing import BalancedObjective, balanced
 from anaphora.training.objective import TranslationBatch, TranslationObjective

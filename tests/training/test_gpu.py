@@ -9,7 +9,7 @@ import torch
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.layers.attention import attend
+from anaphora.nn.attention import attend
 from anaphora.text.pocket import generate
 
 pytestmark = [

@@ -1,7 +1,7 @@
 """Which source words did each target word come from? Word alignments of what was said, or of any given pair.
 
 One teacher-forced pass over the finished target, whatever search found it: the model reads the source and the target
-once more, the attention of its decoder over the source is captured (layers/capture.py), and the weights of subword
+once more, the attention of its decoder over the source is captured (nn/capture.py), and the weights of subword
 tokens become weights of words:
 
     pieces of a source word are summed · pieces of a target word are averaged · the end mark's column is left out
@@ -35,9 +35,9 @@ from anaphora.decoding.search import evaluating
 from anaphora.decoding.translate import Translation, clean, pad, token_batches
 from anaphora.errors import UserError, option
 from anaphora.evaluation.alignment import Link, write_pharaoh
-from anaphora.layers.capture import attention_layers, capture
 from anaphora.models.contracts import Translator
 from anaphora.models.ensemble import Ensemble
+from anaphora.nn.capture import attention_layers, capture
 from anaphora.results import brief, count, html_table
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 from anaphora.text.words import Split, Word

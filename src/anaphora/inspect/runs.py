@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anaphora.layers.attention import MultiHeadAttention
-from anaphora.layers.masks import Mask, causal_mask
-from anaphora.layers.positions import NOWHERE, PositionBias, rotate
+from anaphora.nn.attention import MultiHeadAttention
+from anaphora.nn.masks import Mask, causal_mask
+from anaphora.nn.positions import NOWHERE, PositionBias, rotate
 
 
 @dataclass

@@ -3,8 +3,8 @@
     Q, K, V → S = Q Kᵀ → S / √d → + bias → masked → softmax → A → A V
 
 `walk_attention` takes the matrices of one head, (T, D), (S, D), (S, D_v); `walk_projected` begins one step earlier,
-with the vectors of the words and W_Q, W_K, W_V. The numbers are the library's (layers/scores.py,
-layers/attention.py), and the last check asks one of its fast backends for the same output, or NumPy where none can.
+with the vectors of the words and W_Q, W_K, W_V. The numbers are the library's (nn/scores.py,
+nn/attention.py), and the last check asks one of its fast backends for the same output, or NumPy where none can.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torch import Tensor
 
 from anaphora.inspect import arithmetic
 from anaphora.inspect.trace import Check, Step, Walk
-from anaphora.layers.attention import attend, attention_weights
-from anaphora.layers.backends import Choices, Normaliser, cannot
-from anaphora.layers.masks import Causal, Given, Mask, Window
-from anaphora.layers.positions import PositionBias
-from anaphora.layers.scores import Score, check_score, scores
+from anaphora.nn.attention import attend, attention_weights
+from anaphora.nn.attention_backends import Choices, Normaliser, cannot
+from anaphora.nn.masks import Causal, Given, Mask, Window
+from anaphora.nn.positions import PositionBias
+from anaphora.nn.scores import Score, check_score, scores
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}
 """How far two orders of the same sums may be apart, of the largest number where that is above 1 (docs/attention.md)."""

@@ -202,8 +202,8 @@ class _Matrices:
 
     def walk(self) -> Walk:
         from anaphora.inspect.walk import walk_attention, walk_projected
-        from anaphora.layers.backends import NORMALISERS
-        from anaphora.layers.scores import SCORES
+        from anaphora.nn.attention_backends import NORMALISERS
+        from anaphora.nn.scores import SCORES
 
         given = self.matrices
         projected, direct = [[name for name in names if name in given] for names in (("E", *_W), ("Q", "K", "V"))]
@@ -293,7 +293,7 @@ class _Matrices:
             return self.fitted("bias", queries, keys)
         if "bias" in self.matrices:
             raise self.wrong("both bias and positions are given", "leave one of them out")
-        from anaphora.layers.positions import Alibi
+        from anaphora.nn.positions import Alibi
 
         return Alibi(1).materialise(queries, keys)[0].double().numpy()
 

@@ -22,12 +22,12 @@ from anaphora.inspect.terminal import visible
 from anaphora.inspect.trace import READS, AttentionMap, Segment, Trace, Walk
 from anaphora.inspect.walk_model import Asked, Side, look, parts_of
 from anaphora.inspect.walk_senses import SENSES, alpha_map, look_at_senses, word_name
-from anaphora.layers.capture import attention_layers
-from anaphora.layers.head import VocabularyHead
 from anaphora.models.language.backpack import Backpack
 from anaphora.models.language.classifier import TextClassifier
 from anaphora.models.language.masked import MaskedLanguageModel
 from anaphora.models.language.reader import Reader
+from anaphora.nn.capture import attention_layers
+from anaphora.nn.head import VocabularyHead
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
 NEXT = 3

@@ -1,7 +1,7 @@
 """A walk through one head of a trained model, with the numbers of one sentence.
 
     fast run     the model as it always runs; hooks on the projections of one layer note what goes in and comes out
-    traced run   the same with every attention captured (layers/capture.py): weights in hand
+    traced run   the same with every attention captured (nn/capture.py): weights in hand
     walk         q, K, scores, … from the fast run's projections, by the few lines of inspect/walk.py
 
 The three must agree, and the walk says whether they do: the traced run has the fast run's logits and tokens; the walk's
@@ -29,9 +29,9 @@ from anaphora.inspect.runs import Noted, bias_of, exact, heads_of, hearing, mask
 from anaphora.inspect.selection import place
 from anaphora.inspect.trace import BUDGET, PREDICTS, AttentionMap, Check, Segment, Step, Walk, statistics
 from anaphora.inspect.walk import TOLERANCE, ScoresTooLarge, magnitude, walk_attention, weight_tolerance
-from anaphora.layers.attention import MultiHeadAttention
-from anaphora.layers.capture import attention_layers, capture
-from anaphora.layers.source_attention import SourceAttention
+from anaphora.nn.attention import MultiHeadAttention
+from anaphora.nn.capture import attention_layers, capture
+from anaphora.nn.source_attention import SourceAttention
 
 MOST_CELLS = 100_000
 """Queries × keys of a walk's tables, some 300 of each: nobody follows more, one row can always be walked."""

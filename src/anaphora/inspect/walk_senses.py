@@ -5,7 +5,8 @@
 
 A sense is a head without a value projection and without an output projection: what it takes is said as it is. So the
 walk goes on to the end, to the words that come next. The numbers are compared with the model's own: its weights with
-those of the plain way (layers/senses.py), the sum with the fast kernel's (kernels/senses.py), the logits with a run's.
+those of the plain way (nn/sense_network.py), the sum with the fast kernel's (nn/kernels/sense_sums.py), the logits
+with a run's.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from anaphora.errors import UserError, option
 from anaphora.inspect import segments
 from anaphora.inspect.trace import PREDICTS, READS, Check, Trace
 from anaphora.inspect.walk_model import Asked, Side, look, parts_of
-from anaphora.layers.capture import attention_layers
 from anaphora.models.contracts import Translator
+from anaphora.nn.capture import attention_layers
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
 STEPS = 1e-2

@@ -23,9 +23,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from anaphora.kernels.prefetch import prefetch
 from anaphora.kernels.rows import LINE
 from anaphora.kernels.word2vec import mixed
+from anaphora.nn.kernels.prefetch import prefetch
 
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]

@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from anaphora.kernels.ngrams import U32
-from anaphora.kernels.prefetch import prefetch
+from anaphora.nn.kernels.prefetch import prefetch
 
 U64 = NDArray[np.uint64]
 DIGIT = 11

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from anaphora.kernels.prefetch import prefetch
+from anaphora.nn.kernels.prefetch import prefetch
 
 NOWHERE = np.uint32(0xFFFFFFFF)
 

@@ -28,8 +28,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from anaphora.kernels.prefetch import prefetch
 from anaphora.kernels.rows import LANES, LINE, padded, rows_add, rows_dot, rows_learn, rows_sum, rows_update
+from anaphora.nn.kernels.prefetch import prefetch
 
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]

@@ -3,10 +3,10 @@
     source (B, S) → embedding → encoder → memory (B, S, M)
     target (B, T) → embedding → decoder, over the memory → (B, T, D) → projection → logits (B, T, V)
 
-The encoder is one of those that every reader of text has (layers/contracts.py); models/reading.py makes it by its name.
-The decoder obeys the contract below: the whole of a known target at once, or one token after another from a state. What
-differs between the systems of this folder is the decoder, so the kind of a model is that of its decoder, and
-`model.encoder` puts another encoder in front of it.
+The encoder is one of those that every reader of text has (nn/encoder_contract.py); models/reading.py makes it by its
+name. The decoder obeys the contract below: the whole of a known target at once, or one token after another from a
+state. What differs between the systems of this folder is the decoder, so the kind of a model is that of its decoder,
+and `model.encoder` puts another encoder in front of it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.layers.contracts import Encoder
-from anaphora.layers.embedding import Embedding
-from anaphora.layers.head import logits_of_few
-from anaphora.layers.masks import padding_mask
-from anaphora.layers.mixture_of_experts import mixtures, telling
 from anaphora.models.contracts import DecoderState, Translator
 from anaphora.models.translator_settings import TranslatorConfig
+from anaphora.nn.embedding import Embedding
+from anaphora.nn.encoder_contract import Encoder
+from anaphora.nn.head import logits_of_few
+from anaphora.nn.masks import padding_mask
+from anaphora.nn.mixture_of_experts import mixtures, telling
 from anaphora.text.tokenizer import PAD
 
 

@@ -1,10 +1,10 @@
 """What may read the source, by name: any of these stands in front of any decoder.
 
-transformer      attention, in layers                                        layers/transformer.py
-lstm, gru, rnn   a cell that reads both ways, or one                         layers/recurrence.py
-conv             gated convolutions, in layers                               layers/convolution.py
-window           a network over the nearest words                            layers/convolution.py
-dan              the mean of all words; order is lost                        layers/encoders.py
+transformer      attention, in layers                                        nn/transformer.py
+lstm, gru, rnn   a cell that reads both ways, or one                         nn/recurrence.py
+conv             gated convolutions, in layers                               nn/convolution.py
+window           a network over the nearest words                            nn/convolution.py
+dan              the mean of all words; order is lost                        nn/encoders.py
 deep-att         LSTM layers in turning directions, with fast lanes          models/recurrent/deep_att.py
 gnmt             one layer both ways, then one way with residuals            models/recurrent/gnmt.py
 moe              LSTM layers with a mixture of experts between them          models/recurrent/moe.py
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from anaphora.layers.contracts import Encoder
-from anaphora.layers.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
-from anaphora.layers.positions import Positions
-from anaphora.layers.transformer import TransformerEncoder
 from anaphora.models.translator_settings import RECURRENT, EncoderName
+from anaphora.nn.encoder_contract import Encoder
+from anaphora.nn.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
+from anaphora.nn.positions import Positions
+from anaphora.nn.transformer import TransformerEncoder
 
 CONVOLUTION_WIDTH, WINDOW = 3, 4
 """Words that a convolution sees at once; words that a window sees on each side, its own counted."""

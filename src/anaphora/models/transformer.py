@@ -1,10 +1,10 @@
 """The Transformer translator (Vaswani et al. 2017): an encoder reads, a decoder writes, attention joins them.
 
 Departures from the paper, all of them settings: pre-norm instead of post-norm where the recipe says so, other positions
-(layers/positions.py), a sliding window and shared key heads in self-attention, GELU, dropout on attention weights and
-inside the feed-forward network, experts in its place (layers/mixture_of_experts.py); and another encoder in front of
+(nn/positions.py), a sliding window and shared key heads in self-attention, GELU, dropout on attention weights and
+inside the feed-forward network, experts in its place (nn/mixture_of_experts.py); and another encoder in front of
 its decoder. `recipes/base.yaml` and `recipes/big.yaml` are the published ones. The blocks and the encoder are in
-layers/transformer.py, what all translators have in common in encoder_decoder.py; this file is the rest of the model.
+nn/transformer.py, what all translators have in common in encoder_decoder.py; this file is the rest of the model.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from anaphora.layers.attention import MultiHeadAttention, padding_mask
-from anaphora.layers.backends import CHUNK, pairs_are_less
-from anaphora.layers.embedding import Embedding
-from anaphora.layers.masks import Window
-from anaphora.layers.mixture_of_experts import mixtures
-from anaphora.layers.positions import NOWHERE, RelativePositions
-from anaphora.layers.transformer import DecoderBlock, feed_forward_of
 from anaphora.models.contracts import DecoderState
 from anaphora.models.encoder_decoder import Decoder, EncoderDecoder
 from anaphora.models.reading import build_reader, source_positions
 from anaphora.models.translator_settings import TransformerConfig
+from anaphora.nn.attention import MultiHeadAttention, padding_mask
+from anaphora.nn.attention_backends import CHUNK, pairs_are_less
+from anaphora.nn.embedding import Embedding
+from anaphora.nn.masks import Window
+from anaphora.nn.mixture_of_experts import mixtures
+from anaphora.nn.positions import NOWHERE, RelativePositions
+from anaphora.nn.transformer import DecoderBlock, feed_forward_of
 
 
 class TransformerDecoder(Decoder):
@@ -154,7 +154,7 @@ class TransformerDecoder(Decoder):
         return len(self.blocks) * remember, len(self.blocks) * each + feed_forward_flops(self, len(self.blocks), c)
 
     def sums_first(self, queries: float, keys: float) -> bool:
-        """Whether attention between so many is taken as Q (Kᵀ V): linear, and long enough (layers/backends.py)."""
+        """Whether attention between so many is taken as Q (Kᵀ V): linear, long enough (nn/attention_backends.py)."""
         c, size = self.config, self.config.dim // self.config.heads
         factors = c.normaliser == "none" and c.score != "additive" and not c.attention_dropout
         return factors and c.attention == "auto" and not pairs_are_less(queries, keys, size, size)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anaphora.config import above_zero
-from anaphora.layers.choices import Activation, Norm, Normaliser, Positions, Score, check_depth, check_positions
-from anaphora.models.expert_settings import chosen_experts
+from anaphora.nn.choices import Activation, Norm, Normaliser, Positions, Score, check_depth, check_positions
+from anaphora.nn.expert_settings import chosen_experts
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.layers.mixture_of_experts import Experts
+    from anaphora.nn.mixture_of_experts import Experts
 
 EncoderName = Literal[
     "transformer", "lstm", "gru", "rnn", "conv", "window", "dan", "deep-att", "gnmt", "moe", "convs2s", "bytenet"
@@ -137,7 +137,7 @@ class TransformerConfig(TranslatorConfig):
             raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
         check_positions(self.positions, self.score, self.normaliser)
         if self.attention == "sdpa":
-            from anaphora.layers.backends import Choices, cannot
+            from anaphora.nn.attention_backends import Choices, cannot
 
             if why := cannot("sdpa", Choices(score=self.score, normaliser=self.normaliser)):
                 raise ValueError(f"attention=sdpa cannot do this: {why}; leave it at auto")
@@ -149,7 +149,7 @@ class TransformerConfig(TranslatorConfig):
     @property
     def routed(self) -> Experts | None:
         """The experts, if there are any."""
-        from anaphora.layers.mixture_of_experts import Experts
+        from anaphora.nn.mixture_of_experts import Experts
 
         found = chosen_experts(self)
         return None if found is None else Experts(**found)

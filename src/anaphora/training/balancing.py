@@ -1,4 +1,4 @@
-"""Experts that are all asked: what a mixture of experts adds to any objective (layers/mixture_of_experts.py).
+"""Experts that are all asked: what a mixture of experts adds to any objective (nn/mixture_of_experts.py).
 
     loss = what the model learns anyhow + tokens · Σ over layers of balance · (CV²(importance) + CV²(load))
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anaphora.layers.mixture_of_experts import load, mixtures
+from anaphora.nn.mixture_of_experts import load, mixtures
 from anaphora.text.tokenizer import PAD
 from anaphora.training.objective import Forward, Objective
 

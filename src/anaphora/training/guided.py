@@ -27,8 +27,8 @@ from torch import Tensor
 from anaphora.decoding.alignment import cross_attentions, no_weights
 from anaphora.decoding.alignment_method import corpus_pairs, fit_teacher
 from anaphora.errors import UserError
-from anaphora.layers.attention import MultiHeadAttention
 from anaphora.models.contracts import Translator
+from anaphora.nn.attention import MultiHeadAttention
 from anaphora.text.agreement import Agreement
 from anaphora.text.batches import Batch
 from anaphora.text.corpus import Corpus

@@ -20,9 +20,9 @@ from anaphora.device import choose_device, describe_device, peak_flops, peak_mem
 from anaphora.errors import UserError
 from anaphora.evaluation.language import note_on_unknown
 from anaphora.folder import read_metrics, weights_file
-from anaphora.layers.mixture_of_experts import counting, load
 from anaphora.models import build_language_model
 from anaphora.models.weights import read_weights
+from anaphora.nn.mixture_of_experts import counting, load
 from anaphora.results import count
 from anaphora.text.batches import EpochBatches
 from anaphora.text.formats import describe_notes

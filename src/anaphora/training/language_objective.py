@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anaphora.kernels.cross_entropy import cross_entropy
-from anaphora.kernels.senses import distinct
+from anaphora.nn.kernels.cross_entropy import cross_entropy
+from anaphora.nn.kernels.sense_sums import distinct
 from anaphora.text.language_batches import LanguageBatch
 from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS
 from anaphora.training.objective import Forward, Independent, send

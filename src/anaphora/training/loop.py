@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from anaphora.device import keeping_freed_memory
 from anaphora.errors import UserError
-from anaphora.layers.mixture_of_experts import mixtures
-from anaphora.layers.recurrence import RecurrentEncoder
+from anaphora.nn.mixture_of_experts import mixtures
+from anaphora.nn.recurrence import RecurrentEncoder
 from anaphora.results import count
 from anaphora.text.batches import EpochBatches
 from anaphora.training.averaging import DescentAverage, MovingAverage, WeightAverage

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from anaphora.kernels.cross_entropy import cross_entropy
 from anaphora.models.contracts import Translator
+from anaphora.nn.kernels.cross_entropy import cross_entropy
 from anaphora.text.batches import Batch
 from anaphora.text.tokenizer import PAD
 

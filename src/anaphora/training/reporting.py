@@ -63,7 +63,7 @@ def describe(scores: dict[str, Any]) -> str:
 
 
 def describe_experts(load: dict[str, Any]) -> str:
-    """How evenly experts are asked (layers/mixture_of_experts.py: load), in a line."""
+    """How evenly experts are asked (nn/mixture_of_experts.py: load), in a line."""
     shares = [share for layer in load["shares"] for share in layer]
     even = len(load["shares"]) / max(len(shares), 1)
     return (

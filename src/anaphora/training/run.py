@@ -21,9 +21,9 @@ from anaphora.decoding.splitting import several_sentences
 from anaphora.decoding.unknown_words import UnknownWords, replacing
 from anaphora.device import choose_device, describe_device, peak_flops
 from anaphora.errors import option
-from anaphora.layers.mixture_of_experts import counting, load
 from anaphora.models import build
 from anaphora.models.contracts import Translator
+from anaphora.nn.mixture_of_experts import counting, load
 from anaphora.results import count
 from anaphora.text.batches import Batch, Batches, EpochBatches
 from anaphora.text.bidirectional import BidirectionalStart

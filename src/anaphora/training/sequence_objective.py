@@ -40,8 +40,8 @@ from anaphora.decoding.constraints import FORBIDDEN, forbidden_tokens
 from anaphora.decoding.search import Hypothesis, evaluating, search
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.evaluation.sentence import REWARDS
-from anaphora.kernels.cross_entropy import token_log_probabilities
 from anaphora.models.contracts import Translator
+from anaphora.nn.kernels.cross_entropy import token_log_probabilities
 from anaphora.text.batches import Batch
 from anaphora.text.corpus import Corpus
 from anaphora.text.tokenizer import BOS, EOS, PAD, Tokenizer

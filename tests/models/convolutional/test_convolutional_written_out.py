@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from anaphora.decoding.alignment import cross_attentions, no_weights
 from anaphora.errors import UserError
-from anaphora.layers.convolution import windows
-from anaphora.layers.normalised_linear import NormalisedLinear
 from anaphora.models import build, settings
 from anaphora.models.convolutional.convs2s import ConvS2SEncoder
 from anaphora.models.convolutional.settings import ByteNetConfig
+from anaphora.nn.convolution import windows
+from anaphora.nn.normalized_linear import NormalisedLinear
 from anaphora.training.recipes import complete
 
 WORDS = 19
@@ -132,7 +132,7 @@ def test_convs2s_is_the_equations_of_the_paper() -> None:
 
 @torch.no_grad()
 def test_what_convs2s_says_it_looked_at_is_the_mean_of_its_layers() -> None:
-    from anaphora.layers.capture import capture
+    from anaphora.nn.capture import capture
 
     model = made("convs2s", decoder_layers=2)
     state = model.start(SOURCE, LENGTHS, 1, 10)

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.kernels.senses import distinct
 from anaphora.models import build_language_model, settings
 from anaphora.models.language.backpack import Backpack
 from anaphora.models.language.sense_table import FILE, SenseTable
+from anaphora.nn.kernels.sense_sums import distinct
 from anaphora.text.tokenizer import BOS
 from anaphora.training.recipes import load_recipe
 from neural_rungs import CAUSAL, rung

@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 
 from anaphora.errors import UserError
-from anaphora.kernels.senses import mix
-from anaphora.layers.senses import DEVIATION
 from anaphora.models import build_language_model, settings
 from anaphora.models.language import backpack
 from anaphora.models.language.sense_table import FILE, SenseTable, fingerprint_of
 from anaphora.models.language.settings import BackpackConfig
+from anaphora.nn.kernels.sense_sums import mix
+from anaphora.nn.sense_network import DEVIATION
 from neural_rungs import CAUSAL, rung
 
 BODIES = ["backpack", "backpack of near senses"]

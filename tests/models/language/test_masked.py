@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.layers.capture import capture
 from anaphora.models import NEURAL_MODELS, build_language_model
 from anaphora.models.contracts import LanguageModel
 from anaphora.models.language import masked as masked_module
+from anaphora.nn.capture import capture
 from anaphora.text.tokenizer import BOS, EOS, PAD
 from neural_rungs import CAUSAL, CLASSIFIERS, LABELS, LONGEST, MASKED
 

@@ -17,13 +17,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from anaphora.config import documentation, to_mapping
 from anaphora.errors import UserError
 from anaphora.folder import WEIGHTS
-from anaphora.layers import positions, transformer
 from anaphora.models import NEURAL_MODELS, build_language_model, read_language_model
 from anaphora.models import settings as model_settings
 from anaphora.models.language import model as neural
 from anaphora.models.language import settings as kinds
 from anaphora.models.language.settings import CONFIGS
 from anaphora.models.weights import model_weights, write_weights
+from anaphora.nn import positions, transformer
 from anaphora.text.tokenizer import BOS
 from grouped_flops import COUNTED
 from neural_rungs import CAUSAL, CLASSIFIERS, LONGEST, MASKED, rung

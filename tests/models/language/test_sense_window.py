@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
-from anaphora.kernels import senses as kernel
-from anaphora.kernels.senses import distinct_of, mix
-from anaphora.layers.senses import reference_mix, reference_weights
 from anaphora.models import settings
+from anaphora.nn.kernels import sense_sums as kernel
+from anaphora.nn.kernels.sense_sums import distinct_of, mix
+from anaphora.nn.sense_network import reference_mix, reference_weights
 from neural_rungs import CAUSAL, rung
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from anaphora.layers.mixture_of_experts import active_parameters, mixtures
 from anaphora.models import build, settings
+from anaphora.nn.mixture_of_experts import active_parameters, mixtures
 from anaphora.training.recipes import load_recipe
 from grouped_flops import COUNTED
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from anaphora.decoding.alignment import cross_attentions, no_weights
 from anaphora.errors import UserError
-from anaphora.layers.capture import capture
-from anaphora.layers.recurrence import RecurrentEncoder, turned
 from anaphora.models import build, settings
 from anaphora.models.recurrent.bahdanau import Maxout
+from anaphora.nn.capture import capture
+from anaphora.nn.recurrence import RecurrentEncoder, turned
 from anaphora.training.recipes import complete
 
 WORDS = 19

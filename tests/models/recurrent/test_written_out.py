@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from test_systems import LENGTHS, SOURCE, TARGET, WORDS, close, copied, made
 from torch import Tensor, nn
 
-from anaphora.kernels import attentive
 from anaphora.models import build, settings
+from anaphora.nn.kernels import attentive
 
 
 def looked(attention: Any, state: Tensor, memory: Tensor) -> Tensor:

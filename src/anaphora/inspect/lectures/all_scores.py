@@ -20,8 +20,8 @@ import torch
 
 from anaphora.folder import read_config
 from anaphora.inspect.trace import Check, Step, Walk
-from anaphora.layers.capture import capture
 from anaphora.models.contracts import Translator
+from anaphora.nn.capture import capture
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer
 
 LETTERS, DIGITS = "abcdefghijklmnop", "0123456789"

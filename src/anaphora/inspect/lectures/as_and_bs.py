@@ -10,9 +10,9 @@ from torch import Tensor
 
 from anaphora.inspect.trace import Check, Step, Walk
 from anaphora.inspect.walk import walk_attention, walk_projected
-from anaphora.layers.attention import attend, attention_weights
-from anaphora.layers.encoders import AveragingEncoder
-from anaphora.layers.scores import scores
+from anaphora.nn.attention import attend, attention_weights
+from anaphora.nn.encoders import AveragingEncoder
+from anaphora.nn.scores import scores
 
 WORDS = ["A", "A", "B", "A"]
 NAMES = ["A", "B"]

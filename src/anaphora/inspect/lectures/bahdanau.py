@@ -14,9 +14,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.inspect.trace import Check, Step, Walk
 from anaphora.inspect.walk import walk_attention, walk_projected
-from anaphora.layers.attention import MultiHeadAttention, attend, attention_weights
-from anaphora.layers.backends import NORMALISERS
-from anaphora.layers.scores import SCORES
+from anaphora.nn.attention import MultiHeadAttention, attend, attention_weights
+from anaphora.nn.attention_backends import NORMALISERS
+from anaphora.nn.scores import SCORES
 
 # c_t and α ----------------------------------------------------------------------------------------------------------
 

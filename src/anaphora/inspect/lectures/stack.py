@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.inspect.trace import Check, Step, Walk
-from anaphora.layers.attention import MultiHeadAttention, attend
-from anaphora.layers.embedding import Embedding
-from anaphora.layers.encoders import ConvolutionEncoder, Encoder
-from anaphora.layers.positions import Positions
-from anaphora.layers.transformer import FeedForward, TransformerEncoder
+from anaphora.nn.attention import MultiHeadAttention, attend
+from anaphora.nn.embedding import Embedding
+from anaphora.nn.encoders import ConvolutionEncoder, Encoder
+from anaphora.nn.positions import Positions
+from anaphora.nn.transformer import FeedForward, TransformerEncoder
 
 # Re-averaging -------------------------------------------------------------------------------------------------------
 

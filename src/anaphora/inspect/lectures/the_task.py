@@ -16,16 +16,16 @@ from torch import Tensor, nn
 
 from anaphora.inspect.trace import Check, Step, Walk
 from anaphora.inspect.walk import walk_attention
-from anaphora.layers.capture import capture
-from anaphora.layers.encoders import (
+from anaphora.nn.capture import capture
+from anaphora.nn.encoders import (
     AveragingEncoder,
     ClassificationHead,
     Encoder,
     RecurrentEncoder,
     WindowEncoder,
 )
-from anaphora.layers.scores import scores
-from anaphora.layers.transformer import EncoderBlock, TransformerEncoder
+from anaphora.nn.scores import scores
+from anaphora.nn.transformer import EncoderBlock, TransformerEncoder
 
 LETTERS = ["A", "B"]
 DIM = 8

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from anaphora.inspect.trace import Check, Step, Walk
 from anaphora.inspect.walk import walk_attention
-from anaphora.layers.attention import attend, attention_weights
+from anaphora.nn.attention import attend, attention_weights
 
 WORDS = ["that", "trick", "was", "sick"]
 SENSES = [f"{word}{number}" for word in WORDS for number in "₀₁"]

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from anaphora.inspect.lectures.trick import NAMES, C
 from anaphora.inspect.trace import Check, Step, Walk
-from anaphora.layers.convolution import WindowEncoder
 from anaphora.models.language.backpack import Backpack
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.models.language.settings import BackpackConfig
+from anaphora.nn.convolution import WindowEncoder
 
 WORDS = ["that", "trick", "was", "sick", "fever"]
 FEVER = torch.tensor([[0, 0, 0, 0], [0, 0, 0, 1]], dtype=torch.float64)

@@ -36,7 +36,7 @@ def one_hot() -> list[Walk]:
     """A row of zeros and a one, times a table, is a row of the table; and its gradient goes to that row alone."""
     import torch
 
-    from anaphora.layers.embedding import Embedding
+    from anaphora.nn.embedding import Embedding
 
     x = np.array([[float(word == read) for word in WORDS] for read in READ])  # (T, V)
     e = np.array(TABLE)  # (V, D)

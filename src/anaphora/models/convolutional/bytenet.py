@@ -26,13 +26,13 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.layers.contracts import Encoder, cleared
-from anaphora.layers.convolution import windows
-from anaphora.layers.embedding import Embedding
-from anaphora.layers.shared_rings import SharedRings
 from anaphora.models.convolutional.decoder import ConvolutionalDecoder
 from anaphora.models.convolutional.settings import ByteNetConfig
 from anaphora.models.encoder_decoder import EncoderDecoder
+from anaphora.nn.convolution import windows
+from anaphora.nn.embedding import Embedding
+from anaphora.nn.encoder_contract import Encoder, cleared
+from anaphora.nn.shared_rings import SharedRings
 
 
 class ResidualBlock(nn.Module):

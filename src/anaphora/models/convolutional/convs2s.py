@@ -29,17 +29,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.layers.contracts import Encoder, cleared
-from anaphora.layers.convolution import windows
-from anaphora.layers.embedding import Embedding
-from anaphora.layers.masks import padding_mask
-from anaphora.layers.normalised_linear import NormalisedLinear
-from anaphora.layers.shared_rings import SharedRings
-from anaphora.layers.source_attention import SourceAttention
 from anaphora.models.convolutional.decoder import ConvolutionalDecoder
 from anaphora.models.convolutional.settings import ConvS2SConfig
 from anaphora.models.encoder_decoder import EncoderDecoder
 from anaphora.models.translator_settings import EncoderName
+from anaphora.nn.convolution import windows
+from anaphora.nn.embedding import Embedding
+from anaphora.nn.encoder_contract import Encoder, cleared
+from anaphora.nn.masks import padding_mask
+from anaphora.nn.normalized_linear import NormalisedLinear
+from anaphora.nn.shared_rings import SharedRings
+from anaphora.nn.source_attention import SourceAttention
 
 HALF = math.sqrt(0.5)
 """The sum of two that are not alike, times this, is as large as each of them."""

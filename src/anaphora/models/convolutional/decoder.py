@@ -1,7 +1,7 @@
 """What convolutional decoders share: how they are asked for one token.
 
 A known target is read at once, each layer over all places. Asked for one token after another, a layer needs no more of
-the past than the few vectors that its window reaches: they stand in rings (layers/shared_rings.py), of a size that
+the past than the few vectors that its window reaches: they stand in rings (nn/shared_rings.py), of a size that
 does not depend on how much has been said, so every token costs the same.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from anaphora.layers.shared_rings import SharedRings, begin_rings
 from anaphora.models.contracts import DecoderState
 from anaphora.models.encoder_decoder import Decoder
+from anaphora.nn.shared_rings import SharedRings, begin_rings
 
 
 class ConvolutionalDecoder(Decoder):

@@ -23,12 +23,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.kernels.senses import distinct_of, mix
-from anaphora.layers.contracts import Past, locked_dropout
-from anaphora.layers.senses import DEVIATION, SenseNetwork, reference_weights
 from anaphora.models.language.model import NeuralLanguageModel
 from anaphora.models.language.sense_table import SenseTable
 from anaphora.models.language.settings import BackpackConfig, TransformerLanguageConfig
+from anaphora.nn.encoder_contract import Past, locked_dropout
+from anaphora.nn.kernels.sense_sums import distinct_of, mix
+from anaphora.nn.sense_network import DEVIATION, SenseNetwork, reference_weights
 
 if TYPE_CHECKING:
     from anaphora.models.language.topic import Emphasis
@@ -126,7 +126,7 @@ class Backpack(NeuralLanguageModel):
         distinct: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """o of ids (B, T): (B, T, dim), of which logits are o Eᵀ. distinct: the words that are there and which of them
-        stands at each place (kernels/senses.py), where that is known."""
+        stands at each place (nn/kernels/sense_sums.py), where that is known."""
         query, key = self.queries_and_keys(self.contextual(ids, lengths, documents))  # (B, T, k, dim/k) twice
         types, slots = distinct or distinct_of(ids)
         senses = self.sense_vectors(types)

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anaphora.layers.encoders import ClassificationHead
-from anaphora.layers.transformer import TransformerEncoder
 from anaphora.models.language.reader import Reader
 from anaphora.models.language.settings import LanguageConfig, TransformerEncoderConfig
+from anaphora.nn.encoders import ClassificationHead
+from anaphora.nn.transformer import TransformerEncoder
 
 
 class TextClassifier(Reader):

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.layers.contracts import locked_dropout
-from anaphora.layers.head import VocabularyHead
 from anaphora.models.contracts import LanguageModel, score_rows
 from anaphora.models.language.reader import DEVIATION, Reader
 from anaphora.models.language.settings import TransformerEncoderConfig
+from anaphora.nn.encoder_contract import locked_dropout
+from anaphora.nn.head import VocabularyHead
 from anaphora.text.tokenizer import BOS
 
 AT_ONCE = 8192

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.layers.contracts import Past, locked_dropout
-from anaphora.layers.head import VocabularyHead
-from anaphora.layers.transformer import TransformerEncoder
 from anaphora.models.contracts import DecoderState, LanguageModel, extend_by_steps, score_rows
 from anaphora.models.language.reader import DEVIATION, Reader
 from anaphora.models.language.settings import LanguageConfig, TransformerLanguageConfig
+from anaphora.nn.encoder_contract import Past, locked_dropout
+from anaphora.nn.head import VocabularyHead
+from anaphora.nn.transformer import TransformerEncoder
 from anaphora.text.tokenizer import BOS
 
 NUMBERS = 1 << 22

@@ -2,8 +2,8 @@
 
     ids (B, T) → embedding → (B, T, dim) → encoder → (B, T, dim)
 
-Which encoder is the `kind` of the settings; all of them obey one contract (layers/contracts.py). Heads differ: model.py
-guesses the next word, masked.py a hidden one, classifier.py what the whole text is.
+Which encoder is the `kind` of the settings; all of them obey one contract (nn/encoder_contract.py). Heads differ:
+model.py guesses the next word, masked.py a hidden one, classifier.py what the whole text is.
 """
 
 from __future__ import annotations
@@ -14,13 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.layers.contracts import Encoder, Past, document_places, locked_dropout
-from anaphora.layers.embedding import Embedding
-from anaphora.layers.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
-from anaphora.layers.masks import padding_mask
-from anaphora.layers.mixture_of_experts import Experts, mixtures, telling
-from anaphora.layers.transformer import TransformerEncoder
-from anaphora.models.expert_settings import chosen_experts
 from anaphora.models.language.settings import (
     AveragingConfig,
     ConvolutionConfig,
@@ -31,6 +24,13 @@ from anaphora.models.language.settings import (
     TransformerLanguageConfig,
     WindowConfig,
 )
+from anaphora.nn.embedding import Embedding
+from anaphora.nn.encoder_contract import Encoder, Past, document_places, locked_dropout
+from anaphora.nn.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
+from anaphora.nn.expert_settings import chosen_experts
+from anaphora.nn.masks import padding_mask
+from anaphora.nn.mixture_of_experts import Experts, mixtures, telling
+from anaphora.nn.transformer import TransformerEncoder
 from anaphora.text.tokenizer import PAD
 
 DEVIATION = 0.02

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from anaphora.config import above_zero
-from anaphora.layers.choices import Activation, Norm, Positions, check_depth
-from anaphora.models.expert_settings import chosen_experts
+from anaphora.nn.choices import Activation, Norm, Positions, check_depth
+from anaphora.nn.expert_settings import chosen_experts
 
 Pool = Literal["mean", "max", "first", "last"]
 Initial = Literal["xavier", "normal"]

@@ -17,17 +17,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.kernels.attentive import attentive_recurrence
-from anaphora.layers.contracts import Encoder, cleared
-from anaphora.layers.embedding import Embedding
-from anaphora.layers.masks import padding_mask
-from anaphora.layers.recurrence import RecurrentEncoder
-from anaphora.layers.scores import Score
-from anaphora.layers.source_attention import SourceAttention
 from anaphora.models.contracts import DecoderState
 from anaphora.models.encoder_decoder import Decoder
 from anaphora.models.reading import build_reader, source_positions
 from anaphora.models.recurrent.settings import Gated, RecurrentConfig, Unroll
+from anaphora.nn.embedding import Embedding
+from anaphora.nn.encoder_contract import Encoder, cleared
+from anaphora.nn.kernels.attentive import attentive_recurrence
+from anaphora.nn.masks import padding_mask
+from anaphora.nn.recurrence import RecurrentEncoder
+from anaphora.nn.scores import Score
+from anaphora.nn.source_attention import SourceAttention
 
 States = list[tuple[Tensor, ...]]
 """Of every layer its state, (R, dim), of an LSTM two."""
@@ -138,7 +138,7 @@ class AttentiveLayer(nn.Module):
 
     All words' share of the cell's gates, W x_t, is computed at once for the whole target; so are the source's keys.
     What must wait for the state, a look and two products a step, is a loop: `steps` is that loop in plain PyTorch,
-    kernels/attentive.py the same with its way back written by hand.
+    nn/kernels/attentive.py the same with its way back written by hand.
     """
 
     def __init__(

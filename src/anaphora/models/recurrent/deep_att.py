@@ -19,8 +19,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.layers.contracts import Encoder
-from anaphora.layers.recurrence import RecurrentEncoder, turned
 from anaphora.models.encoder_decoder import EncoderDecoder
 from anaphora.models.recurrent.decoder import (
     AttentiveLayer,
@@ -31,6 +29,8 @@ from anaphora.models.recurrent.decoder import (
     recurrent,
 )
 from anaphora.models.recurrent.settings import DeepAttConfig
+from anaphora.nn.encoder_contract import Encoder
+from anaphora.nn.recurrence import RecurrentEncoder, turned
 
 COLUMNS = 2
 

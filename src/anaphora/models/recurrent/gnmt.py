@@ -17,8 +17,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from anaphora.layers.contracts import Encoder
-from anaphora.layers.recurrence import RecurrentEncoder
 from anaphora.models.encoder_decoder import EncoderDecoder
 from anaphora.models.recurrent.decoder import (
     AttentiveLayer,
@@ -29,6 +27,8 @@ from anaphora.models.recurrent.decoder import (
     recurrent,
 )
 from anaphora.models.recurrent.settings import GnmtConfig
+from anaphora.nn.encoder_contract import Encoder
+from anaphora.nn.recurrence import RecurrentEncoder
 
 RESIDUAL_FROM = 2
 """Layers, from 0, that add what they read to what they say."""

@@ -18,9 +18,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from anaphora.kernels.attentive import input_feeding
-from anaphora.layers.masks import padding_mask
-from anaphora.layers.source_attention import SourceAttention
 from anaphora.models.encoder_decoder import EncoderDecoder
 from anaphora.models.recurrent.decoder import (
     Bridge,
@@ -35,6 +32,9 @@ from anaphora.models.recurrent.decoder import (
     recurrent,
 )
 from anaphora.models.recurrent.settings import LuongConfig
+from anaphora.nn.kernels.attentive import input_feeding
+from anaphora.nn.masks import padding_mask
+from anaphora.nn.source_attention import SourceAttention
 
 
 class LuongDecoder(RecurrentDecoder):

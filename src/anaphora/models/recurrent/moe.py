@@ -6,7 +6,7 @@
 
 It is GNMT (gnmt.py) with most of its layers taken away, 3 + 2 are left, and one layer of experts on each side, before
 the last LSTM. An LSTM has to go from word to word; experts see each word's vector by itself, so all words of a batch
-ask them at once. What experts are, and what keeps them all in use, is in layers/mixture_of_experts.py.
+ask them at once. What experts are, and what keeps them all in use, is in nn/mixture_of_experts.py.
 
 The paper: layers of 512, cells of 2,048 brought down to 512, experts with 2,048 inside, of which every word asks 4; in
 all 8.7 billion parameters with 2,048 experts a side, at less work a word than GNMT with its 278 million
@@ -22,9 +22,6 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from anaphora.layers.contracts import Encoder
-from anaphora.layers.mixture_of_experts import MixtureOfExperts
-from anaphora.layers.recurrence import RecurrentEncoder
 from anaphora.models.encoder_decoder import EncoderDecoder
 from anaphora.models.recurrent.decoder import (
     AttentiveLayer,
@@ -35,6 +32,9 @@ from anaphora.models.recurrent.decoder import (
     recurrent,
 )
 from anaphora.models.recurrent.settings import MoeConfig
+from anaphora.nn.encoder_contract import Encoder
+from anaphora.nn.mixture_of_experts import MixtureOfExperts
+from anaphora.nn.recurrence import RecurrentEncoder
 
 
 def narrowed(hidden: int, dim: int) -> nn.Module:

@@ -17,11 +17,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from anaphora.layers.contracts import cleared
-from anaphora.layers.recurrence import RecurrentEncoder, turned
 from anaphora.models.encoder_decoder import EncoderDecoder
 from anaphora.models.recurrent.decoder import Bridge, RecurrentDecoder, States, dropped, embeddings, reader, recurrent
 from anaphora.models.recurrent.settings import Seq2seqConfig
+from anaphora.nn.encoder_contract import cleared
+from anaphora.nn.recurrence import RecurrentEncoder, turned
 
 
 class Seq2seqDecoder(RecurrentDecoder):

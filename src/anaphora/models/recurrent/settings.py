@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from anaphora.config import above_zero
-from anaphora.layers.choices import Score
-from anaphora.models.expert_settings import chosen_experts
 from anaphora.models.translator_settings import RECURRENT, EncoderName, TranslatorConfig
+from anaphora.nn.choices import Score
+from anaphora.nn.expert_settings import chosen_experts
 
 if TYPE_CHECKING:
-    from anaphora.layers.mixture_of_experts import Experts
+    from anaphora.nn.mixture_of_experts import Experts
 
 Gated = Literal["gru", "lstm"]
 Unroll = Literal["auto", "whole", "steps"]
@@ -225,7 +225,7 @@ class MoeConfig(DeepConfig):
     @property
     def routed(self) -> Experts:
         """Its experts."""
-        from anaphora.layers.mixture_of_experts import Experts
+        from anaphora.nn.mixture_of_experts import Experts
 
         return Experts(**chosen_experts(self) or {})
 

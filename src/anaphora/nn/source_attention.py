@@ -8,7 +8,7 @@
     scaled-dot   state · h_s / √d
 
 One head, and what is summed up are the source's vectors themselves: there are no projections of values, and none of the
-result. In all else it is the attention of the house (layers/attention.py): watched, captured and aligned as any other.
+result. In all else it is the attention of the house (nn/attention.py): watched, captured and aligned as any other.
 What of the keys does not depend on the state (U h_s) is computed once a sentence, by `remember`.
 """
 
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import nearest
-from anaphora.layers.attention import MultiHeadAttention
-from anaphora.layers.scores import SCORES, Score
+from anaphora.nn.attention import MultiHeadAttention
+from anaphora.nn.scores import SCORES, Score
 
 
 class SourceAttention(MultiHeadAttention):

@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from anaphora.errors import nearest
-from anaphora.kernels.attentive import both_ways
-from anaphora.layers.contracts import Encoder, Past, after, beginning, locked_dropout
+from anaphora.nn.encoder_contract import Encoder, Past, after, beginning, locked_dropout
+from anaphora.nn.kernels.attentive import both_ways
 
 Cell = Literal["rnn", "rnn-relu", "gru", "lstm"]
 Initial = Literal["uniform", "orthogonal"]
@@ -162,7 +162,7 @@ class RecurrentEncoder(Encoder):
             return self._kernel()(x.to(dtype), given, weights, True, 1, 0.0, self._keeps(), False, True)[0]
 
     def _learns_by_hand(self, x: Tensor) -> bool:
-        """Whether the way back is that of kernels/attentive.py: on a CPU it is the sooner done."""
+        """Whether the way back is that of nn/kernels/attentive.py: on a CPU it is the sooner done."""
         return x.device.type == "cpu" and torch.is_grad_enabled() and self.kind in ("gru", "lstm") and x.shape[1] > 0
 
     def to_the_end(self, x: Tensor, lengths: Tensor) -> list[tuple[Tensor, ...]]:

@@ -1,5 +1,5 @@
 """From token numbers to the first vectors: a table of tokens, scaled, with where each token stands where the input says
-so (layers/positions.py has all the ways, and those that are told to attention instead)."""
+so (nn/positions.py has all the ways, and those that are told to attention instead)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.layers.positions import Positions, sinusoids
+from anaphora.nn.positions import Positions, sinusoids
 
 PLACES = 1 << 16
 """Waves for so many are made at once, and more when a text is longer."""

@@ -14,7 +14,7 @@ it a second time. What stays in memory are the weights, (B, n, m):
 The two products with `value` and the softmax are PyTorch's own; the two walks over (i, j, feature) have two forms each:
 *triton*, for a GPU (additive_triton.py), and *eager*, which runs anywhere, a bounded block at a time. Both give the
 same result on every run: no sum depends on which thread came first. The plain way is the reference of all attention,
-`attend(…, score="additive", backend="reference")` in layers/attention.py; tests/kernels compares values and gradients.
+`attend(…, score="additive", backend="reference")` in nn/attention.py; tests/kernels compares values and gradients.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _Additive(torch.autograd.Function):
     ) -> Tensor:
         with torch.autocast(query.device.type, enabled=False):
             if triton:
-                from anaphora.kernels import additive_triton as kernels
+                from anaphora.nn.kernels import additive_triton as kernels
 
                 step = kernels.fits_step(query, key)
                 with torch.cuda.device_of(query):  # kernels start on the current GPU, tensors may be on another
@@ -139,7 +139,7 @@ class _Additive(torch.autograd.Function):
         query, key, value, v, weights = ctx.saved_tensors
         with torch.autocast(query.device.type, enabled=False):
             if ctx.step:
-                from anaphora.kernels import additive_triton as kernels
+                from anaphora.nn.kernels import additive_triton as kernels
 
                 return *kernels.step_gradients(query, key, value, v, weights, grad), None, None
             low = weights.to(value.dtype)
@@ -149,7 +149,7 @@ class _Additive(torch.autograd.Function):
             moved = (grad @ value.transpose(-2, -1)).to(weights.dtype)  # ∂w (B, n, m)
             moved = torch._softmax_backward_data(moved, weights, -1, weights.dtype)  # ∂s; 0 where masked, as w is
             if ctx.triton:
-                from anaphora.kernels import additive_triton as kernels
+                from anaphora.nn.kernels import additive_triton as kernels
 
                 query_grad, key_grad, v_grad = kernels.gradients(query, key, v, moved)
             else:

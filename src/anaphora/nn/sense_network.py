@@ -5,7 +5,8 @@
     o_i = Σ_j Σ_ℓ α_ℓij C(x_j)_ℓ                     (B, T, dim)
 
 The senses of a word are a function of the word alone: so they are made once for each *distinct* word of a batch, and a
-table can hold them all. Of the sum, kernels/senses.py has the fast way; here are the few lines that it must agree with.
+table can hold them all. Of the sum, nn/kernels/sense_sums.py has the fast way; here are the few lines that it must
+agree with.
 """
 
 from __future__ import annotations

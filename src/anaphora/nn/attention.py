@@ -4,15 +4,15 @@
 
 One signature, `attend`, with named choices:
 
-    score        scaled-dot (the usual one), dot, bilinear, additive               layers/scores.py
+    score        scaled-dot (the usual one), dot, bilinear, additive               nn/scores.py
     normaliser   softmax, or none: the scores themselves weigh (linear attention)
-    mask         padding, causal, window, documents, any boolean tensor            layers/masks.py
-    bias         a number for each head and distance (ALiBi, relative), a tensor   layers/positions.py
+    mask         padding, causal, window, documents, any boolean tensor            nn/masks.py
+    bias         a number for each head and distance (ALiBi, relative), a tensor   nn/positions.py
     heads        a key head for each query head, for a group of them, or for all
 
 `attention_weights` is the reference: a few plain lines that any reader can check by hand. Fast twins stand behind the
-same signature (layers/backends.py); `explain_backend` says which is taken and why. What makes no sense is refused by
-name.
+same signature (nn/attention_backends.py); `explain_backend` says which is taken and why. What makes no sense is
+refused by name.
 
 Shapes, everywhere: query (B, H, T, D); key (B, G, S, D) and value (B, G, S, D_v), where G divides H; weights
 (B, H, T, S). Keys and values may come from anywhere, from the place of the queries (self-attention) or from another
@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaphora.errors import nearest
-from anaphora.layers.backends import (
+from anaphora.nn.attention_backends import (
     FAST,
     FEW,
     NORMALISERS,
@@ -40,9 +40,9 @@ from anaphora.layers.backends import (
     allowed,
     choose,
 )
-from anaphora.layers.masks import Causal, Mask, causal_mask, check_mask, padding_mask
-from anaphora.layers.positions import NOWHERE, PositionBias, Relation, rotate
-from anaphora.layers.scores import Score, check_score, scores, spread
+from anaphora.nn.masks import Causal, Mask, causal_mask, check_mask, padding_mask
+from anaphora.nn.positions import NOWHERE, PositionBias, Relation, rotate
+from anaphora.nn.scores import Score, check_score, scores, spread
 
 __all__ = [
     "FEW",
@@ -193,7 +193,7 @@ def _check_bias(bias: Tensor | PositionBias | None, batch: int, heads: int, quer
 
 
 class Watcher(Protocol):
-    """Who wants to see what an attention looks at (layers/capture.py has one)."""
+    """Who wants to see what an attention looks at (nn/capture.py has one)."""
 
     def wants(self) -> bool:
         """Whether it is asking now, in this thread."""

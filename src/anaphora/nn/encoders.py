@@ -1,13 +1,13 @@
 """Encoders: from vectors to vectors that know their context, (B, T, dim), lengths (B,) -> (B, T, dim).
 
-Whatever reads a text obeys this one contract (layers/contracts.py), so encoders stack and any of them can stand where
-another stood:
+Whatever reads a text obeys this one contract (nn/encoder_contract.py), so encoders stack and any of them can stand
+where another stood:
 
     AveragingEncoder      the mean of what has been read; order is lost      this file
-    WindowEncoder         a network over the nearest words                   layers/convolution.py
-    ConvolutionEncoder    windows in layers, each seeing further             layers/convolution.py
-    RecurrentEncoder      a cell that carries a state from word to word      layers/recurrence.py
-    TransformerEncoder    attention, in layers                               layers/transformer.py
+    WindowEncoder         a network over the nearest words                   nn/convolution.py
+    ConvolutionEncoder    windows in layers, each seeing further             nn/convolution.py
+    RecurrentEncoder      a cell that carries a state from word to word      nn/recurrence.py
+    TransformerEncoder    attention, in layers                               nn/transformer.py
 
 `ClassificationHead` turns one vector, or the mean of all, into a choice between classes.
 """
@@ -19,9 +19,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from anaphora.layers.contracts import Encoder, Past, after, beginning, cleared, real_tokens
-from anaphora.layers.convolution import ConvolutionEncoder, DeepNetwork, WindowEncoder
-from anaphora.layers.recurrence import Cell, RecurrentEncoder
+from anaphora.nn.convolution import ConvolutionEncoder, DeepNetwork, WindowEncoder
+from anaphora.nn.encoder_contract import Encoder, Past, after, beginning, cleared, real_tokens
+from anaphora.nn.recurrence import Cell, RecurrentEncoder
 
 __all__ = [
     "AveragingEncoder",

@@ -4,7 +4,7 @@
 
 A step along v turns w without making it longer, so the size of what a layer says hangs on g alone. Networks whose
 scale is kept by design, not by norms of activations, learn well this way (ConvS2S, WaveNet). A convolution is such a
-product too, of windows (layers/convolution.py: `windows`).
+product too, of windows (nn/convolution.py: `windows`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Positions: attention is blind to order, so somebody must tell it where a token stands.
 
-At the input, as a vector beside the token's (layers/embedding.py):
+At the input, as a vector beside the token's (nn/embedding.py):
 
     sinusoidal                 fixed waves, added                    for any length
     sinusoidal-concatenated    the same waves, W [token ; waves]     for any length
@@ -25,7 +25,7 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from anaphora.layers.choices import Positions
+from anaphora.nn.choices import Positions
 
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 

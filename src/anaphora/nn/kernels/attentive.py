@@ -23,8 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from anaphora.kernels import attentive_steps
-from anaphora.kernels.additive import DTYPES, INTERPRETING, TRITON
+from anaphora.nn.kernels import attentive_steps
+from anaphora.nn.kernels.additive import DTYPES, INTERPRETING, TRITON
 
 MOST_KEYS = 256
 """Source tokens up to which a step is Triton's kernels."""
@@ -137,7 +137,7 @@ def _by_hand(x: Tensor, key: Tensor) -> bool:
 def _steps(x: Tensor, key: Tensor) -> Any:
     """Where cells and looks come from: attentive_triton, or attentive_steps."""
     if _by_hand(x, key):
-        from anaphora.kernels import attentive_triton
+        from anaphora.nn.kernels import attentive_triton
 
         return attentive_triton
     return attentive_steps

@@ -22,8 +22,8 @@ experts are alike. `balance` weighs them (the paper: 0.1 each, in its language m
 
 What differs from the paper, and why. There the experts were spread over many machines and each received a fixed share
 of a batch; here one machine holds them all, no word is ever left out, and groups of any size are multiplied at once
-(kernels/grouped.py). The gate is one softmax over all experts; the paper's thousands were found through two gates, one
-behind the other. Its translators forced every batch to be balanced exactly, by an expert's best words instead of a
+(nn/kernels/grouped.py). The gate is one softmax over all experts; the paper's thousands were found through two gates,
+one behind the other. Its translators forced every batch to be balanced exactly, by an expert's best words instead of a
 word's best experts, which needs thresholds for later use; here they have the two terms above, as its language models
 had. Experts have biases, so that one expert alone is a Transformer's feed-forward network, exactly. Padding is
 computed and thrown away, and counts nowhere.
@@ -43,7 +43,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.kernels.grouped import combine, dispatch, grouped_linear, route
+from anaphora.nn.kernels.grouped import combine, dispatch, grouped_linear, route
 
 LEAST_NOISE = 1e-2
 """Noise that a word cannot do without: chances are divided by it."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from anaphora.layers.masks import padding_mask
+from anaphora.nn.masks import padding_mask
 
 Past = dict[str, Tensor]
 """Named tensors, one row for each row of text."""

@@ -5,7 +5,7 @@
                queries of a decoding step on a CPU and for one query in float32 on a GPU
     flex       FlexAttention: a mask or bias that is a rule is compiled into the kernel; unseen blocks are skipped
     linear     without softmax, Q (Kᵀ V) instead of (Q Kᵀ) V: O(n) instead of O(n²)
-    additive   v · tanh(q + k) in tiles (kernels/additive.py), without the (B, H, T, S, D) of the reference
+    additive   v · tanh(q + k) in tiles (nn/kernels/additive.py), without the (B, H, T, S, D) of the reference
 
 `choose` is asked by `attend` at every call and by `explain_backend`: what is told is what is done. Each twin agrees
 with the reference in values and gradients (tests/layers/test_backends.py).
@@ -23,11 +23,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anaphora.errors import nearest
-from anaphora.kernels.additive import additive_attention
-from anaphora.layers.choices import Normaliser
-from anaphora.layers.masks import Causal, Given, Mask, Padding, causal_mask, parts
-from anaphora.layers.positions import PositionBias
-from anaphora.layers.scores import Score, prepared, spread
+from anaphora.nn.choices import Normaliser
+from anaphora.nn.kernels.additive import additive_attention
+from anaphora.nn.masks import Causal, Given, Mask, Padding, causal_mask, parts
+from anaphora.nn.positions import PositionBias
+from anaphora.nn.scores import Score, prepared, spread
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "linear", "additive"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)

@@ -9,7 +9,7 @@ PER_TOKEN, BALANCE = 2, 0.1
 
 
 def chosen_experts(config: Any, *, layers: int | None = None) -> dict[str, Any] | None:
-    """What layers/mixture_of_experts.py is told, from the settings `experts`, `experts_per_token`, `experts_every` and
+    """What nn/mixture_of_experts.py is told, from the settings `experts`, `experts_per_token`, `experts_every` and
     `expert_balance`; None: no experts. A ValueError for what cannot be, `layers` being the fewest of any stack."""
     if config.experts is None:
         for name in ("experts_per_token", "experts_every", "expert_balance"):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from anaphora.errors import nearest
-from anaphora.layers.choices import Score
+from anaphora.nn.choices import Score
 
 SCORES: tuple[Score, ...] = get_args(Score)
 

@@ -20,14 +20,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.layers.attention import Backend, MultiHeadAttention
-from anaphora.layers.backends import Normaliser
-from anaphora.layers.choices import Activation, Norm, check_positions
-from anaphora.layers.contracts import Encoder, Past, after, beginning
-from anaphora.layers.masks import Causal, Documents, Mask, Padding, Window, padding_mask
-from anaphora.layers.mixture_of_experts import Experts, MixtureOfExperts, mixtures
-from anaphora.layers.positions import NOWHERE, Positions, Relation, RelativePositions
-from anaphora.layers.scores import Score
+from anaphora.nn.attention import Backend, MultiHeadAttention
+from anaphora.nn.attention_backends import Normaliser
+from anaphora.nn.choices import Activation, Norm, check_positions
+from anaphora.nn.encoder_contract import Encoder, Past, after, beginning
+from anaphora.nn.masks import Causal, Documents, Mask, Padding, Window, padding_mask
+from anaphora.nn.mixture_of_experts import Experts, MixtureOfExperts, mixtures
+from anaphora.nn.positions import NOWHERE, Positions, Relation, RelativePositions
+from anaphora.nn.scores import Score
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -230,8 +230,8 @@ class TransformerEncoder(Encoder):
     """A stack of encoder blocks: (B, T, dim), lengths (B,) -> (B, T, dim).
 
     `causal`, `window`, `key_value_heads`, `score`, `normaliser` and `positions` are those of its attentions (see
-    layers/attention.py and layers/positions.py); positions that belong to the input are the embedding's business.
-    `experts` stand in the place of feed-forward networks, in some layers or in all (layers/mixture_of_experts.py).
+    nn/attention.py and nn/positions.py); positions that belong to the input are the embedding's business.
+    `experts` stand in the place of feed-forward networks, in some layers or in all (nn/mixture_of_experts.py).
     `inverse_layer_scale` divides the scores of layer i, counted from 1, by i (Mistral's GPT-2, published Backpacks).
     """
 

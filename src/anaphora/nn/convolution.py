@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.layers.contracts import Encoder, Past, after, beginning, cleared, locked_dropout
+from anaphora.nn.encoder_contract import Encoder, Past, after, beginning, cleared, locked_dropout
 
 
 class Ring:

@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from anaphora.kernels import attentive_steps as steps_
-from anaphora.kernels.additive_triton import MASKED, _bound, _tanh
+from anaphora.nn.kernels import attentive_steps as steps_
+from anaphora.nn.kernels.additive_triton import MASKED, _bound, _tanh
 
 TILE = 4096
 """Keys × features that a program of a look has before it at once."""

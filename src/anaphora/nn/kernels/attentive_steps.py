@@ -1,7 +1,7 @@
 """One step of a recurrence that looks at a source, there and back: cells and looks in plain PyTorch.
 
 Each keeps what its way back needs, for all steps, in tensors made once; a step writes into its place of them.
-kernels/attentive_triton.py has the same in one kernel each, for a GPU.
+nn/kernels/attentive_triton.py has the same in one kernel each, for a GPU.
 
     there(t, …)   what step t says, from what it is given
     back(t, …)    what it owes to what it was given, from what is owed to it; steps come in reverse

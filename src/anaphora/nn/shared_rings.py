@@ -1,7 +1,7 @@
 """Rings that the hypotheses of a sentence share: what a convolution must remember while several of them go on.
 
 A convolution asks for the last few vectors of the layer below. Of a single row they stand in a ring
-(layers/convolution.py). A beam has K rows a sentence, which change places after every token: row 2 goes on with what
+(nn/convolution.py). A beam has K rows a sentence, which change places after every token: row 2 goes on with what
 row 0 said. Moving every ring of every layer along would mean to copy all that is remembered at every step.
 
 So nothing is moved. The rows of a sentence are branches of one tree, and a ring keeps the tree: slot p mod size has

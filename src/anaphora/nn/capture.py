@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from anaphora.errors import UserError, nearest
-from anaphora.layers.attention import MultiHeadAttention
+from anaphora.nn.attention import MultiHeadAttention
 from anaphora.results import brief, count, html_table
 
 _CHANGING = threading.Lock()
