@@ -53,7 +53,7 @@ from anaphora.decoding.generation import generate
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.device import choose_device, describe_device
 from anaphora.models import build_language_model, settings
-from anaphora.models.language.sense_table import SenseTable
+from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.nn.sense_network import reference_mix
 from anaphora.text.language_batches import StreamBatches
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig

@@ -18,7 +18,7 @@ import torch
 
 from anaphora.device import choose_device, describe_device
 from anaphora.models import build
-from anaphora.models.transformer import TransformerConfig
+from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.text.batches import Batches
 from anaphora.text.preparation import prepare
 from anaphora.training.objective import TranslationObjective

@@ -39,8 +39,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from anaphora.embeddings.formats import load_vectors
 from anaphora.evaluation.embeddings import evaluate_analogies, evaluate_similarity, read_analogies, read_similarities
+from anaphora.models.vectors.vector_files import load_vectors
 
 LIMITS = {("skipgram", 100): 4.0, ("skipgram", 300): 4.0, ("cbow", 100): 2.5, ("cbow", 300): 1.5}
 """How many times faster than gensim's faster mode."""
@@ -51,9 +51,9 @@ OURS = """
 import json, re, sys, time
 from pathlib import Path
 import numpy as np
-from anaphora.embeddings.formats import save_vectors
-from anaphora.embeddings.settings import Word2VecConfig, Word2VecTraining
-from anaphora.embeddings.word2vec import learn_vectors
+from anaphora.models.vectors.vector_files import save_vectors
+from anaphora.models.vectors.vector_settings import Word2VecConfig, Word2VecTraining
+from anaphora.models.vectors.word2vec import learn_vectors
 from anaphora.text.language_corpus import prepare_text
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig

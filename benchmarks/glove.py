@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.embeddings.cooccurrence import Cooccurrences
 from anaphora.evaluation.embeddings import evaluate_analogies, evaluate_similarity, read_analogies, read_similarities
+from anaphora.models.vectors.cooccurrence import Cooccurrences
 
 LIMIT = 1.5
 """How many times faster than the C program, counting and learning together."""
@@ -48,9 +48,9 @@ OURS = """
 import json, resource, sys, time
 from pathlib import Path
 import numpy as np
-from anaphora.embeddings.cooccurrence import count_cooccurrences
-from anaphora.embeddings.glove import learn_glove
-from anaphora.embeddings.settings import GloveConfig, GloveTraining
+from anaphora.models.vectors.cooccurrence import count_cooccurrences
+from anaphora.models.vectors.glove import learn_glove
+from anaphora.models.vectors.vector_settings import GloveConfig, GloveTraining
 from anaphora.text.language_corpus import prepare_text
 from anaphora.text.settings import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig

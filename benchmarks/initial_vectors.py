@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 
 import anaphora
-from anaphora.embeddings.formats import load_vectors, save_vectors
-from anaphora.embeddings.vectors import Vectors
+from anaphora.models.vectors.vector_files import load_vectors, save_vectors
+from anaphora.models.vectors.word_vectors import Vectors
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
 """Words, and marks by themselves: as tokenisers of this house cut text."""

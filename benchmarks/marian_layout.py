@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from anaphora.models.transformer import TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerTranslator
 from anaphora.text.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:

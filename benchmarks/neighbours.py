@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.embeddings.formats import load_vectors, save_vectors
-from anaphora.embeddings.vectors import Vectors
+from anaphora.models.vectors.vector_files import load_vectors, save_vectors
+from anaphora.models.vectors.word_vectors import Vectors
 
 LIMIT = 0.2
 PARTS = ("files", "exact", "index")
@@ -98,7 +98,7 @@ def exact(vectors: Vectors, questions: int) -> dict[str, float]:
 
 
 def indexed(vectors: Vectors, arguments: argparse.Namespace) -> dict[str, float]:
-    from anaphora.embeddings.index import EFFORT, VectorIndex
+    from anaphora.models.vectors.index import EFFORT, VectorIndex
 
     began = time.perf_counter()
     index = VectorIndex.build(vectors)

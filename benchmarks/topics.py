@@ -38,8 +38,8 @@ import torch
 
 import anaphora
 from anaphora.device import describe_device
-from anaphora.models.language.patched import WordLookup
-from anaphora.models.language.topic import knows
+from anaphora.models.backpack.patched import WordLookup
+from anaphora.models.backpack.topic import knows
 from anaphora.text.formats import read_column
 from anaphora.text.tokenizer import BOS
 from anaphora.text_model import TextModel

@@ -26,7 +26,7 @@ from torch import Tensor
 
 import anaphora
 from anaphora.folder import WEIGHTS, read_config, write_config
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.models.weights import model_weights, write_weights
 
 BASE = {"dim": 512, "layers": 6, "heads": 8, "feed_forward": 2048}

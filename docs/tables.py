@@ -203,7 +203,7 @@ CLASSES = {
     "TranslationModel": "anaphora.translation_model",
     "TextModel": "anaphora.text_model",
     "VectorsModel": "anaphora.vectors_model",
-    "Vectors": "anaphora.embeddings.vectors",
+    "Vectors": "anaphora.models.vectors.word_vectors",
     "Translation": "anaphora.decoding.translate",
     "Candidate": "anaphora.decoding.translate",
     "ScoredPair": "anaphora.decoding.translate",

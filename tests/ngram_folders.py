@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from anaphora.folder import METRICS, WEIGHTS, write_config, write_json
-from anaphora.models.mixture import MixtureConfig
+from anaphora.models.composites.mixture import MixtureConfig
 from anaphora.models.ngram.counting import fit
-from anaphora.models.ngram.model import NgramConfig
+from anaphora.models.ngram.ngram_model import NgramConfig
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from anaphora.training.recipes import RunConfig
 

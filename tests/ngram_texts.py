@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from anaphora.models.ngram.counting import count
-from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.models.ngram.smoothing import FALLBACK
 from anaphora.text.tokenizer import BOS, EOS, UNK
 

@@ -25,7 +25,7 @@ from anaphora.config import (
 from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.errors import UserError, nearest
 from anaphora.models import COUNTED_MODELS, NEURAL_MODELS, TRANSLATORS
-from anaphora.models.transformer import TransformerConfig
+from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.text.corpus import DataConfig
 from anaphora.text.prepared_text import PreparedText
 from anaphora.text.tokenizer import TokenizerConfig

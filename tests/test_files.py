@@ -13,8 +13,6 @@ import pytest
 
 import anaphora
 from anaphora.decoding.unfinished import Unfinished
-from anaphora.embeddings.cooccurrence import Cooccurrences
-from anaphora.embeddings.formats import load_vectors
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import read_pharaoh
 from anaphora.evaluation.embeddings import read_similarities
@@ -33,9 +31,11 @@ from anaphora.folder import (
     write_text,
 )
 from anaphora.models import read_language_model, settings
-from anaphora.models.ngram.file import read_checksum, read_trie
+from anaphora.models.composites.parts import copy_model
+from anaphora.models.ngram.ngram_file import read_checksum, read_trie
+from anaphora.models.vectors.cooccurrence import Cooccurrences
+from anaphora.models.vectors.vector_files import load_vectors
 from anaphora.models.weights import read_weights
-from anaphora.parts import copy_model
 from anaphora.text.dictionary import Dictionary
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.word_tokenizer import open_tokenizer
@@ -170,8 +170,13 @@ def test_files_of_folders_are_read_through_one_door() -> None:
         if path.name != "files.py" and any(opened.search(line) for line in path.read_text().splitlines())
     }
     own = {"comparing/running.py", "training/proposal.py", "device.py"}  # of its own processes, and /proc
-    named = {"text/lines.py", "models/language/patch.py", "inspect/trace_file.py", "inspect/walk_file.py"}  # by a user
-    looked_at = {"models/weights.py", "models/ngram/file.py", "models/language/sense_table.py", "embeddings/formats.py"}
+    named = {"text/lines.py", "models/backpack/patch.py", "inspect/trace_file.py", "inspect/walk_file.py"}  # by a user
+    looked_at = {
+        "models/weights.py",
+        "models/ngram/ngram_file.py",
+        "models/backpack/sense_table.py",
+        "models/vectors/vector_files.py",
+    }
     assert found <= own | named | looked_at | {"converting_backpack.py"}
 
 

@@ -19,9 +19,9 @@ from anaphora.decoding.alignment import Alignment, Method
 from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.settings import SAYING, DecodingConfig
 from anaphora.decoding.translate import ScoredPair, Translation
-from anaphora.embeddings.vectors import Vectors
 from anaphora.ensemble_model import EnsembleModel
 from anaphora.errors import UserError
+from anaphora.models.vectors.word_vectors import Vectors
 from anaphora.signatures import spelled_out
 from anaphora.text_model import TextModel
 from anaphora.training.bars import console_for

@@ -14,8 +14,8 @@ import pytest
 
 from anaphora import exchange as exchanging
 from anaphora import folder
-from anaphora.embeddings.formats import store_arrays
 from anaphora.errors import UserError
+from anaphora.models.vectors.vector_files import store_arrays
 from anaphora.text.tokenizer import Tokenizer
 from deadly import Deadly, in_a_child
 

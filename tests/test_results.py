@@ -34,9 +34,6 @@ from anaphora.decoding.side_effect import SideEffect
 from anaphora.decoding.translate import Candidate, ScoredPair, Translation
 from anaphora.decoding.unfinished import Unfinished
 from anaphora.decoding.vectors import WordVectors
-from anaphora.embeddings.cooccurrence import Ratio
-from anaphora.embeddings.index import VectorIndex
-from anaphora.embeddings.vectors import Neighbours, Vectors
 from anaphora.evaluation.alignment import AlignmentScore
 from anaphora.evaluation.by_length import LengthBin
 from anaphora.evaluation.classification import ClassificationReport, ClassScore
@@ -50,13 +47,16 @@ from anaphora.inspect.senses import MovedToken, NearSense, Sense, SensesText, To
 from anaphora.inspect.trace import READS, AttentionMap, Cell, Check, Segment, Step, Token, Trace, Walk
 from anaphora.inspect.vector_map import VectorMap
 from anaphora.inspect.why import WhyText
-from anaphora.models.language.patch import MadeFor, Patch, Remove, Scale
-from anaphora.models.language.sense_shares import SensesWhy
+from anaphora.models.backpack.patch import MadeFor, Patch, Remove, Scale
+from anaphora.models.backpack.sense_shares import SensesWhy
+from anaphora.models.composites.parts import Mixed, MixedPart
 from anaphora.models.next_words import NextWords, RankedWord
-from anaphora.models.ngram.why import Why
+from anaphora.models.ngram.ngram_explanation import Why
+from anaphora.models.vectors.cooccurrence import Ratio
+from anaphora.models.vectors.index import VectorIndex
+from anaphora.models.vectors.word_vectors import Neighbours, Vectors
 from anaphora.models.why import MixtureWhy
 from anaphora.nn.capture import Attended, Seen
-from anaphora.parts import Mixed, MixedPart
 from anaphora.results import LONGEST, Info, brief, count, html_table
 from anaphora.text.checking.findings import Finding, Report
 from anaphora.text.dictionary import Dictionary, Entry

@@ -13,8 +13,8 @@ import pytest
 
 import anaphora
 from anaphora.decoding.settings import DecodingConfig
-from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError
+from anaphora.models.vectors.word_vectors import Vectors
 from neural_folders import neural_folder
 from ngram_folders import VERSE, mixture_folder, ngram_folder
 

@@ -12,8 +12,8 @@ import torch
 
 from anaphora.models import build
 from anaphora.models import settings as model_settings
-from anaphora.models.ensemble import Ensemble
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.composites.ensemble import Ensemble
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 
 VOCABULARY = 23
 LONGEST = 12

@@ -14,7 +14,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anaphora.embeddings.formats import FORMATS
 from anaphora.errors import UserError
 from anaphora.files import is_there
 from anaphora.folder import (
@@ -32,6 +31,7 @@ from anaphora.folder import (
     write_text,
 )
 from anaphora.models import COUNTED_MODELS, VECTOR_MODELS, described_kind
+from anaphora.models.vectors.vector_files import FORMATS
 from anaphora.results import brief
 from anaphora.text.arguments import checked
 from anaphora.text.given import path_of
@@ -155,9 +155,9 @@ def _vectors(source: Path, target: Path, *, force: bool, header: bool, space: st
 
 
 def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
-    from anaphora.models.mixture import Mixture
+    from anaphora.models.composites.mixture import Mixture
     from anaphora.models.ngram.arpa import sizes_in_file
-    from anaphora.models.ngram.model import NgramModel
+    from anaphora.models.ngram.ngram_model import NgramModel
     from anaphora.text_model import TextModel
 
     check_new_file(target, force=force)
@@ -196,7 +196,7 @@ def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
 
 def _to_folder(source: Path, target: Path, *, force: bool) -> Conversion:
     from anaphora.models.ngram.arpa import sizes_in_file
-    from anaphora.models.ngram.model import NgramModel
+    from anaphora.models.ngram.ngram_model import NgramModel
     from anaphora.text_model import TextModel
 
     refuse_existing_folder(target, force=force)
@@ -210,8 +210,8 @@ def _to_folder(source: Path, target: Path, *, force: bool) -> Conversion:
 def write_arpa_folder(folder: Path, loaded: TextModel, *, name: str) -> None:
     """Fill a new folder with what an ARPA file holds."""
     from anaphora.models.ngram.arpa import sizes_in_file
-    from anaphora.models.ngram.file import write_trie
-    from anaphora.models.ngram.model import NgramModel
+    from anaphora.models.ngram.ngram_file import write_trie
+    from anaphora.models.ngram.ngram_model import NgramModel
 
     model, tokenizer, source = loaded.model, loaded.tokenizer, loaded.folder
     assert isinstance(model, NgramModel)

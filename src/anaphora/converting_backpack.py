@@ -44,7 +44,7 @@ SILENT = [PAD, BOS, UNK]
 
 def is_published_backpack(folder: Path) -> bool:
     """Whether a folder is that of a Backpack published elsewhere, or of what calls itself one."""
-    from anaphora.models.language.published_backpack import is_backpack
+    from anaphora.models.backpack.published_backpack import is_backpack
 
     if not is_there(folder / PUBLISHED_CONFIG) or (folder / CONFIG).exists():
         return False
@@ -118,8 +118,8 @@ def read_published(source: Path, target: Path, *, force: bool) -> tuple[int, lis
     import torch
 
     from anaphora.models import build_language_model, settings
-    from anaphora.models.language.backpack import Backpack
-    from anaphora.models.language.published_backpack import load_published_backpack, published_backpack_settings
+    from anaphora.models.backpack.backpack import Backpack
+    from anaphora.models.backpack.published_backpack import load_published_backpack, published_backpack_settings
     from anaphora.models.weights import model_weights, no_larger_than, write_weights
     from anaphora.training.recipes import RunConfig
 
@@ -232,8 +232,8 @@ def write_published(source: Path, target: Path, *, force: bool) -> tuple[int, li
     import torch
     from safetensors.torch import save_file
 
-    from anaphora.models.language.backpack import Backpack
-    from anaphora.models.language.published_backpack import WORDS, published_backpack_weights, published_document
+    from anaphora.models.backpack.backpack import Backpack
+    from anaphora.models.backpack.published_backpack import WORDS, published_backpack_weights, published_document
     from anaphora.text_model import TextModel
 
     refuse_existing_folder(target, force=force)

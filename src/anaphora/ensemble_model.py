@@ -2,7 +2,7 @@
 
 The members need one target vocabulary, since every word is chosen by all of them. What they read may differ: the source
 is then cut into the tokens of the first member whose tokeniser loses nothing, and the others read the text of these.
-The mathematics is in models/ensemble.py, the folder in ensembling.py.
+The mathematics is in models/composites/ensemble.py, the folder in ensembling.py.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from anaphora.decoding.alignment_method import Choice
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, read_config, read_metrics
 from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, VECTOR_MODELS, described_kind
-from anaphora.models.ensemble import Ensemble, Reading
-from anaphora.models.translator_settings import EnsembleConfig, Mean
-from anaphora.parts import Path_, part_names
+from anaphora.models.composites.ensemble import Ensemble, Reading
+from anaphora.models.composites.parts import Path_, part_names
+from anaphora.models.translation.translator_settings import EnsembleConfig, Mean
 from anaphora.results import Info
 from anaphora.text.dictionary import Dictionary
 from anaphora.text.tokenizer import Tokenizer

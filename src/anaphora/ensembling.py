@@ -3,7 +3,7 @@
     OUT/config.yaml       kind: ensemble, the names of the members and their weights, how to speak
     OUT/NAME/             each member, a model folder of its own with its tokenisers
 
-The mathematics is in models/ensemble.py; what can be done with it, in ensemble_model.py.
+The mathematics is in models/composites/ensemble.py; what can be done with it, in ensemble_model.py.
 """
 
 from __future__ import annotations
@@ -26,14 +26,23 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
+from anaphora.models.composites.parts import (
+    Files,
+    Mixed,
+    MixedPart,
+    Path_,
+    check_weights,
+    copy_model,
+    part_names,
+    refuse_holding,
+)
 from anaphora.names import name_of, names_of
-from anaphora.parts import Files, Mixed, MixedPart, Path_, check_weights, copy_model, part_names, refuse_holding
 from anaphora.text.formats import file_names, read_rows, same_table
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
     from anaphora.ensemble_model import EnsembleModel
-    from anaphora.models.translator_settings import Mean
+    from anaphora.models.translation.translator_settings import Mean
     from anaphora.translation_model import TranslationModel
 
 MEANS = ("probabilities", "logs")
@@ -60,7 +69,7 @@ def ensemble(
     """
     from anaphora.device import choose_device
     from anaphora.ensemble_model import EnsembleModel, open_member
-    from anaphora.models.mixture import tune
+    from anaphora.models.composites.mixture import tune
     from anaphora.text.formats import describe_notes
 
     out, tuned_on = Path(out), file_names(source)

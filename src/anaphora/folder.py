@@ -33,7 +33,7 @@ CHECKPOINTS, DATA, LOGS = "checkpoints", "data", "logs"
 COUNTING = "counting"
 """Folder in which n-grams are counted, inside the run's; it goes when the model is there."""
 COOCCURRENCES = "cooccurrences"
-"""Folder of GloVe's counts, inside the run's; it stays, and can be asked (embeddings/cooccurrence.py)."""
+"""Folder of GloVe's counts, inside the run's; it stays, and can be asked (models/vectors/cooccurrence.py)."""
 LOCK, OWNER = ".lock", ".owner.json"
 UNFINISHED = ".unfinished-"
 """Prefix of temporary names; whatever carries it was left by a killed process and may be deleted by the lock's

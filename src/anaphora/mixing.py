@@ -4,7 +4,7 @@
     OUT/tokenizer.json    the one tokeniser that all of them share
     OUT/NAME/             each part, a model folder of its own
 
-The mathematics is in models/mixture.py.
+The mathematics is in models/composites/mixture.py.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
-from anaphora.names import names_of
-from anaphora.parts import (
+from anaphora.models.composites.parts import (
     Files,
     Mixed,
     MixedPart,
@@ -40,6 +39,7 @@ from anaphora.parts import (
     part_names,
     refuse_holding,
 )
+from anaphora.names import names_of
 from anaphora.text.arguments import checked
 from anaphora.text.formats import file_names
 from anaphora.text.given import files_of, paths_of
@@ -95,7 +95,7 @@ def mix(
         raise UserError("language models are mixed on the CPU", cure=f"leave out the device {device}")
     if mean != "probabilities":
         raise UserError("a mixture is a mean of probabilities", cure=f"leave out the mean {mean}")
-    from anaphora.models.mixture import tune, weighted_mean
+    from anaphora.models.composites.mixture import tune, weighted_mean
     from anaphora.text.formats import describe_notes
     from anaphora.text_model import TextModel
 

@@ -81,7 +81,7 @@ class OpenedTextModel:
         metrics = read_metrics(folder)
         self.notes = [str(note) for note in metrics.get("notes") or []]
         if config.model.kind == "backpack":
-            from anaphora.models.language.sense_table import attach_stored
+            from anaphora.models.backpack.sense_table import attach_stored
 
             self.notes += attach_stored(cast(Any, self.model), folder)
         learned = metrics.get("vocabularies")

@@ -6,7 +6,7 @@
     changed = model.patched(["fix.json"])                       # model itself stays what it is
     print(anaphora.side_effect(model, changed, open("test.txt")).perplexity_change)
 
-The document is models/language/patch.py's, what operations do sense_edits.py's and topic.py's.
+The document is models/backpack/patch.py's, what operations do sense_edits.py's and topic.py's.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from anaphora.decoding.language import is_blank
 from anaphora.errors import UserError
 from anaphora.models.abilities import require
-from anaphora.models.language.patch import FADE, MadeFor, Operation, Patch, several_patches
-from anaphora.models.language.patch_grammar import read_operation
+from anaphora.models.backpack.patch import FADE, MadeFor, Operation, Patch, several_patches
+from anaphora.models.backpack.patch_grammar import read_operation
 from anaphora.text.arguments import checked
 from anaphora.text.given import Lines, lines_of, words_of
 from anaphora.text_model import TextModel
@@ -27,7 +27,7 @@ from anaphora.text_model import TextModel
 if TYPE_CHECKING:
     from anaphora.decoding.pronouns import Evened
     from anaphora.decoding.side_effect import SideEffect
-    from anaphora.models.language.backpack import Backpack
+    from anaphora.models.backpack.backpack import Backpack
 
 BEFORE = 28
 """Characters of a line that are shown before a token."""
@@ -35,7 +35,7 @@ BEFORE = 28
 
 def model_mark(model: TextModel) -> MadeFor:
     """What a patch for this model says of it."""
-    from anaphora.models.language.patched import made_for
+    from anaphora.models.backpack.patched import made_for
 
     return made_for(_senses(model), model.tokenizer)
 
@@ -59,12 +59,12 @@ def make_patch(
 ) -> Patch:
     """A patch for the model, from what a person would type: remove=["sick#3"], scale=["bank#1=0.5"], ….
 
-    strength or factors, fade: of topics (models/language/patch.py).
+    strength or factors, fade: of topics (models/backpack/patch.py).
     after: patches whose operations come first; undo: patches that are then taken back, where that can be. Then the
     operations by their kind, in the order of these parameters. One of anything need not be in a list.
     """
-    from anaphora.models.language.patched import WordLookup
-    from anaphora.models.language.topic import knows
+    from anaphora.models.backpack.patched import WordLookup
+    from anaphora.models.backpack.topic import knows
 
     own = model_mark(model)
     first, back = read_patches(after, own), read_patches(undo, own)
@@ -92,7 +92,7 @@ def read_patches(patches: Patch | str | Path | Sequence[Patch | str | Path], own
 
 def patch_notes(model: TextModel, operations: Sequence[Operation]) -> list[str]:
     """What must be known of the words that operations name: which of them are spelled in pieces."""
-    from anaphora.models.language.patched import WordLookup
+    from anaphora.models.backpack.patched import WordLookup
 
     return WordLookup(model.tokenizer).notes(operations)
 
@@ -121,7 +121,7 @@ def even(
     """
     from anaphora.decoding.pronouns import PROMPTS
     from anaphora.decoding.pronouns import even as find
-    from anaphora.models.language.patched import WordLookup
+    from anaphora.models.backpack.patched import WordLookup
 
     if len(both := words_of(pair, "pair")) != 2:
         raise UserError(f"pair has {len(both)} words", cure='give two, such as ("he", "she")')

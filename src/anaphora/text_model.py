@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from anaphora.inspect.senses import SensesText
     from anaphora.inspect.trace import Trace
     from anaphora.inspect.why import WhyText
-    from anaphora.models.language.patch import Patch
+    from anaphora.models.backpack.patch import Patch
 
 NEW_TOKENS = 100
 Progress = Callable[[int], None]
@@ -293,8 +293,8 @@ class TextModel(ScoringTextModel):
     def patched(self, patches: Patch | str | Path | Sequence[Patch | str | Path]) -> TextModel:
         """This model with the senses of its words changed as patches say (`anaphora patch`), in their order. It shares
         its weights with this one, which stays what it is."""
-        from anaphora.models.language.patch import Patch, several_patches
-        from anaphora.models.language.patched import patched
+        from anaphora.models.backpack.patch import Patch, several_patches
+        from anaphora.models.backpack.patched import patched
 
         model = self._needs("senses")
         patches = several_patches(patches)
@@ -311,7 +311,7 @@ class TextModel(ScoringTextModel):
         half precision, or `exact`, as they are computed."""
         import torch
 
-        from anaphora.models.language.sense_table import SenseTable
+        from anaphora.models.backpack.sense_table import SenseTable
 
         model = self._needs("senses")
         table = SenseTable.build(model, torch.float32 if exact else torch.bfloat16)
@@ -396,9 +396,9 @@ class TextModel(ScoringTextModel):
     def evaluate_similarity(self, path: str | PathLike[str]) -> SenseSimilarity:
         """Spearman's correlation with people's numbers, a file of two words and a number a line: of each sense of a
         Backpack and of the least over senses; any other neural model has one vector a word, its embedding's."""
-        from anaphora.decoding.sense_vectors import word_sense_vectors
         from anaphora.evaluation.embeddings import read_similarities
         from anaphora.evaluation.sense_similarity import similarity_by_sense
+        from anaphora.models.backpack.sense_vectors import word_sense_vectors
 
         model, pairs = self._needs("encode"), read_similarities(path_of(path, "path"))
         vectors = word_sense_vectors(model, self.tokenizer, (word for pair in pairs for word in pair[:2]))
@@ -411,7 +411,7 @@ class TextModel(ScoringTextModel):
         force: over a file that exists.
         """
         from anaphora.models.ngram.arpa import arpa_words, write_arpa
-        from anaphora.models.ngram.model import NgramModel
+        from anaphora.models.ngram.ngram_model import NgramModel
 
         if not isinstance(self.model, NgramModel):
             raise UserError(

@@ -7,7 +7,7 @@
     model.vectors.analogy("man", "king", "woman")
     model.evaluate_similarity("wordsim353.tsv").spearman
 
-What vectors can be asked is in embeddings/vectors.py, under names that users of gensim know.
+What vectors can be asked is in models/vectors/word_vectors.py, under names that users of gensim know.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from anaphora.embeddings.formats import load_vectors, save_vectors
-from anaphora.embeddings.vectors import F32, NUMBER_NAMES, Near, Vectors
 from anaphora.errors import UserError, option
 from anaphora.evaluation.embeddings import (
     MOST_FREQUENT,
@@ -47,6 +45,8 @@ from anaphora.folder import (
     write_text,
 )
 from anaphora.models import VECTOR_MODELS
+from anaphora.models.vectors.vector_files import load_vectors, save_vectors
+from anaphora.models.vectors.word_vectors import F32, NUMBER_NAMES, Near, Vectors
 from anaphora.names import name_of
 from anaphora.results import Info, count
 from anaphora.signatures import also_named
@@ -61,11 +61,11 @@ from anaphora.training.recipes import RunConfig
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.embeddings.cooccurrence import Cooccurrences
-    from anaphora.embeddings.index import VectorIndex
     from anaphora.evaluation.weat import Association
     from anaphora.inspect.ratios import RatioTable
     from anaphora.inspect.vector_map import VectorMap
+    from anaphora.models.vectors.cooccurrence import Cooccurrences
+    from anaphora.models.vectors.index import VectorIndex
 
 Path_ = str | PathLike[str]
 SUFFIXES = (".txt", ".vec", ".bin", ".safetensors")
@@ -234,7 +234,7 @@ class VectorsModel:
 
     def _counted(self) -> Cooccurrences:
         """GloVe's table, after comparing its checksums."""
-        from anaphora.embeddings.cooccurrence import MANIFEST, Cooccurrences
+        from anaphora.models.vectors.cooccurrence import MANIFEST, Cooccurrences
 
         folder = self.folder / COOCCURRENCES
         try:
@@ -267,8 +267,8 @@ class VectorsModel:
     @checked()
     def index(self, told: Callable[[str], None] = lambda message: None) -> tuple[VectorIndex, float]:
         """A graph that finds most neighbours without comparing with every word, and the share that it finds
-        (embeddings/index.py). It is built once, and kept beside the vectors."""
-        from anaphora.embeddings.index import kept_index
+        (models/vectors/index.py). It is built once, and kept beside the vectors."""
+        from anaphora.models.vectors.index import kept_index
 
         return kept_index(self.vectors, self.index_file, told)
 

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import glove
 
-from anaphora.embeddings.cooccurrence import count_cooccurrences
+from anaphora.models.vectors.cooccurrence import count_cooccurrences
 
 
 def test_the_loss_is_that_of_the_paper(tmp_path: Path) -> None:

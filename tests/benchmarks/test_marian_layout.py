@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.text.tokenizer import BOS, EOS, PAD
 
 pytest.importorskip("transformers", reason="the comparison needs transformers: pip install 'anaphora[interop]'")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from widen import widened

@@ -22,8 +22,8 @@ import typer
 
 from anaphora.cli.app import app
 from anaphora.cli.output import Output
-from anaphora.embeddings.formats import save_vectors
-from anaphora.embeddings.vectors import Vectors
+from anaphora.models.vectors.vector_files import save_vectors
+from anaphora.models.vectors.word_vectors import Vectors
 from neural_folders import neural_folder
 from ngram_folders import VERSE, ngram_folder
 

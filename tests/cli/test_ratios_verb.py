@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anaphora
-from anaphora.embeddings.cooccurrence import Cooccurrences, count_cooccurrences
 from anaphora.inspect.ratios import ratio_table
 from anaphora.inspect.terminal import cells
+from anaphora.models.vectors.cooccurrence import Cooccurrences, count_cooccurrences
 from anaphora.text.tokenizer import EOS, SPECIALS
 from vector_runs import SMALL, grouped, learn
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.models.language.sense_table import FILE
+from anaphora.models.backpack.sense_table import FILE
 from anaphora.models.weights import read_weights, write_weights
 from anaphora.text_model import TextModel
 from neural_folders import neural_folder

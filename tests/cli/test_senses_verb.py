@@ -12,7 +12,7 @@ import pytest
 
 from anaphora.folder import write_config
 from anaphora.inspect.terminal import cells
-from anaphora.models.mixture import MixtureConfig
+from anaphora.models.composites.mixture import MixtureConfig
 from anaphora.text_model import TextModel
 from anaphora.training.recipes import RunConfig
 from neural_folders import neural_folder

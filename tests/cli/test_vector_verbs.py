@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import anaphora
-from anaphora.embeddings.formats import load_vectors, save_vectors
-from anaphora.embeddings.vectors import Vectors
+from anaphora.models.vectors.vector_files import load_vectors, save_vectors
+from anaphora.models.vectors.word_vectors import Vectors
 from vector_runs import SMALL, grouped, learn
 
 WORDS = ["man", "king", "woman", "queen", "stone", "New York"]

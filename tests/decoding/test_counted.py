@@ -12,8 +12,8 @@ from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.sampling import noise_keys, uniform
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling
-from anaphora.models.mixture import Mixture
-from anaphora.models.ngram.model import NgramModel
+from anaphora.models.composites.mixture import Mixture
+from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.text.tokenizer import BOS, EOS, UNK, Tokenizer
 from ngram_texts import fitted
 

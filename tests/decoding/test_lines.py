@@ -17,7 +17,7 @@ from anaphora.decoding.generation import generate
 from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.speculative import generate_speculatively
 from anaphora.errors import UserError
-from anaphora.models.ngram.model import NgramModel
+from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
 from anaphora.text_model import TextModel
 from neural_folders import neural_folder

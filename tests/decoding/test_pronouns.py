@@ -10,10 +10,10 @@ import torch
 from anaphora.decoding.language import line_encoder
 from anaphora.decoding.pronouns import even, evenness, log_ratios, parted, prompts_for, tells_apart
 from anaphora.errors import UserError
-from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.patch import ALL, Add, ProjectOut, Scale
-from anaphora.models.language.patched import WordLookup, apply
-from anaphora.models.language.sense_table import SenseTable
+from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.backpack.patch import ALL, Add, ProjectOut, Scale
+from anaphora.models.backpack.patched import WordLookup, apply
+from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.text.tokenizer import BOS, Tokenizer
 from sense_models import looked_up, small_backpack
 

@@ -15,7 +15,7 @@ from anaphora.decoding.scoring import score
 from anaphora.decoding.search import DecodingConfig, Hypothesis, best_continuations, evaluating, length_penalty, search
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.decoding.sense_vectors import tokens_for, word_sense_vectors
+from anaphora.models.backpack.sense_vectors import tokens_for, word_sense_vectors
 from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
 from neural_rungs import rung
 

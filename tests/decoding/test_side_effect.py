@@ -9,8 +9,8 @@ import torch
 from anaphora.decoding.language import evaluate_ids
 from anaphora.decoding.side_effect import side_effect
 from anaphora.errors import UserError
-from anaphora.models.language.patch import Remove, Scale
-from anaphora.models.language.patched import apply
+from anaphora.models.backpack.patch import Remove, Scale
+from anaphora.models.backpack.patched import apply
 from anaphora.text.tokenizer import BOS, EOS
 from sense_models import looked_up, small_backpack
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import anaphora.embeddings.cooccurrence as module
-from anaphora.embeddings.cooccurrence import Cooccurrences, count_cooccurrences
+import anaphora.models.vectors.cooccurrence as module
 from anaphora.errors import UserError
 from anaphora.folder import UNFINISHED
-from anaphora.kernels.cooccurrence import head_shape
+from anaphora.models.vectors.cooccurrence import Cooccurrences, count_cooccurrences
+from anaphora.models.vectors.kernels.cooccurrence_counts import head_shape
 from anaphora.text.tokenizer import EOS, SPECIALS
 from anaphora.text.word_ids import WordIds
 from deadly import in_a_child

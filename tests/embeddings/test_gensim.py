@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anaphora.embeddings.formats import load_vectors, save_vectors
-from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError
+from anaphora.models.vectors.vector_files import load_vectors, save_vectors
+from anaphora.models.vectors.word_vectors import Vectors
 
 gensim = pytest.importorskip("gensim", reason="gensim is not installed: its files are not compared with ours")
 from gensim.models import KeyedVectors  # noqa: E402

@@ -13,11 +13,11 @@ from tempfile import TemporaryFile
 import numpy as np
 import pytest
 
-from anaphora.embeddings.cooccurrence import Cooccurrences, count_cooccurrences
-from anaphora.embeddings.glove import Glove, learn_glove
-from anaphora.embeddings.pieces import Learned
-from anaphora.embeddings.settings import GloveConfig, GloveTraining
 from anaphora.errors import UserError
+from anaphora.models.vectors.cooccurrence import Cooccurrences, count_cooccurrences
+from anaphora.models.vectors.glove import Glove, learn_glove
+from anaphora.models.vectors.pieces import Learned
+from anaphora.models.vectors.vector_settings import GloveConfig, GloveTraining
 from anaphora.text.tokenizer import EOS
 
 GROUPS, MEMBERS = 8, 40
@@ -78,7 +78,7 @@ def test_pairs_on_disk_are_pairs_in_memory(table: Cooccurrences, monkeypatch: py
         files.append(where)
         return TemporaryFile(**where)  # type: ignore[call-overload]
 
-    monkeypatch.setattr("anaphora.embeddings.glove.TemporaryFile", counted)
+    monkeypatch.setattr("anaphora.models.vectors.glove.TemporaryFile", counted)
     whole = learn_glove(table, CONFIG, replace(ONE, max_memory="1GB"))[0]
     assert not files
     spilled = learn_glove(table, CONFIG, replace(ONE, max_memory="1kB"))[0]
@@ -89,7 +89,9 @@ def test_pairs_on_disk_are_pairs_in_memory(table: Cooccurrences, monkeypatch: py
 
 def test_every_piece_of_every_epoch_is_shuffled_anew(table: Cooccurrences, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
-    monkeypatch.setattr("anaphora.embeddings.glove.shuffle_pairs", lambda keys, counts, seed: seeds.append(int(seed)))
+    monkeypatch.setattr(
+        "anaphora.models.vectors.glove.shuffle_pairs", lambda keys, counts, seed: seeds.append(int(seed))
+    )
     _, learned = learn_glove(table, CONFIG, replace(ONE, epochs=3))
     assert len(seeds) == len(set(seeds)) == learned.of > 3
 
@@ -125,8 +127,8 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from test_glove_training import CONFIG, OFTEN
-from anaphora.embeddings.cooccurrence import Cooccurrences
-from anaphora.embeddings.glove import learn_glove
+from anaphora.models.vectors.cooccurrence import Cooccurrences
+from anaphora.models.vectors.glove import learn_glove
 def die(learned):
     if learned.pieces == 5:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anaphora.embeddings.index import VectorIndex, kept_index
-from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError
+from anaphora.models.vectors.index import VectorIndex, kept_index
+from anaphora.models.vectors.word_vectors import Vectors
 
 pytest.importorskip("faiss")
 

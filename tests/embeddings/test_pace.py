@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 
-from anaphora.embeddings.pace import Pace
-from anaphora.embeddings.pieces import Learned, Piece, learn_pieces
+from anaphora.models.vectors.pace import Pace
+from anaphora.models.vectors.pieces import Learned, Piece, learn_pieces
 
 
 class World:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.embeddings.formats import load_vectors, read_arrays, save_vectors, store_arrays
-from anaphora.embeddings.vectors import SubwordTable, Vectors
 from anaphora.errors import UserError
+from anaphora.models.vectors.vector_files import load_vectors, read_arrays, save_vectors, store_arrays
+from anaphora.models.vectors.word_vectors import SubwordTable, Vectors
 from anaphora.vectors_model import VectorsModel
 
 WORDS = ["king", "queen", "man", "woman", "naïve", "🦜", "東京", "a_b", "apple", "pear"]
@@ -46,7 +46,7 @@ def test_neighbours_are_those_of_the_definition(size: int, dim: int, topn: int, 
 def test_several_blocks_and_many_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = some([str(number) for number in range(1000)], 12)
     whole = vectors.neighbours(["3", "999", "40"], topn=15)
-    monkeypatch.setattr("anaphora.embeddings.vectors.BLOCK", 7)
+    monkeypatch.setattr("anaphora.models.vectors.word_vectors.BLOCK", 7)
     parts = vectors.neighbours(["3", "999", "40"], topn=15)
     assert {word: [w for w, _ in near] for word, near in whole.items()} == {
         word: [w for w, _ in near] for word, near in parts.items()
@@ -326,8 +326,8 @@ def test_a_checksum_at_the_end_of_an_archive_is_tested(tmp_path: Path) -> None:
 
 
 def test_a_binary_of_many_blocks_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anaphora.embeddings.formats.READ_AT_ONCE", 50)
-    monkeypatch.setattr("anaphora.embeddings.formats.LONGEST_WORD", 20)
+    monkeypatch.setattr("anaphora.models.vectors.vector_files.READ_AT_ONCE", 50)
+    monkeypatch.setattr("anaphora.models.vectors.vector_files.LONGEST_WORD", 20)
     vectors = some([f"word{n}" * (n % 3 + 1) for n in range(100)], dim=7)
     for name in ("v.bin", "v.bin.gz"):
         save_vectors(vectors, tmp_path / name)

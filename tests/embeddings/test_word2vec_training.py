@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anaphora.embeddings.settings import Word2VecConfig, Word2VecTraining
-from anaphora.embeddings.word2vec import Learned, Word2Vec, count_ids, learn_vectors
 from anaphora.errors import UserError
-from anaphora.kernels.word2vec import alias_table
+from anaphora.models.vectors.kernels.word2vec_updates import alias_table
+from anaphora.models.vectors.vector_settings import Word2VecConfig, Word2VecTraining
+from anaphora.models.vectors.word2vec import Learned, Word2Vec, count_ids, learn_vectors
 from anaphora.text.tokenizer import EOS
 from anaphora.text.word_ids import WordIds
 
@@ -102,8 +102,8 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_word2vec_training import IDS, WORDS
-from anaphora.embeddings.settings import Word2VecConfig, Word2VecTraining
-from anaphora.embeddings.word2vec import learn_vectors
+from anaphora.models.vectors.vector_settings import Word2VecConfig, Word2VecTraining
+from anaphora.models.vectors.word2vec import learn_vectors
 training = Word2VecTraining(epochs=2, threads=1, learning_rate=0.05, checkpoint_seconds=1e-9)
 def die(learned):
     if learned.pieces == 5:
@@ -227,7 +227,7 @@ def test_words_that_were_never_seen_are_not_drawn(monkeypatch: pytest.MonkeyPatc
         drawn.append(weights)
         return alias_table(weights)
 
-    monkeypatch.setattr("anaphora.embeddings.word2vec.alias_table", remembered)
+    monkeypatch.setattr("anaphora.models.vectors.word2vec.alias_table", remembered)
     for exponent in (-0.5, 0.0, 0.75):
         model = Word2Vec(Word2VecConfig(dim=8, exponent=exponent), ["a", "b", "c"], np.array([16, 0, 4], np.int64))
         model._work()
@@ -254,7 +254,7 @@ def test_what_is_chosen_reaches_the_loop(monkeypatch: pytest.MonkeyPatch) -> Non
     def trainer(outputs: int) -> object:
         return lambda *given: seen.append((outputs, *given[7:10])) or (0.0, 1, 1)  # type: ignore[func-returns-value]
 
-    monkeypatch.setattr("anaphora.embeddings.word2vec.trainer", trainer)
+    monkeypatch.setattr("anaphora.models.vectors.word2vec.trainer", trainer)
     for config, wanted in (
         (Word2VecConfig(), (6, False, 5, True)),
         (Word2VecConfig(algorithm="cbow", window=3, shrink_window=False, negatives=9), (10, True, 3, False)),

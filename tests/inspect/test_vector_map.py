@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError
 from anaphora.inspect.vector_map import distortion, map_vectors, principal, spherical_clusters
 from anaphora.inspect.vector_map_picture import draw_map
+from anaphora.models.vectors.word_vectors import Vectors
 
 
 def clouds(groups: int, members: int, dim: int = 20, noise: float = 0.3, seed: int = 0) -> tuple[Vectors, np.ndarray]:

@@ -18,15 +18,15 @@ from anaphora.inspect.trace import Trace
 from anaphora.inspect.walk_language import walk_language
 from anaphora.inspect.walk_model import Asked, parts_of
 from anaphora.inspect.walk_senses import word_name
-from anaphora.models.language.backpack import Backpack
+from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.language.causal import NeuralLanguageModel
 from anaphora.models.language.classifier import TextClassifier
-from anaphora.models.language.masked import MaskedLanguageModel
-from anaphora.models.language.model import NeuralLanguageModel
-from anaphora.models.language.settings import (
+from anaphora.models.language.language_settings import (
     BackpackConfig,
     TransformerDecoderConfig,
     TransformerEncoderConfig,
 )
+from anaphora.models.language.masked import MaskedLanguageModel
 from anaphora.nn.capture import attention_layers, capture
 from anaphora.nn.sense_network import reference_weights
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
@@ -163,7 +163,7 @@ def test_tokens_that_are_never_said() -> None:
 
 
 def test_patches_are_walked_with_and_topics_are_not() -> None:
-    from anaphora.models.language.topic import Emphasis
+    from anaphora.models.backpack.topic import Emphasis
 
     model, tokenizer = small_backpack()
     before = walked(model, tokenizer, head=0).walks[0]

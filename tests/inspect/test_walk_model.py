@@ -15,7 +15,7 @@ from anaphora.inspect.selection import cell
 from anaphora.inspect.trace import READS, Trace
 from anaphora.inspect.walk_model import Asked, look, parts_of, there_are
 from anaphora.inspect.walk_translator import walk_translator
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.capture import attention_layers, capture
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from anaphora.errors import UserError
 from anaphora.inspect.terminal import cells
 from anaphora.inspect.why import WhyText, explain_text, one_token
-from anaphora.models.mixture import Mixture
+from anaphora.models.composites.mixture import Mixture
 from anaphora.models.ngram.counting import count
-from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.text.token_names import token_name, told_apart
 from anaphora.text.tokenizer import BOS, EOS, UNK, Tokenizer, TokenizerConfig
 

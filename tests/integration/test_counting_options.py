@@ -13,7 +13,7 @@ import pytest
 
 import anaphora
 from anaphora.cli.main import main
-from anaphora.models.ngram.model import NgramConfig
+from anaphora.models.ngram.ngram_model import NgramConfig
 from anaphora.models.ngram.smoothing import SMOOTHINGS
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training.recipes import COUNTED

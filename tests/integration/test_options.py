@@ -18,7 +18,7 @@ import torch
 
 import anaphora
 from anaphora.decoding.search import DecodingConfig
-from anaphora.models.transformer import TransformerConfig
+from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.text.corpus import DataConfig
 from anaphora.text.tokenizer import TokenizerConfig
 from anaphora.training.recipes import meaningful

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.kernels.glove import (
+from anaphora.models.vectors.kernels.glove_updates import (
     PARTS,
     Objective,
     Pairs,
@@ -17,7 +17,7 @@ from anaphora.kernels.glove import (
     learn_pairs,
     shuffle_pairs,
 )
-from anaphora.kernels.rows import padded
+from anaphora.models.vectors.kernels.rows import padded
 
 X_MAX, ALPHA, RATE = 100.0, 0.75, 0.05
 OBJECTIVE = Objective(np.float32(X_MAX), np.float32(ALPHA), np.float32(RATE))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.kernels.ngram_counts import (
+from anaphora.models.ngram.kernels.ngram_counts import (
     LARGE,
     equal_parts,
     insertion_sort,
@@ -17,8 +17,16 @@ from anaphora.kernels.ngram_counts import (
     refine,
     sort_by_digits,
 )
-from anaphora.kernels.ngram_runs import first_children, merge_rows, pick, put_numbers, row_keys, sort_run, tally
-from anaphora.kernels.ngrams import NOWHERE, count_of_counts
+from anaphora.models.ngram.kernels.ngram_runs import (
+    first_children,
+    merge_rows,
+    pick,
+    put_numbers,
+    row_keys,
+    sort_run,
+    tally,
+)
+from anaphora.models.ngram.kernels.ngrams import NOWHERE, count_of_counts
 from anaphora.text.tokenizer import BOS, EOS
 from ngram_texts import sentences, tokens_of
 

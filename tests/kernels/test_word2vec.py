@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.kernels.rows import padded
-from anaphora.kernels.word2vec import (
+from anaphora.models.vectors.kernels.rows import padded
+from anaphora.models.vectors.kernels.word2vec_updates import (
     Draws,
     Subwords,
     Tables,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.capture import attention_layers, capture
 

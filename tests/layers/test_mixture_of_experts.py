@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from anaphora.errors import UserError
 from anaphora.models import settings
-from anaphora.models.transformer import TransformerConfig
+from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.nn.expert_settings import chosen_experts
 from anaphora.nn.mixture_of_experts import (
     MixtureOfExperts,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.positions import (

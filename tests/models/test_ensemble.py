@@ -17,8 +17,8 @@ from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models import build
 from anaphora.models import settings as model_settings
+from anaphora.models.composites.ensemble import Ensemble
 from anaphora.models.contracts import Translator
-from anaphora.models.ensemble import Ensemble
 from anaphora.text.tokenizer import BOS, EOS
 
 VOCABULARY, LONGEST = 23, 12

@@ -11,7 +11,7 @@ from test_ensemble import MEMBERS, VOCABULARY
 from anaphora.decoding.search import search
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.translate import pad
-from anaphora.models.ensemble import Ensemble
+from anaphora.models.composites.ensemble import Ensemble
 from anaphora.text.tokenizer import EOS
 
 pytestmark = pytest.mark.gpu

@@ -20,9 +20,9 @@ from anaphora.decoding.generation import generate
 from anaphora.decoding.prompted import PromptedModel
 from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.translate import pad
+from anaphora.models.composites.mixture import Mixture
 from anaphora.models.contracts import DecoderState, LanguageModel, Translator
-from anaphora.models.mixture import Mixture
-from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.nn.capture import capture
 from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
 from neural_rungs import CAUSAL, MASKED

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.models.mixture import Mixture, MixtureConfig, Tuning, tune
-from anaphora.models.ngram.model import NgramModel
+from anaphora.models.composites.mixture import Mixture, MixtureConfig, Tuning, tune
+from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.text.tokenizer import BOS, EOS
 from ngram_texts import FIRST, fitted, sentences
 

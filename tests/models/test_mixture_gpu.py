@@ -7,7 +7,7 @@ import torch
 
 from anaphora.decoding.generation import generate
 from anaphora.decoding.search import DecodingConfig
-from anaphora.models.mixture import Mixture
+from anaphora.models.composites.mixture import Mixture
 from neural_rungs import CAUSAL
 from ngram_texts import fitted
 

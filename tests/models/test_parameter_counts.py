@@ -13,7 +13,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.models import TRANSLATORS, build, settings
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.attention_backends import CHUNK
 from anaphora.training.recipes import load_recipe, recipe_names
 from grouped_flops import COUNTED

@@ -11,7 +11,7 @@ from anaphora.decoding.alignment import Method, no_weights
 from anaphora.decoding.alignment_method import choose_for_folder
 from anaphora.errors import UserError
 from anaphora.models import build, settings
-from anaphora.models.transformer import TransformerConfig
+from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.nn.capture import attention_layers
 from anaphora.training.guided import guided_layer
 from anaphora.training.recipes import complete

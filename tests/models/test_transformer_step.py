@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.head import SLICE
 from anaphora.text.tokenizer import BOS, EOS
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.models.mixture import Mixture
-from anaphora.models.ngram.why import Why
+from anaphora.models.composites.mixture import Mixture
+from anaphora.models.ngram.ngram_explanation import Why
 from anaphora.models.why import MixtureWhy, after, explain_next, explains
 from anaphora.text.tokenizer import BOS, EOS, UNK
 from ngram_texts import FIRST, fitted, sentences

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from anaphora.errors import UserError
 from anaphora.folder import UNFINISHED
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.models.weights import load_weights, model_weights, read_weights, write_weights
 from anaphora.training.averaging import MovingAverage
 from anaphora.training.checkpoint import Checkpoints, Progress

@@ -15,7 +15,7 @@ import anaphora
 from anaphora.config import read_yaml
 from anaphora.errors import UserError
 from anaphora.models.ngram.counting import fit
-from anaphora.models.ngram.model import NgramConfig
+from anaphora.models.ngram.ngram_model import NgramConfig
 from anaphora.text.tokenizer import Tokenizer
 from anaphora.training import counting
 from anaphora.training.settings import TrainingConfig

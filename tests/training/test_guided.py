@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 import anaphora
 from anaphora.decoding.alignment_method import read_choice
 from anaphora.errors import UserError
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.text.batches import Batches
 from anaphora.text.preparation import prepare
 from anaphora.text.subword_dropout import SubwordSampler

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import anaphora
-from anaphora.embeddings.formats import save_vectors
-from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError
 from anaphora.models import NEURAL_MODELS
+from anaphora.models.vectors.vector_files import save_vectors
+from anaphora.models.vectors.word_vectors import Vectors
 from anaphora.text.tokenizer import SPECIALS, Tokenizer, TokenizerConfig
 from anaphora.training.initial_vectors import fill_table, whole_word
 from micro_runs import MICRO

@@ -164,7 +164,7 @@ def test_vectors_killed_after_a_checkpoint_are_those_of_an_unbroken_run(
     words: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:
     """kill -9 just after the second checkpoint of each process was saved, twice."""
-    from anaphora.embeddings import pieces
+    from anaphora.models.vectors import pieces
 
     run, learn_pieces = tmp_path / "run", pieces.learn_pieces
 
@@ -184,7 +184,7 @@ def test_vectors_killed_after_a_checkpoint_are_those_of_an_unbroken_run(
             return learn_pieces(*given, **{**more, "save": saves})
 
         module = "glove" if recipe == "glove" else "word2vec"
-        monkeypatch.setattr(f"anaphora.embeddings.{module}.learn_pieces", deadly)
+        monkeypatch.setattr(f"anaphora.models.vectors.{module}.learn_pieces", deadly)
         learn(run, recipe, words["text"])
 
     for _ in range(2):
@@ -199,7 +199,7 @@ def test_vectors_that_are_interrupted_are_saved_at_once(
     words: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str
 ) -> None:
     """However long it is to the next checkpoint."""
-    from anaphora.embeddings.pieces import Learned
+    from anaphora.models.vectors.pieces import Learned
 
     run, add = tmp_path / "run", Learned.add
 

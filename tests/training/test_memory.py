@@ -15,7 +15,7 @@ import torch
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.models.transformer import TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerTranslator
 from anaphora.models.weights import read_weights
 from anaphora.text.batches import Batch
 from anaphora.training.loop import Trainer

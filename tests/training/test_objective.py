@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.text.batches import Batch, pad
 from anaphora.training.objective import TranslationBatch, TranslationObjective
 from micro_runs import MICRO, write_pairs

@@ -11,7 +11,7 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.parts import Mixed, MixedPart
+    from anaphora.models.composites.parts import Mixed, MixedPart
 
 
 def mix(
@@ -56,7 +56,7 @@ def mix(
     from anaphora.config import convert as convert_settings
     from anaphora.inspect.terminal import cut
     from anaphora.mixing import mix as make
-    from anaphora.parts import is_translator
+    from anaphora.models.composites.parts import is_translator
 
     said = Output(as_json=json, quiet=quiet)
     shares = None if weights is None else weights.replace(",", " ").split()

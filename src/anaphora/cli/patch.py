@@ -125,7 +125,7 @@ def patch(
     """
     from anaphora.errors import UserError
     from anaphora.inspect.terminal import visible
-    from anaphora.models.language.patch import Patch
+    from anaphora.models.backpack.patch import Patch
     from anaphora.patching import make_patch, patch_notes, side_effect
 
     told = Output(as_json=json, quiet=quiet)
@@ -215,7 +215,7 @@ def _four(text: str) -> list[float]:
 def _even(loaded: TextModel, pair: str | None, words: str | None, prompts: Path | None) -> Evened:
     from anaphora.decoding.pronouns import PAIR
     from anaphora.errors import UserError
-    from anaphora.models.language.patch_grammar import listed
+    from anaphora.models.backpack.patch_grammar import listed
     from anaphora.patching import even as find
 
     two = PAIR if pair is None else tuple(word.strip() for word in pair.split(","))

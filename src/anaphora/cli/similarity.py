@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.cli.output import Output
 from anaphora.inspect.terminal import cut
-from anaphora.models.language.sense_shares import has_senses
+from anaphora.models.backpack.sense_shares import has_senses
 
 if TYPE_CHECKING:
     from anaphora.evaluation.sense_similarity import SenseSimilarity

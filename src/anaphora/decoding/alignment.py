@@ -35,8 +35,8 @@ from anaphora.decoding.search import evaluating
 from anaphora.decoding.translate import Translation, clean, pad, token_batches
 from anaphora.errors import UserError, option
 from anaphora.evaluation.alignment import Link, write_pharaoh
+from anaphora.models.composites.ensemble import Ensemble
 from anaphora.models.contracts import Translator
-from anaphora.models.ensemble import Ensemble
 from anaphora.nn.capture import attention_layers, capture
 from anaphora.results import brief, count, html_table
 from anaphora.text.tokenizer import BOS, EOS, Tokenizer

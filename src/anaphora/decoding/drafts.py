@@ -1,9 +1,9 @@
 """Who guesses ahead, for speculative generation (speculative.py): something cheap proposes the next few tokens.
 
 Three drafts. An *n-gram* over the same vocabulary: it draws several words in a few microseconds, from the short list of
-what it has seen after a context, and never asks for the probability of every word (kernels/ngram_draws.py). *Any other
-language model* over the same vocabulary, step by step. And the *text itself* (prompt lookup): where its last words
-stood before, they may be followed by the same again.
+what it has seen after a context, and never asks for the probability of every word
+(models/ngram/kernels/ngram_draws.py). *Any other language model* over the same vocabulary, step by step. And the *text
+itself* (prompt lookup): where its last words stood before, they may be followed by the same again.
 
 A draft may propose what it likes, as long as it can tell how likely it was to propose it: that alone keeps the model's
 distribution as it is.
@@ -23,9 +23,9 @@ from anaphora.decoding.constraints import FORBIDDEN, Constraints, forbidden_toke
 from anaphora.decoding.prompted import remembered
 from anaphora.decoding.sampling import pick
 from anaphora.decoding.settings import DecodingConfig
-from anaphora.kernels.ngram_draws import draw_ahead, shares_of
 from anaphora.models.contracts import DecoderState, LanguageModel, rewound
-from anaphora.models.ngram.model import NgramModel
+from anaphora.models.ngram.kernels.ngram_draws import draw_ahead, shares_of
+from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.text.tokenizer import EOS
 
 LONGEST_MATCH, SHORTEST_MATCH = 4, 2

@@ -21,16 +21,16 @@ import torch
 from torch import Tensor
 
 from anaphora.errors import UserError, option
+from anaphora.models.backpack.patch import ALL, LARGEST, Add, Operation, ProjectOut, Remove, Senses
+from anaphora.models.backpack.patched import WordLookup, apply
+from anaphora.models.backpack.topic import knows
 from anaphora.models.contracts import LanguageModel
-from anaphora.models.language.patch import ALL, LARGEST, Add, Operation, ProjectOut, Remove, Senses
-from anaphora.models.language.patched import WordLookup, apply
-from anaphora.models.language.topic import knows
 from anaphora.results import brief, count
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
     from anaphora.decoding.language import Encoder
-    from anaphora.models.language.backpack import Backpack
+    from anaphora.models.backpack.backpack import Backpack
 
 PAIR = ("he", "she")
 PROFESSIONS = tuple(

@@ -23,7 +23,7 @@ from anaphora.decoding.language import Boundaries, context_of, windows_for
 from anaphora.decoding.search import evaluating
 from anaphora.errors import UserError
 from anaphora.evaluation.language import perplexity
-from anaphora.models.language.backpack import Backpack
+from anaphora.models.backpack.backpack import Backpack
 from anaphora.results import brief, figure
 from anaphora.text.tokenizer import BOS
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from anaphora.embeddings.cooccurrence import Cooccurrences, Ratio
 from anaphora.errors import UserError, option
 from anaphora.inspect.terminal import cells, cut, isolated
+from anaphora.models.vectors.cooccurrence import Cooccurrences, Ratio
 from anaphora.results import brief, count, html_table
 
 LEAST = 5.0

@@ -22,7 +22,7 @@ from anaphora.results import brief
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:
-    from anaphora.models.language.backpack import Backpack
+    from anaphora.models.backpack.backpack import Backpack
     from anaphora.text.tokenizer import Tokenizer
 
 WINDOW = 1024

@@ -30,7 +30,7 @@ from anaphora.text.tokenizer import Tokenizer
 from anaphora.text.word_pieces import NEVER, WordTokens, tokens_of_word, unsaid_tokens
 
 if TYPE_CHECKING:
-    from anaphora.models.language.backpack import Backpack
+    from anaphora.models.backpack.backpack import Backpack
 
 TOP = 10
 AT_ONCE = 1 << 22

@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError, option
+from anaphora.models.vectors.word_vectors import Vectors
 from anaphora.results import brief, count
 
 F32 = NDArray[np.float32]

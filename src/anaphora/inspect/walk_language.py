@@ -22,7 +22,7 @@ from anaphora.inspect.terminal import visible
 from anaphora.inspect.trace import READS, AttentionMap, Segment, Trace, Walk
 from anaphora.inspect.walk_model import Asked, Side, look, parts_of
 from anaphora.inspect.walk_senses import SENSES, alpha_map, look_at_senses, word_name
-from anaphora.models.language.backpack import Backpack
+from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.language.classifier import TextClassifier
 from anaphora.models.language.masked import MaskedLanguageModel
 from anaphora.models.language.reader import Reader

@@ -39,7 +39,7 @@ from anaphora.text.token_names import token_name
 from anaphora.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from anaphora.models.language.backpack import Backpack
+    from anaphora.models.backpack.backpack import Backpack
 
 SENSES = "senses"
 """The part that only a Backpack has."""

@@ -26,9 +26,9 @@ from anaphora.inspect.columns import NARROWEST, NUMBER, bar, number, padded, wra
 from anaphora.inspect.terminal import cells, cut, isolated, visible
 from anaphora.inspect.trace import Check, Walk
 from anaphora.inspect.why_senses import ABOUT, alpha_walk, origin, share_lines, shares_walk, sums_of_shares
-from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy
+from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.next_words import NextWords, RankedWord, words_in_blank
-from anaphora.models.ngram.why import Candidate, Level
+from anaphora.models.ngram.ngram_explanation import Candidate, Level
 from anaphora.models.why import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
 from anaphora.results import brief, figure, html_lines, html_table
 from anaphora.text.token_names import in_base64, token_name, told_apart

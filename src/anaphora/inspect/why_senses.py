@@ -22,8 +22,8 @@ import numpy as np
 from anaphora.inspect.columns import NUMBER, number, padded, wrapped
 from anaphora.inspect.terminal import cells, cut, isolated
 from anaphora.inspect.trace import Check, Step, Walk
-from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy
-from anaphora.models.ngram.why import NextWord
+from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy
+from anaphora.models.ngram.ngram_explanation import NextWord
 
 SHARES = 8
 """Pairs of word and sense that a table has rows for."""

@@ -16,16 +16,15 @@ from anaphora.errors import UserError, nearest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anaphora.embeddings.settings import VectorsConfig
+    from anaphora.models.composites.mixture import MixtureConfig
     from anaphora.models.contracts import LanguageModel, Translator
-    from anaphora.models.convolutional.settings import ByteNetConfig, ConvS2SConfig
+    from anaphora.models.language.causal import NeuralLanguageModel
     from anaphora.models.language.classifier import TextClassifier
+    from anaphora.models.language.language_settings import LanguageConfig, NeuralConfig
     from anaphora.models.language.masked import MaskedLanguageModel
-    from anaphora.models.language.model import NeuralLanguageModel
-    from anaphora.models.language.settings import LanguageConfig, NeuralConfig
-    from anaphora.models.mixture import MixtureConfig
-    from anaphora.models.ngram.settings import NgramConfig
-    from anaphora.models.recurrent.settings import (
+    from anaphora.models.ngram.ngram_settings import NgramConfig
+    from anaphora.models.translation.convolutional.convolutional_settings import ByteNetConfig, ConvS2SConfig
+    from anaphora.models.translation.recurrent.recurrent_settings import (
         BahdanauConfig,
         DeepAttConfig,
         GnmtConfig,
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
         MoeConfig,
         Seq2seqConfig,
     )
-    from anaphora.models.translator_settings import EnsembleConfig, TransformerConfig, TranslatorConfig
+    from anaphora.models.translation.translator_settings import EnsembleConfig, TransformerConfig, TranslatorConfig
+    from anaphora.models.vectors.vector_settings import VectorsConfig
 
     Recurrent = Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig | MoeConfig
     Translating = TransformerConfig | Recurrent | ByteNetConfig | ConvS2SConfig
@@ -47,7 +47,7 @@ CONVOLUTIONAL_TRANSLATORS = ("bytenet", "convs2s")
 TRANSLATORS = ("transformer", *RECURRENT_TRANSLATORS, *CONVOLUTIONAL_TRANSLATORS)
 """Kinds that turn one text into another."""
 ENSEMBLES = ("ensemble",)
-"""Several translators as one: put together, not trained (models/ensemble.py)."""
+"""Several translators as one: put together, not trained (models/composites/ensemble.py)."""
 COUNTED_MODELS = ("ngram", "mixture")
 """Kinds that nothing is learned for step by step: counted n-grams, several models as one."""
 NEURAL_MODELS = (
@@ -115,35 +115,35 @@ def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> di
 def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig]:
     """The settings of one kind of model; the file that has them is imported only now."""
     if kind == "transformer":
-        from anaphora.models.translator_settings import TransformerConfig
+        from anaphora.models.translation.translator_settings import TransformerConfig
 
         return TransformerConfig
     if kind in RECURRENT_TRANSLATORS:
-        from anaphora.models.recurrent import settings_of
+        from anaphora.models.translation.recurrent import settings_of
 
         return settings_of(str(kind))
     if kind in CONVOLUTIONAL_TRANSLATORS:
-        from anaphora.models.convolutional import settings_of as convolutional_settings
+        from anaphora.models.translation.convolutional import settings_of as convolutional_settings
 
         return convolutional_settings(str(kind))
     if kind in ENSEMBLES:
-        from anaphora.models.translator_settings import EnsembleConfig
+        from anaphora.models.translation.translator_settings import EnsembleConfig
 
         return EnsembleConfig
     if kind == "ngram":
-        from anaphora.models.ngram.settings import NgramConfig
+        from anaphora.models.ngram.ngram_settings import NgramConfig
 
         return NgramConfig
     if kind == "mixture":
-        from anaphora.models.mixture import MixtureConfig
+        from anaphora.models.composites.mixture import MixtureConfig
 
         return MixtureConfig
     if kind in NEURAL_MODELS:
-        from anaphora.models.language.settings import CONFIGS
+        from anaphora.models.language.language_settings import CONFIGS
 
         return CONFIGS[str(kind)]
     if kind in VECTOR_MODELS:
-        from anaphora.embeddings.settings import CONFIGS as VECTORS
+        from anaphora.models.vectors.vector_settings import CONFIGS as VECTORS
 
         return VECTORS[str(kind)]
     raise UserError(f"unknown model.kind {kind!r}", file=file, cure=nearest(str(kind), KINDS))
@@ -153,14 +153,14 @@ def build(config: TranslatorConfig, source_vocabulary: int, target_vocabulary: i
     """The model that the settings describe, with fresh weights from torch's generator."""
     with _as_large_as_may_be(config):
         if config.kind in RECURRENT_TRANSLATORS:
-            from anaphora.models.recurrent import build_recurrent
+            from anaphora.models.translation.recurrent import build_recurrent
 
             return build_recurrent(config, source_vocabulary, target_vocabulary)
         if config.kind in CONVOLUTIONAL_TRANSLATORS:
-            from anaphora.models.convolutional import build_convolutional
+            from anaphora.models.translation.convolutional import build_convolutional
 
             return build_convolutional(config, source_vocabulary, target_vocabulary)
-        from anaphora.models.transformer import TransformerConfig, TransformerTranslator
+        from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 
         assert isinstance(config, TransformerConfig)
         return TransformerTranslator(config, source_vocabulary, target_vocabulary)
@@ -169,10 +169,10 @@ def build(config: TranslatorConfig, source_vocabulary: int, target_vocabulary: i
 def build_language_model(config: LanguageConfig, vocabulary: int) -> NeuralModel:
     """The neural model that the settings describe, with fresh weights from torch's generator: a classifier where they
     have labels."""
+    from anaphora.models.language.causal import NeuralLanguageModel
     from anaphora.models.language.classifier import TextClassifier
+    from anaphora.models.language.language_settings import BackpackConfig, TransformerEncoderConfig
     from anaphora.models.language.masked import MaskedLanguageModel
-    from anaphora.models.language.model import NeuralLanguageModel
-    from anaphora.models.language.settings import BackpackConfig, TransformerEncoderConfig
 
     with _as_large_as_may_be(config):
         if config.labels:
@@ -180,7 +180,7 @@ def build_language_model(config: LanguageConfig, vocabulary: int) -> NeuralModel
         if isinstance(config, TransformerEncoderConfig):
             return MaskedLanguageModel(config, vocabulary)
         if isinstance(config, BackpackConfig):
-            from anaphora.models.language.backpack import Backpack
+            from anaphora.models.backpack.backpack import Backpack
 
             return Backpack(config, vocabulary)
         return NeuralLanguageModel(config, vocabulary)
@@ -213,8 +213,8 @@ def read_language_model(
     from anaphora.folder import WEIGHTS, read_config
 
     if config.kind == "ngram":
-        from anaphora.models.ngram.file import read_trie
-        from anaphora.models.ngram.model import NgramModel
+        from anaphora.models.ngram.ngram_file import read_trie
+        from anaphora.models.ngram.ngram_model import NgramModel
 
         if not is_there(folder / WEIGHTS):
             raise UserError(
@@ -222,7 +222,7 @@ def read_language_model(
             )
         return NgramModel(config, read_trie(folder / WEIGHTS, verify=verify))
     if config.kind == "mixture":
-        from anaphora.models.mixture import Mixture
+        from anaphora.models.composites.mixture import Mixture
 
         parts = []
         for name in config.parts:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anaphora.errors import UserError, option
-from anaphora.models.language.sense_shares import has_senses
+from anaphora.models.backpack.sense_shares import has_senses
 
 Ability = Literal["score", "generate", "fill", "classify", "encode", "senses", "walk"]
 NEEDED: dict[Ability, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError
-from anaphora.models.ngram.why import Name, NextWord, NextWordsTold, likeliest
+from anaphora.models.ngram.ngram_explanation import Name, NextWord, NextWordsTold, likeliest
 from anaphora.text.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ def normalised(model: LanguageModel) -> bool | None:
 
 def shape(model: LanguageModel) -> dict[str, Any]:
     """What there is to say of a kind of model."""
-    from anaphora.models.mixture import Mixture
-    from anaphora.models.ngram.model import NgramModel
+    from anaphora.models.composites.mixture import Mixture
+    from anaphora.models.ngram.ngram_model import NgramModel
 
     if isinstance(model, NgramModel):
         settings = {"k": model.config.k} if model.config.smoothing == "add-k" else {}

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anaphora.errors import UserError
-from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy, has_senses, why_by_sense
-from anaphora.models.mixture import Mixture
+from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy, has_senses, why_by_sense
+from anaphora.models.composites.mixture import Mixture
 from anaphora.models.next_words import NextWords, RankedWord, next_words
-from anaphora.models.ngram.model import NgramModel
-from anaphora.models.ngram.why import Candidate, Name, NextWord, NextWordsTold, Why, likeliest, why
+from anaphora.models.ngram.ngram_explanation import Candidate, Name, NextWord, NextWordsTold, Why, likeliest, why
+from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.text.tokenizer import BOS
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from anaphora.embeddings.formats import load_vectors
-from anaphora.embeddings.pieces import Learned
-from anaphora.embeddings.settings import Word2VecConfig
-from anaphora.embeddings.vectors import Vectors
-from anaphora.embeddings.word2vec import Word2Vec
 from anaphora.errors import UserError, option
 from anaphora.files import is_there
 from anaphora.folder import CHECKPOINTS, WEIGHTS
+from anaphora.models.vectors.pieces import Learned
+from anaphora.models.vectors.vector_files import load_vectors
+from anaphora.models.vectors.vector_settings import Word2VecConfig
+from anaphora.models.vectors.word2vec import Word2Vec
+from anaphora.models.vectors.word_vectors import Vectors
 
 CHECKPOINT = "{}.safetensors"
 """In the folder of checkpoints, by the kind: all tables, and how far they have come."""
@@ -56,7 +56,7 @@ def unfinished_vectors(folder: Path, kind: str) -> tuple[Vectors, Learned] | Non
     if not is_there(checkpoint):
         return None
     if kind == "glove":
-        from anaphora.embeddings.glove import Glove
+        from anaphora.models.vectors.glove import Glove
 
         factors, learned, _, _ = Glove.load(checkpoint)
         return factors.vectors(), learned

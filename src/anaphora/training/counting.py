@@ -44,9 +44,9 @@ from anaphora.models.ngram.counting import (
     fit,
     give_back_what_is_freed,
 )
-from anaphora.models.ngram.file import read_trie
 from anaphora.models.ngram.limited import LimitedModel
-from anaphora.models.ngram.model import NgramConfig, NgramModel, without_padding
+from anaphora.models.ngram.ngram_file import read_trie
+from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel, without_padding
 from anaphora.names import by_name
 from anaphora.results import count
 from anaphora.text.changes import CorpusChanged

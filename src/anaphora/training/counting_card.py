@@ -10,7 +10,7 @@ from anaphora.decoding.language import TextEvaluation
 from anaphora.evaluation.language import UNNORMALISED
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
-from anaphora.models.ngram.model import NgramConfig, without_padding
+from anaphora.models.ngram.ngram_model import NgramConfig, without_padding
 from anaphora.names import as_wished
 from anaphora.results import count
 from anaphora.training.recipes import RunConfig

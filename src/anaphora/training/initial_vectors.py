@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from anaphora.embeddings.formats import load_vectors
-from anaphora.embeddings.vectors import Vectors
 from anaphora.errors import UserError, option
 from anaphora.files import is_there
 from anaphora.folder import WEIGHTS
+from anaphora.models.vectors.vector_files import load_vectors
+from anaphora.models.vectors.word_vectors import Vectors
 from anaphora.text.tokenizer import SPECIALS, Tokenizer
 
 

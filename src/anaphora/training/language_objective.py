@@ -49,7 +49,7 @@ class LanguageObjective:
 
     carries: batches are consecutive chunks of a stream, and the model keeps a state between them.
     distinct: of how large a vocabulary the distinct words of a batch are looked for, while it is still on the host, for
-    a model that computes something once for each of them (models/language/backpack.py).
+    a model that computes something once for each of them (models/backpack/backpack.py).
     """
 
     side = "text"

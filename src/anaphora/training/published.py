@@ -6,7 +6,7 @@ from pathlib import Path
 
 from anaphora.errors import UserError
 from anaphora.folder import CARD, METRICS, WEIGHTS, RunLock, atomic_folder, discard, publish, read_config, read_metrics
-from anaphora.parts import BESIDE
+from anaphora.models.composites.parts import BESIDE
 from anaphora.training.request import Average
 
 KEPT = "before-average"

@@ -44,10 +44,10 @@ from anaphora.training.translator_sizes import (
 )
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
-    from anaphora.embeddings.settings import VectorsConfig, VectorsTraining
     from anaphora.models import ModelConfig
-    from anaphora.models.language.settings import LanguageConfig
-    from anaphora.models.translator_settings import TranslatorConfig
+    from anaphora.models.language.language_settings import LanguageConfig
+    from anaphora.models.translation.translator_settings import TranslatorConfig
+    from anaphora.models.vectors.vector_settings import VectorsConfig, VectorsTraining
 
 SECTIONS = ("data", "tokenizer", "model", "training", "decoding")
 
@@ -162,7 +162,7 @@ def training_class(kind: str) -> type[TrainingConfig]:
     """The settings of section `training` of one kind of model; those of vectors are read through `RunConfig.vectors`
     alone, and everybody else may take them for what they are not."""
     if kind in VECTOR_MODELS:
-        from anaphora.embeddings.settings import TRAININGS
+        from anaphora.models.vectors.vector_settings import TRAININGS
 
         return cast("type[TrainingConfig]", TRAININGS[kind])
     return TrainingConfig

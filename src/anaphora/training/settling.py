@@ -16,10 +16,10 @@ from anaphora.errors import UserError, option
 from anaphora.files import LARGE, is_there, read_bytes
 from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_bytes, write_config
 from anaphora.models import TRANSLATORS, build
+from anaphora.models.composites.parts import HOLDERS
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.names import as_wished, by_name
-from anaphora.parts import HOLDERS
 from anaphora.text.batches import GROWTH
 from anaphora.text.dictionary import FILE as DICTIONARY
 from anaphora.text.dictionary import Dictionary, copy_into

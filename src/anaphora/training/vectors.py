@@ -19,11 +19,6 @@ import numpy as np
 
 from anaphora.config import described, differences
 from anaphora.device import peak_resident
-from anaphora.embeddings.formats import all_numbers, save_vectors
-from anaphora.embeddings.pieces import Learned
-from anaphora.embeddings.settings import GloveConfig, GloveTraining, Word2VecConfig, Word2VecTraining
-from anaphora.embeddings.vectors import Vectors
-from anaphora.embeddings.word2vec import I64, U32, Word2Vec, count_ids
 from anaphora.errors import UserError, option
 from anaphora.files import LARGE, read_bytes, read_json
 from anaphora.folder import (
@@ -40,6 +35,11 @@ from anaphora.folder import (
     write_json,
 )
 from anaphora.models import VECTOR_MODELS
+from anaphora.models.vectors.pieces import Learned
+from anaphora.models.vectors.vector_files import all_numbers, save_vectors
+from anaphora.models.vectors.vector_settings import GloveConfig, GloveTraining, Word2VecConfig, Word2VecTraining
+from anaphora.models.vectors.word2vec import I64, U32, Word2Vec, count_ids
+from anaphora.models.vectors.word_vectors import Vectors
 from anaphora.names import by_name
 from anaphora.results import count
 from anaphora.text.changes import CorpusChanged
@@ -331,8 +331,8 @@ class VectorsRun:
 
     def _factorise(self, ids: U32, words: list[str], counts: I64) -> tuple[Vectors, Learned, dict[str, Any]]:
         """GloVe: count which words stand near which, then learn from the counts."""
-        from anaphora.embeddings.cooccurrence import count_cooccurrences
-        from anaphora.embeddings.glove import learn_glove
+        from anaphora.models.vectors.cooccurrence import count_cooccurrences
+        from anaphora.models.vectors.glove import learn_glove
 
         config, training = self.model, self.training
         assert isinstance(config, GloveConfig) and isinstance(training, GloveTraining)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.device import cores
-from anaphora.embeddings.pieces import Learned
-from anaphora.embeddings.settings import Word2VecConfig
 from anaphora.folder import CARD, METRICS, write_json, write_text
+from anaphora.models.vectors.pieces import Learned
+from anaphora.models.vectors.vector_settings import Word2VecConfig
 from anaphora.names import as_wished
 from anaphora.results import count
 from anaphora.text.phrases import PHRASES

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from anaphora.decoding.alignment import cross_attentions, no_weights
 from anaphora.errors import UserError
 from anaphora.models import build, settings
-from anaphora.models.convolutional.convs2s import ConvS2SEncoder
-from anaphora.models.convolutional.settings import ByteNetConfig
+from anaphora.models.translation.convolutional.convolutional_settings import ByteNetConfig
+from anaphora.models.translation.convolutional.convs2s import ConvS2SEncoder
 from anaphora.nn.convolution import windows
 from anaphora.nn.normalized_linear import NormalisedLinear
 from anaphora.training.recipes import complete

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.models import build_language_model, settings
-from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.sense_table import FILE, SenseTable
+from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.backpack.sense_table import FILE, SenseTable
 from anaphora.nn.kernels.sense_sums import distinct
 from anaphora.text.tokenizer import BOS
 from anaphora.training.recipes import load_recipe
@@ -82,7 +82,7 @@ def test_the_sense_network_step_by_step() -> None:
 
 def test_one_sense_with_equal_weights_is_cbow() -> None:
     """k = 1 and α = 1/n: the mean of the words' vectors before an output table (Mikolov et al. 2013), which is what
-    embeddings/word2vec.py scores a word with; here the words before stand in the place of a window."""
+    models/vectors/word2vec.py scores a word with; here the words before stand in the place of a window."""
     model = CAUSAL["backpack of one sense"]()
     for parameter in (model.query_key.weight, model.query_key.bias):
         parameter.zero_()  # every place is as near as any other

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from anaphora.models.language.settings import CONFIGS
+from anaphora.models.language.language_settings import CONFIGS
 from neural_rungs import rung
 
 SHARES = {

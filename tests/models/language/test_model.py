@@ -19,9 +19,9 @@ from anaphora.errors import UserError
 from anaphora.folder import WEIGHTS
 from anaphora.models import NEURAL_MODELS, build_language_model, read_language_model
 from anaphora.models import settings as model_settings
-from anaphora.models.language import model as neural
-from anaphora.models.language import settings as kinds
-from anaphora.models.language.settings import CONFIGS
+from anaphora.models.language import causal as neural
+from anaphora.models.language import language_settings as kinds
+from anaphora.models.language.language_settings import CONFIGS
 from anaphora.models.weights import model_weights, write_weights
 from anaphora.nn import positions, transformer
 from anaphora.text.tokenizer import BOS
@@ -264,7 +264,7 @@ def test_the_settings_need_no_torch() -> None:
     import subprocess
     import sys
 
-    asked = "import sys, anaphora.models.language.settings, anaphora.models; sys.exit('torch' in sys.modules)"
+    asked = "import sys, anaphora.models.language.language_settings, anaphora.models; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
 
 

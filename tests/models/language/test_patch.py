@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.models.language.patch import (
+from anaphora.models.backpack.patch import (
     ALL,
     STRENGTH,
     Add,
@@ -27,7 +27,7 @@ from anaphora.models.language.patch import (
     Topic,
     words_of,
 )
-from anaphora.models.language.patch_grammar import direction, listed, read_operation, target
+from anaphora.models.backpack.patch_grammar import direction, listed, read_operation, target
 
 OWN = MadeFor("v" * 32, "s" * 32, 4)
 word = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=6)

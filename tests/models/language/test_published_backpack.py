@@ -10,8 +10,8 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.models import build_language_model, settings
-from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.published_backpack import (
+from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.backpack.published_backpack import (
     load_published_backpack,
     published_backpack_settings,
     published_backpack_weights,

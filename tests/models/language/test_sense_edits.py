@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.patch import (
+from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.backpack.patch import (
     ALL,
     Add,
     Exchange,
@@ -22,8 +22,8 @@ from anaphora.models.language.patch import (
     Replace,
     Scale,
 )
-from anaphora.models.language.patched import WordLookup, apply, patched
-from anaphora.models.language.sense_table import SenseTable
+from anaphora.models.backpack.patched import WordLookup, apply, patched
+from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.text.tokenizer import BOS, Tokenizer, TokenizerConfig
 from anaphora.text.word_pieces import WordTokens
 from sense_models import WORDS, looked_up, small_backpack

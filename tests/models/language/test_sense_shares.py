@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
-from anaphora.models.language.sense_shares import SenseCandidate, SensesWhy, why_by_sense
+from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy, why_by_sense
 from anaphora.models.next_words import NextWords
 from anaphora.models.why import explain_next, explains
 from anaphora.text.tokenizer import BOS

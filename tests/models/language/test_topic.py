@@ -12,11 +12,11 @@ from torch import Tensor
 
 from anaphora.decoding.generation import generate
 from anaphora.decoding.settings import DecodingConfig
-from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.patch import Patch, Remove, Topic
-from anaphora.models.language.patched import apply, patched
-from anaphora.models.language.sense_table import SenseTable
-from anaphora.models.language.topic import FREQUENT, bag_tokens, buckets, leanings, topic_scores
+from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.backpack.patch import Patch, Remove, Topic
+from anaphora.models.backpack.patched import apply, patched
+from anaphora.models.backpack.sense_table import SenseTable
+from anaphora.models.backpack.topic import FREQUENT, bag_tokens, buckets, leanings, topic_scores
 from anaphora.text.tokenizer import BOS
 from anaphora.text.word_pieces import WordTokens, unsaid_tokens
 from sense_models import WORDS, looked_up, small_backpack
@@ -49,7 +49,7 @@ def test_scores_are_the_probability_of_the_bag_by_each_sense_alone(monkeypatch: 
         logits = MODEL.sense_vectors(torch.arange(MODEL.vocabulary)) @ MODEL.vocabulary_matrix.T  # (V, k, V)
     expected = logits.softmax(-1)[..., bag].sum(-1).log()
     assert torch.allclose(topic_scores(MODEL, bag), expected, atol=1e-4)
-    monkeypatch.setattr("anaphora.models.language.topic.SAMPLE", 10)  # from eight words of the twenty-two
+    monkeypatch.setattr("anaphora.models.backpack.topic.SAMPLE", 10)  # from eight words of the twenty-two
     estimated = topic_scores(MODEL, bag)
     assert (estimated - expected).median().abs() < 0.3  # each word of the sample stands for three
     ranks = [one.flatten().argsort().argsort().double() for one in (estimated, expected)]

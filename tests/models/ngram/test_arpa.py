@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.kernels.arpa import parse_number
 from anaphora.models.ngram import arpa
 from anaphora.models.ngram.arpa import arpa_words, read_arpa, write_arpa
-from anaphora.models.ngram.model import NgramModel
+from anaphora.models.ngram.kernels.arpa_scan import parse_number
+from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.text.tokenizer import BLANKS, EOS, SPECIALS, UNK, Tokenizer
 from ngram_texts import fitted, sentences
 

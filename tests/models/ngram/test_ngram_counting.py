@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.kernels.ngrams import U32
 from anaphora.models.ngram import columns as ngram_columns
 from anaphora.models.ngram import counting as ngram_counting
 from anaphora.models.ngram.columns import Column, gather, occurrences
 from anaphora.models.ngram.counting import count, fit, fit_spilled
-from anaphora.models.ngram.file import read_trie, write_trie
-from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.kernels.ngrams import U32
+from anaphora.models.ngram.ngram_file import read_trie, write_trie
+from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.models.ngram.smoothing import SMOOTHINGS, Grams
 from anaphora.models.ngram.spill import Work, count_spilled
 from anaphora.text.tokenizer import BOS, EOS, UNK
@@ -362,7 +362,7 @@ def test_looking_up_in_parts(tmp_path_factory: pytest.TempPathFactory, index: li
 MEASURED = """
 import json, sys, time
 from pathlib import Path
-from anaphora.models.ngram.model import NgramConfig
+from anaphora.models.ngram.ngram_model import NgramConfig
 from anaphora.models.ngram.counting import fit
 folder, words, order, memory = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 begin, said = time.perf_counter(), []

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.kernels.ngrams import Trie
-from anaphora.models.ngram.file import read_checksum, read_trie, write_trie
-from anaphora.models.ngram.model import NgramModel
+from anaphora.models.ngram.kernels.ngrams import Trie
+from anaphora.models.ngram.ngram_file import read_checksum, read_trie, write_trie
+from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.text.tokenizer import BOS, UNK
 from ngram_texts import fitted, sentences
 

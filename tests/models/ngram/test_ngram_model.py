@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from anaphora.decoding.generation import generate
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError
-from anaphora.kernels.ngrams import NOWHERE, walk
 from anaphora.models.contracts import DecoderState
+from anaphora.models.ngram.kernels.ngrams import NOWHERE, walk
 from anaphora.models.ngram.limited import LimitedModel
-from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.models.ngram.threads import CORES
 from anaphora.text.tokenizer import BOS, EOS
 from deadly import in_a_child
@@ -117,11 +117,11 @@ class TestContract:
     def test_many_rows_are_said_by_two_threads(self, model: NgramModel, monkeypatch: pytest.MonkeyPatch) -> None:
         tokens = torch.tensor([4, 5, 6, 7, 8])
         alone, _ = model.step(tokens, model.start(5))
-        monkeypatch.setattr("anaphora.models.ngram.model.SHARED", 1)
+        monkeypatch.setattr("anaphora.models.ngram.ngram_model.SHARED", 1)
         assert torch.equal(model.step(tokens, model.start(5))[0], alone)
         threads = threading.active_count()
         for cores in (2, 3, 8):
-            monkeypatch.setattr("anaphora.models.ngram.model.CORES", cores)
+            monkeypatch.setattr("anaphora.models.ngram.ngram_model.CORES", cores)
             assert torch.equal(model.step(tokens, model.start(5))[0], alone)
         assert threading.active_count() - threads < CORES  # the same ones at every step
 
@@ -180,8 +180,8 @@ def test_settings_that_cannot_be(settings: dict[str, object], message: str) -> N
 
 def test_a_child_has_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted([[4, 5]], 6, order=2)
-    monkeypatch.setattr("anaphora.models.ngram.model.SHARED", 1)
-    monkeypatch.setattr("anaphora.models.ngram.model.CORES", 2)
+    monkeypatch.setattr("anaphora.models.ngram.ngram_model.SHARED", 1)
+    monkeypatch.setattr("anaphora.models.ngram.ngram_model.CORES", 2)
     tokens = torch.tensor([4, 5, 4])
     said, _ = model.step(tokens, model.start(3))
 

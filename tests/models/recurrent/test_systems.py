@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from anaphora.decoding.alignment import cross_attentions, no_weights
 from anaphora.errors import UserError
 from anaphora.models import build, settings
-from anaphora.models.recurrent.bahdanau import Maxout
+from anaphora.models.translation.recurrent.bahdanau import Maxout
 from anaphora.nn.capture import capture
 from anaphora.nn.recurrence import RecurrentEncoder, turned
 from anaphora.training.recipes import complete

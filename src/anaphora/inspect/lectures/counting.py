@@ -18,7 +18,7 @@ from anaphora.inspect.trace import Check, Step, Walk
 from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK
 
 if TYPE_CHECKING:
-    from anaphora.models.ngram.model import NgramModel
+    from anaphora.models.ngram.ngram_model import NgramModel
 
 TEXT = "the dog saw the cat"
 WORDS = ["the", "dog", "saw", "cat"]
@@ -42,7 +42,7 @@ def counts() -> np.ndarray:
 def library(smoothing: Literal["maximum-likelihood", "add-k"]) -> NgramModel:
     """The bigram model of the same text, by the code that counts corpora."""
     from anaphora.models.ngram.counting import count
-    from anaphora.models.ngram.model import NgramConfig, NgramModel
+    from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 
     tokens = np.array([BOS, *(IDS[word] for word in TEXT.split()), EOS], np.uint32)
     config = NgramConfig(order=2, smoothing=smoothing)
@@ -51,7 +51,7 @@ def library(smoothing: Literal["maximum-likelihood", "add-k"]) -> NgramModel:
 
 def _asked(model: NgramModel, before: str, columns: list[str]) -> list[float]:
     """What the library's model gives each word after one."""
-    from anaphora.models.ngram.why import why
+    from anaphora.models.ngram.ngram_explanation import why
 
     prefix = [] if before == SPECIALS[BOS] else [IDS[before]]
     found = {one.token: one.probability for one in why(model, prefix, top=0, tokens=list(IDS.values())).candidates}

@@ -42,8 +42,8 @@ def text_ids() -> NDArray[np.uint32]:
 
 def ice_and_steam() -> list[Walk]:
     """P(k | ice), P(k | steam) and their ratio, by the table that GloVe learns from; and what is left of it in logs."""
-    from anaphora.embeddings.cooccurrence import count_cooccurrences
     from anaphora.inspect.ratios import ratio_table
+    from anaphora.models.vectors.cooccurrence import count_cooccurrences
 
     with TemporaryDirectory() as folder:
         table = count_cooccurrences(text_ids(), WORDS, Path(folder) / "table", window=10, threads=1)

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from anaphora.inspect.lectures.trick import NAMES, C
 from anaphora.inspect.trace import Check, Step, Walk
-from anaphora.models.language.backpack import Backpack
-from anaphora.models.language.sense_table import SenseTable
-from anaphora.models.language.settings import BackpackConfig
+from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.backpack.sense_table import SenseTable
+from anaphora.models.language.language_settings import BackpackConfig
 from anaphora.nn.convolution import WindowEncoder
 
 WORDS = ["that", "trick", "was", "sick", "fever"]

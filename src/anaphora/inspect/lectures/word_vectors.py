@@ -94,7 +94,7 @@ def window() -> list[Walk]:
 
 def _counted(text: list[str], words: list[str]) -> F64:
     """The rows of the words that are asked about, by the code that counts corpora."""
-    from anaphora.embeddings.cooccurrence import count_cooccurrences
+    from anaphora.models.vectors.cooccurrence import count_cooccurrences
     from anaphora.text.tokenizer import BOS, EOS, SPECIALS
 
     ids = np.array([BOS, *(len(SPECIALS) + words.index(word) for word in text), EOS], np.uint32)
@@ -181,8 +181,8 @@ def _by_autograd(cbow: bool, of_h: F64, of_o: F64) -> float:
 def _by_library() -> float:
     """Two words, one of which is so frequent that it alone is ever drawn: the line "the professor" is learned in two
     steps that can be foretold."""
-    from anaphora.embeddings.settings import Word2VecConfig, Word2VecTraining
-    from anaphora.embeddings.word2vec import Word2Vec
+    from anaphora.models.vectors.vector_settings import Word2VecConfig, Word2VecTraining
+    from anaphora.models.vectors.word2vec import Word2Vec
     from anaphora.text.tokenizer import BOS, EOS, SPECIALS
 
     the, professor, rate = 0, 1, 0.1
@@ -209,7 +209,7 @@ def _by_library() -> float:
 
 def negatives() -> list[Walk]:
     """Which words are drawn: by their counts to the power of 3/4."""
-    from anaphora.kernels.word2vec import alias_table
+    from anaphora.models.vectors.kernels.word2vec_updates import alias_table
 
     counts = Counter(SENTENCE.split())
     words = [word for word, _ in counts.most_common()]

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anaphora.models.language.language_settings import LanguageConfig, TransformerEncoderConfig
 from anaphora.models.language.reader import Reader
-from anaphora.models.language.settings import LanguageConfig, TransformerEncoderConfig
 from anaphora.nn.encoders import ClassificationHead
 from anaphora.nn.transformer import TransformerEncoder
 

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from anaphora.errors import UserError
 from anaphora.models.contracts import LanguageModel, score_rows
+from anaphora.models.language.language_settings import TransformerEncoderConfig
 from anaphora.models.language.reader import DEVIATION, Reader
-from anaphora.models.language.settings import TransformerEncoderConfig
 from anaphora.nn.encoder_contract import locked_dropout
 from anaphora.nn.head import VocabularyHead
 from anaphora.text.tokenizer import BOS

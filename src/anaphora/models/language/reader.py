@@ -3,7 +3,7 @@
     ids (B, T) → embedding → (B, T, dim) → encoder → (B, T, dim)
 
 Which encoder is the `kind` of the settings; all of them obey one contract (nn/encoder_contract.py). Heads differ:
-model.py guesses the next word, masked.py a hidden one, classifier.py what the whole text is.
+causal.py guesses the next word, masked.py a hidden one, classifier.py what the whole text is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.models.language.settings import (
+from anaphora.models.language.language_settings import (
     AveragingConfig,
     ConvolutionConfig,
     LanguageConfig,

@@ -36,9 +36,9 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import is_device, sync, temporary_name
-from anaphora.kernels import arpa as kernel
-from anaphora.kernels.ngrams import F32, NOWHERE, U32, Trie
-from anaphora.models.ngram.model import NgramConfig, NgramModel, skip_what_nothing_follows
+from anaphora.models.ngram.kernels import arpa_scan as kernel
+from anaphora.models.ngram.kernels.ngrams import F32, NOWHERE, U32, Trie
+from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel, skip_what_nothing_follows
 from anaphora.text.lines import opened, reading
 from anaphora.text.tokenizer import BLANKS, BOS, EOS, PAD, SPECIALS, UNK
 from anaphora.text.vocabulary_file import BEGIN, END, UNKNOWN

@@ -1,4 +1,4 @@
-"""From counts to a trie in a file: the smoothing of smoothing.py and the trie of model.py, in blocks.
+"""From counts to a trie in a file: the smoothing of smoothing.py and the trie of ngram_model.py, in blocks.
 
 The contexts of an order stand in the order of their children, so both are read side by side, a block of contexts with
 all their children at a time. What has to be looked up elsewhere, the numbers of an n-gram's suffix one order lower, is
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.kernels.ngrams import NOWHERE, U32, count_of_counts, interpolate, relative
 from anaphora.models.ngram.columns import Column, gather, occurrences
-from anaphora.models.ngram.file import TrieFile
+from anaphora.models.ngram.kernels.ngrams import NOWHERE, U32, count_of_counts, interpolate, relative
+from anaphora.models.ngram.ngram_file import TrieFile
 from anaphora.models.ngram.smoothing import (
     Smoothing,
     discounts_from,

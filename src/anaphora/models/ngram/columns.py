@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import refused_by_system
 from anaphora.folder import sync
-from anaphora.kernels.ngram_runs import pick, tally
+from anaphora.models.ngram.kernels.ngram_runs import pick, tally
 
 
 class Column:

@@ -20,12 +20,12 @@ import numpy as np
 from anaphora.device import c_library, resident
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import discard, publish, sync, temporary_name
-from anaphora.kernels.ngram_counts import equal_parts, number_positions, positions_by_word, refine
-from anaphora.kernels.ngrams import NOWHERE, U32
 from anaphora.models.ngram.blocks import BlockSmoother, Fitted
 from anaphora.models.ngram.columns import Column
-from anaphora.models.ngram.file import read_checksum, read_trie
-from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.kernels.ngram_counts import equal_parts, number_positions, positions_by_word, refine
+from anaphora.models.ngram.kernels.ngrams import NOWHERE, U32
+from anaphora.models.ngram.ngram_file import read_checksum, read_trie
+from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.models.ngram.smoothing import Grams
 from anaphora.models.ngram.spill import HeldWork, Say, Work, count_spilled, digest
 from anaphora.models.ngram.threads import CORES

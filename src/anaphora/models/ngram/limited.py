@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.device import resident
-from anaphora.kernels.ngrams import F32, U32, Trie, Whole, walk
-from anaphora.models.ngram.file import let_go
-from anaphora.models.ngram.model import NgramConfig, NgramModel
+from anaphora.models.ngram.kernels.ngrams import F32, U32, Trie, Whole, walk
+from anaphora.models.ngram.ngram_file import let_go
+from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 
 TOKEN = 1 << 20
 """Bytes that one token may make resident: the system maps the neighbours of a page that is asked for along with it."""

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.kernels.ngrams import F64, U32, count_of_counts, interpolate, relative
-from anaphora.models.ngram.settings import Smoothing, pruning_thresholds
+from anaphora.models.ngram.kernels.ngrams import F64, U32, count_of_counts, interpolate, relative
+from anaphora.models.ngram.ngram_settings import Smoothing, pruning_thresholds
 from anaphora.text.tokenizer import BOS, PAD
 
 SMOOTHINGS: tuple[Smoothing, ...] = get_args(Smoothing)

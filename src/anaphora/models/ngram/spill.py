@@ -32,7 +32,8 @@ import numpy as np
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import LARGE, check_files, open_file, read_json
 from anaphora.folder import UNFINISHED, write_json
-from anaphora.kernels.ngram_runs import (
+from anaphora.models.ngram.columns import Appending, Column, Held
+from anaphora.models.ngram.kernels.ngram_runs import (
     COLUMNS,
     CONTEXT,
     COUNT,
@@ -46,8 +47,7 @@ from anaphora.kernels.ngram_runs import (
     run_rows,
     sort_run,
 )
-from anaphora.kernels.ngrams import NOWHERE, U32
-from anaphora.models.ngram.columns import Appending, Column, Held
+from anaphora.models.ngram.kernels.ngrams import NOWHERE, U32
 from anaphora.models.ngram.smoothing import Grams
 from anaphora.text.tokenizer import BOS
 

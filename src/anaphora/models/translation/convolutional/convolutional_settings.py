@@ -1,0 +1,152 @@
+"""What can be chosen of convolutional translators; one class a kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from anaphora.config import above_zero
+from anaphora.models.translation.translator_settings import EncoderName, TranslatorConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Length = TypeVar("Length", int, "Tensor")
+MILLION = 1_000_000
+
+
+@dataclass(kw_only=True)
+class ByteNetConfig(TranslatorConfig):
+    """Section `model`, for `kind: bytenet` (Kalchbrenner et al. 2016): dilated convolutions over bytes or
+    characters."""
+
+    kind: Literal["bytenet"] = "bytenet"
+    """Which system this is."""
+    encoder: EncoderName | None = None
+    """What reads the source: bytenet, on which alone its decoder can stand."""
+    dim: int = 512
+    """Width of every vector between blocks (the paper's 2d)."""
+    layers: int = 10
+    """Encoder blocks."""
+    max_length: int = 1024
+    """The longest sequence, in tokens with its marks, that can be read or written."""
+    hidden: int | None = None
+    """Width inside a block, where the convolution is (the paper's d); half of dim by default."""
+    width: int = 3
+    """Places that a convolution sees, an odd number."""
+    dilations: int = 5
+    """Blocks of a set: the places that a convolution sees are 1, 2, 4, … apart, doubling so many times, then from 1
+    again."""
+    unfold: float = 1.2
+    """The encoder speaks for unfold · |source| + unfold_extra places: room for a target that is longer."""
+    unfold_extra: int = 0
+    """Places added on top of unfold · |source|."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reads_with != "bytenet":
+            raise ValueError(
+                f"bytenet's decoder stands on its own encoder, place upon place, and encoder is {self.reads_with}; "
+                "leave it out, or take another decoder: model.decoder=convs2s, say"
+            )
+        check_width(self.width)
+        if self.dilations < 1 or self.dilations > 12:
+            raise ValueError("dilations must be 1 to 12: the widest are then 2,048 places apart")
+        for name in ("hidden", "unfold"):
+            if getattr(self, name) is not None and getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above 0")
+        if self.hidden is None and self.dim < 2:
+            raise ValueError("dim must be at least 2: a block is half as wide inside")
+        if self.unfold > 100 or not 0 <= self.unfold_extra <= 10_000:
+            raise ValueError("unfold must be at most 100, unfold_extra 0 to 10,000: the encoder computes every place")
+
+    @property
+    def reads_with(self) -> EncoderName:
+        return self.encoder or "bytenet"
+
+    @property
+    def attends(self) -> bool:
+        return False
+
+    @property
+    def inside(self) -> int:
+        """Width inside a block."""
+        return self.hidden or self.dim // 2
+
+    def places(self, length: Length) -> Length:
+        """|t̂| = a |s| + b, rounded up. In whole numbers, a by the millionth: 1.2 · 5 is 6 on any device, for one length
+        or for many."""
+        return -(-length * max(1, round(self.unfold * MILLION)) // MILLION) + self.unfold_extra
+
+    def shape(self) -> str:
+        return f"{super().shape()}, {self.inside} inside, {self.width} places up to {2 ** (self.dilations - 1)} apart"
+
+
+@dataclass(kw_only=True)
+class ConvS2SConfig(TranslatorConfig):
+    """Section `model`, for `kind: convs2s` (Gehring et al. 2017): gated convolutions, a look in every decoder layer."""
+
+    kind: Literal["convs2s"] = "convs2s"
+    """Which system this is."""
+    layers: int = 4
+    """Encoder layers."""
+    embedding: int | None = None
+    """Width of the words' vectors, and of those that are compared and found in a look; dim by default."""
+    readout: int | None = None
+    """Width of the vectors that predict words; that of the words' vectors by default."""
+    width: int = 3
+    """Places that a convolution sees, an odd number."""
+    stages: list[list[int]] = field(default_factory=list)
+    """Layers of several widths, in the place of dim and width: [[9, 512, 3], [2, 2048, 1]] are nine layers 512 wide
+    that see three places, then two 2,048 wide that see one; encoder and decoder alike, layers and decoder_layers being
+    their sum."""
+    max_length: int = 512
+    """The longest sequence, in tokens with its marks, that can be read or written: places have learned vectors."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_width(self.width)
+        above_zero(self, "embedding", "readout")
+        for stage in self.stages:
+            if len(stage) != 3 or min(stage) < 1:
+                raise ValueError(f"a stage is [layers, dim, width], and one is {stage}; write stages='[[4, 256, 3]]'")
+            check_width(stage[2])
+        deep = sum(stage[0] for stage in self.stages)
+        if self.stages and not deep == self.layers == self.upper_layers:
+            raise ValueError(
+                f"stages have {deep} layers, layers is {self.layers}, decoder_layers {self.upper_layers}; "
+                "make them one number"
+            )
+        if self.encoder == "transformer" and self.word_dim % 4:
+            raise ValueError(f"a Transformer encoder has 4 heads here, and {self.word_dim} dimensions do not part by 4")
+        if self.encoder in ("lstm", "gru", "rnn", "gnmt", "deep-att", "moe") and self.word_dim % 2:
+            raise ValueError(f"two directions share {self.word_dim} dimensions: make dim, or embedding, even")
+
+    @property
+    def reads_with(self) -> EncoderName:
+        return self.encoder or "convs2s"
+
+    @property
+    def word_dim(self) -> int:
+        return self.embedding or self.dim
+
+    def kernels(self, layers: int) -> list[tuple[int, int]]:
+        """Of each layer its width and the places that it sees."""
+        staged = [(dim, width) for number, dim, width in self.stages for _ in range(number)]
+        return staged or [(self.dim, self.width)] * layers
+
+    def shape(self) -> str:
+        if not self.stages:
+            return f"{super().shape()}, {self.width} places a layer, read by {self.reads_with}"
+        widths = ", ".join(f"{number} × {dim}" for number, dim, _ in self.stages)
+        return f"{self.layers}+{self.upper_layers} layers ({widths}), words {self.word_dim} wide"
+
+
+CONFIGS: dict[str, type[ByteNetConfig | ConvS2SConfig]] = {"bytenet": ByteNetConfig, "convs2s": ConvS2SConfig}
+"""By kind."""
+
+
+def check_width(width: int) -> None:
+    """A ValueError where a convolution would have no middle."""
+    if width < 1 or width % 2 == 0:
+        raise ValueError(f"width is {width}: the encoder's windows have their place in the middle; take 3 or 5, say")

@@ -1,0 +1,260 @@
+"""What can be chosen of recurrent translators; one class a kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from anaphora.config import above_zero
+from anaphora.models.translation.translator_settings import RECURRENT, EncoderName, TranslatorConfig
+from anaphora.nn.choices import Score
+from anaphora.nn.expert_settings import chosen_experts
+
+if TYPE_CHECKING:
+    from anaphora.nn.mixture_of_experts import Experts
+
+Gated = Literal["gru", "lstm"]
+Unroll = Literal["auto", "whole", "steps"]
+
+
+@dataclass(kw_only=True)
+class RecurrentConfig(TranslatorConfig):
+    """What all of them have."""
+
+    layers: int = 1
+    """Encoder layers."""
+    embedding: int | None = None
+    """Width of the words' vectors; dim by default."""
+    encoder_dim: int | None = None
+    """Width of the source's vectors, both directions together; dim by default."""
+    bidirectional: bool | None = None
+    """With a recurrent encoder: whether it reads both ways; it does unless the system was published otherwise."""
+    heads: int | None = None
+    """With a Transformer encoder: its heads; 4 by default."""
+    feed_forward: int | None = None
+    """With a Transformer encoder: hidden width of its feed-forward networks; four times its width by default."""
+    unroll: Unroll = "auto"
+    """How a known target is read: whole, all of it in one call of the kernels, where no step waits for an earlier one's
+    look at the source; steps, a plain loop; auto, whole where that can be, else a loop with a hand-written way back."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        above_zero(self, "embedding", "encoder_dim", "heads", "feed_forward")
+        above_zero(self, "attention_dim", "readout", "hidden")  # not everybody's
+        for name in ("heads", "feed_forward"):
+            if getattr(self, name) is not None and self.reads_with != "transformer":
+                raise ValueError(f"{name} is a Transformer encoder's, and this encoder is {self.reads_with}")
+        if self.bidirectional is not None and self.reads_with not in RECURRENT:
+            raise ValueError(f"bidirectional is for a recurrent encoder, and this encoder is {self.reads_with}")
+        if self.reads_with in RECURRENT and self.both_ways and self.memory_dim % 2:
+            raise ValueError(f"two directions share {self.memory_dim} dimensions: make dim, or encoder_dim, even")
+        if self.reads_with == "transformer" and self.memory_dim % (self.heads or 4):
+            raise ValueError(f"the encoder's width ({self.memory_dim}) must be a multiple of heads ({self.heads or 4})")
+        if self.reads_with not in (*RECURRENT, "deep-att", "gnmt", "moe") and self.word_dim != self.memory_dim:
+            raise ValueError(
+                f"encoder={self.reads_with} reads vectors as wide as its own: embedding ({self.word_dim}) and "
+                f"encoder_dim ({self.memory_dim}) must be one"
+            )
+
+    def shape(self) -> str:
+        words = "" if self.word_dim == self.dim else f", words {self.word_dim} wide"
+        return f"{super().shape()}{words}, read by {self.reads_with}"
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether a recurrent encoder reads both ways."""
+        return self.bidirectional if self.bidirectional is not None else True
+
+    @property
+    def word_dim(self) -> int:
+        return self.embedding or self.dim
+
+    @property
+    def memory_dim(self) -> int:
+        return self.encoder_dim or self.dim
+
+
+@dataclass(kw_only=True)
+class CellConfig(RecurrentConfig):
+    """Those that may have either cell."""
+
+    cell: Gated = "lstm"
+    """The decoder's cell; the encoder has the same unless `encoder` says otherwise."""
+
+    @property
+    def reads_with(self) -> EncoderName:
+        return self.encoder or self.cell
+
+
+@dataclass(kw_only=True)
+class Seq2seqConfig(CellConfig):
+    """Section `model`, for `kind: seq2seq` (Sutskever et al. 2014): a sentence in one vector."""
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    """Which system this is."""
+    reverse_source: bool = True
+    """Read the source backwards, so that its first words are the last read and the first said."""
+
+    @property
+    def both_ways(self) -> bool:
+        return self.bidirectional if self.bidirectional is not None else False
+
+    @property
+    def attends(self) -> bool:
+        return False
+
+
+@dataclass(kw_only=True)
+class BahdanauConfig(CellConfig):
+    """Section `model`, for `kind: bahdanau` (Bahdanau et al. 2015): a look at the source before each step."""
+
+    kind: Literal["bahdanau"] = "bahdanau"
+    """Which system this is."""
+    cell: Gated = "gru"
+    """The decoder's cell; the encoder has the same unless `encoder` says otherwise."""
+    score: Score = "additive"
+    """How well a source word answers the decoder's state."""
+    attention_dim: int | None = None
+    """Width in which additive scores compare the two; dim by default."""
+    decoder_layers: int | None = None
+    """Decoder layers; one by default."""
+    readout: int | None = None
+    """Width of the maxout layer before words are predicted; that of the words' vectors by default."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_looks(self)
+        refuse_whole(self.unroll, "the state of each step is made of what was looked at before it")
+
+    @property
+    def upper_layers(self) -> int:
+        return self.decoder_layers or 1
+
+
+@dataclass(kw_only=True)
+class LuongConfig(CellConfig):
+    """Section `model`, for `kind: luong` (Luong et al. 2015): a look at the source after each step."""
+
+    kind: Literal["luong"] = "luong"
+    """Which system this is."""
+    score: Score = "bilinear"
+    """How well a source word answers the decoder's state: dot, bilinear (Luong's general), additive (his concat)."""
+    attention_dim: int | None = None
+    """Width in which additive scores compare the two; dim by default."""
+    input_feeding: bool = True
+    """Each step is told what the one before it found: its attentional vector is part of the next input."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_looks(self)
+        if self.input_feeding:
+            refuse_whole(self.unroll, "with input_feeding each step waits for what the one before it found")
+
+
+@dataclass(kw_only=True)
+class DeepConfig(RecurrentConfig):
+    """Those with LSTMs in deep stacks, whose lowest decoder layer alone looks; their own encoder has their name."""
+
+    attention_dim: int | None = None
+    """Width in which source words and states are compared; that of the decoder's cells by default."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_whole(self.unroll, "the lowest layer's state is made of what was looked at before it")
+
+    @property
+    def reads_with(self) -> EncoderName:
+        own: EncoderName = self.kind
+        return self.encoder or own
+
+
+@dataclass(kw_only=True)
+class DeepAttConfig(DeepConfig):
+    """Section `model`, for `kind: deep-att` (Zhou et al. 2016): deep LSTMs with fast-forward connections."""
+
+    kind: Literal["deep-att"] = "deep-att"
+    """Which system this is."""
+    layers: int = 9
+    """Encoder layers, in each of two columns."""
+    decoder_layers: int | None = 7
+    """Decoder layers."""
+
+
+@dataclass(kw_only=True)
+class GnmtConfig(DeepConfig):
+    """Section `model`, for `kind: gnmt` (Wu et al. 2016): deep LSTMs with residuals."""
+
+    kind: Literal["gnmt"] = "gnmt"
+    """Which system this is."""
+    layers: int = 8
+    """Encoder layers, the first of which reads both ways."""
+
+
+@dataclass(kw_only=True)
+class MoeConfig(DeepConfig):
+    """Section `model`, for `kind: moe` (Shazeer et al. 2017): LSTMs with a mixture of experts between them."""
+
+    kind: Literal["moe"] = "moe"
+    """Which system this is."""
+    layers: int = 3
+    """Encoder layers, the first of which reads both ways; experts stand before the last."""
+    decoder_layers: int | None = 2
+    """Decoder layers; experts stand before the last."""
+    hidden: int | None = None
+    """Width of the LSTMs' cells; what they say is brought down to dim. As wide as dim by default."""
+    experts: int = 8
+    """Experts on each side, each token being routed to a few of them."""
+    experts_per_token: int | None = None
+    """How many each token is routed to; 2 by default."""
+    expert_hidden: int | None = None
+    """Hidden width of each expert; four times dim by default."""
+    expert_balance: float = 0.1
+    """Weight of the loss that keeps all experts in use."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen_experts(self)
+        above_zero(self, "expert_hidden")
+        if self.reads_with == "moe" and (self.hidden or self.memory_dim) % 2:
+            raise ValueError(f"two directions share cells {self.hidden or self.memory_dim} wide: make hidden even")
+
+    @property
+    def upper_layers(self) -> int:
+        return self.decoder_layers or 2
+
+    @property
+    def routed(self) -> Experts:
+        """Its experts."""
+        from anaphora.nn.mixture_of_experts import Experts
+
+        return Experts(**chosen_experts(self) or {})
+
+    def shape(self) -> str:
+        return f"{super().shape()}, {self.routed}, {self.expert_hidden or 4 * self.dim} wide inside"
+
+
+CONFIGS: dict[str, type[Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig | MoeConfig]] = {
+    "seq2seq": Seq2seqConfig,
+    "bahdanau": BahdanauConfig,
+    "luong": LuongConfig,
+    "deep-att": DeepAttConfig,
+    "gnmt": GnmtConfig,
+    "moe": MoeConfig,
+}
+"""By kind."""
+
+
+def refuse_whole(unroll: Unroll, why: str) -> None:
+    """A ValueError where a target cannot be read at once."""
+    if unroll == "whole":
+        raise ValueError(f"unroll=whole cannot be: {why}; leave it at auto")
+
+
+def _check_looks(config: BahdanauConfig | LuongConfig) -> None:
+    if config.score in ("dot", "scaled-dot") and config.memory_dim != config.dim:
+        raise ValueError(
+            f"score={config.score} compares vectors of one width; dim is {config.dim}, encoder_dim "
+            f"{config.memory_dim}; take score=bilinear"
+        )
+    if config.attention_dim is not None and config.score != "additive":
+        raise ValueError(f"attention_dim is for additive scores; score is {config.score}")

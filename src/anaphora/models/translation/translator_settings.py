@@ -1,0 +1,194 @@
+"""Settings that all translators have, the Transformer's, and an ensemble's (section `model`). Nothing here needs torch.
+
+Those of recurrent and convolutional translators stand in their folders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from anaphora.config import above_zero
+from anaphora.nn.choices import Activation, Norm, Normaliser, Positions, Score, check_depth, check_positions
+from anaphora.nn.expert_settings import chosen_experts
+from anaphora.results import count
+
+if TYPE_CHECKING:
+    from anaphora.nn.mixture_of_experts import Experts
+
+EncoderName = Literal[
+    "transformer", "lstm", "gru", "rnn", "conv", "window", "dan", "deep-att", "gnmt", "moe", "convs2s", "bytenet"
+]
+"""What may read the source: see models/translation/source_reading.py."""
+RECURRENT = ("lstm", "gru", "rnn")
+"""Those of them that carry a state from word to word."""
+Mean = Literal["probabilities", "logs"]
+
+
+@dataclass(kw_only=True)
+class TranslatorConfig:
+    """What section `model` says of every translator."""
+
+    kind: Any = ""
+    """Which system this is."""
+    encoder: EncoderName | None = None
+    """What reads the source; the system's own encoder by default."""
+    dim: int = 256
+    """Width of every vector between layers."""
+    layers: int = 6
+    """Encoder layers."""
+    decoder_layers: int | None = None
+    """Decoder layers; as many as the encoder's by default."""
+    max_length: int = 512
+    """The longest sequence, in tokens with its marks, that can be read or written."""
+    dropout: float = 0.1
+    """After the embeddings and between layers."""
+    tie: Literal["none", "target", "all"] = "all"
+    """Tables that are one: none; the target's input and output (2-way); those and the source's (3-way, joint
+    vocabulary)."""
+
+    def __post_init__(self) -> None:
+        above_zero(self, "dim", "layers", "decoder_layers", "max_length")
+        check_depth(layers=self.layers, decoder_layers=self.decoder_layers)
+        if not 0 <= self.dropout < 1:
+            raise ValueError("dropout must be at least 0 and below 1")
+
+    @property
+    def decoder(self) -> str:
+        """What writes the target: it names the system."""
+        return str(self.kind)
+
+    @property
+    def reads_with(self) -> EncoderName:
+        """The encoder's name."""
+        raise NotImplementedError
+
+    @property
+    def attends(self) -> bool:
+        """Whether it can say how much of each source word it took."""
+        return True
+
+    @property
+    def upper_layers(self) -> int:
+        """Decoder layers."""
+        return self.decoder_layers or self.layers
+
+    def shape(self) -> str:
+        """How large it is, in a few words."""
+        return f"{self.dim} wide, {self.layers}+{self.upper_layers} layers"
+
+
+@dataclass(kw_only=True)
+class TransformerConfig(TranslatorConfig):
+    """Section `model`, for `kind: transformer`."""
+
+    kind: Literal["transformer"] = "transformer"
+    """Which system this is."""
+    heads: int = 4
+    """Attention heads; each has dim / heads dimensions."""
+    key_value_heads: int | None = None
+    """Key and value heads of self-attention, each shared by a group of heads (1: multi-query); as many as heads unless
+    given."""
+    score: Score = "scaled-dot"
+    """How well a key answers a query, in every attention: q·k/√d (scaled-dot), q·k (dot), qᵀWk (bilinear), v·tanh(q+k)
+    (additive)."""
+    normaliser: Normaliser = "softmax"
+    """What makes weights of scores, in every attention: softmax, or none (linear attention: the scores weigh)."""
+    feed_forward: int = 1024
+    """Hidden width of the feed-forward network; of experts, of each."""
+    experts: int | None = None
+    """Experts in place of a feed-forward network, each token being routed to a few of them; none by default."""
+    experts_per_token: int | None = None
+    """With experts: how many each token is routed to; 2 by default."""
+    experts_every: int | None = None
+    """With experts: which layers have them: all (1, by default), each second one (2), …"""
+    expert_balance: float | None = None
+    """With experts: weight of the loss that keeps them all in use; 0.1 by default."""
+    norm: Norm = "pre"
+    """Normalise before each sub-layer (pre) or after the residual sum (post, as published)."""
+    activation: Activation = "relu"
+    """Non-linearity of the feed-forward network."""
+    positions: Positions = "sinusoidal"
+    """How a token knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
+    self-attention (rotary, alibi, relative), or not at all (none)."""
+    window: int | None = None
+    """Self-attention sees only positions fewer than this away; all of them by default."""
+    dropout: float = 0.1
+    """After the embedding and after every sub-layer."""
+    attention_dropout: float = 0.0
+    """On attention weights."""
+    activation_dropout: float = 0.0
+    """Inside the feed-forward network."""
+    attention: Literal["auto", "reference", "sdpa"] = "auto"
+    """How attention is computed: the reference or PyTorch's fused kernels."""
+    embedding_from: str | None = None
+    """Word vectors that the tables of both languages begin with (a folder, or a file such as vectors.txt), as wide as
+    `dim`; words without one begin as all do otherwise."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        above_zero(self, "heads", "key_value_heads", "feed_forward", "window")
+        if self.dim % self.heads:
+            raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
+        if self.heads % self.shared_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
+        if self.positions == "rotary" and self.dim // self.heads % 2:
+            raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
+        check_positions(self.positions, self.score, self.normaliser)
+        if self.attention == "sdpa":
+            from anaphora.nn.attention_backends import Choices, cannot
+
+            if why := cannot("sdpa", Choices(score=self.score, normaliser=self.normaliser)):
+                raise ValueError(f"attention=sdpa cannot do this: {why}; leave it at auto")
+        for name in ("attention_dropout", "activation_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1")
+        chosen_experts(self, layers=self.upper_layers if self.encoder else min(self.layers, self.upper_layers))
+
+    @property
+    def routed(self) -> Experts | None:
+        """The experts, if there are any."""
+        from anaphora.nn.mixture_of_experts import Experts
+
+        found = chosen_experts(self)
+        return None if found is None else Experts(**found)
+
+    @property
+    def shared_heads(self) -> int:
+        """Key and value heads of self-attention."""
+        return self.key_value_heads or self.heads
+
+    @property
+    def reads_with(self) -> EncoderName:
+        return self.encoder or "transformer"
+
+    @property
+    def attends(self) -> bool:
+        return self.normaliser == "softmax"  # scores of any sign are no shares of what was looked at
+
+    def shape(self) -> str:
+        experts = "" if self.routed is None else f", {self.routed}"
+        heads = count(self.heads, "head")
+        return f"{super().shape()}, {heads}, feed-forward {self.feed_forward}{experts}, {self.norm}-norm"
+
+
+@dataclass(kw_only=True)
+class EnsembleConfig:
+    """Which translators are asked together, and how much each has to say (section `model`)."""
+
+    kind: Literal["ensemble"] = "ensemble"
+    """Which system this is."""
+    parts: list[str] = field(default_factory=list)
+    """Folders inside the model's own, one for each member."""
+    weights: list[float] = field(default_factory=list)
+    """The share of each member; together 1."""
+    mean: Mean = "probabilities"
+    """What is averaged: probabilities, or their logs (which are then made to sum to one)."""
+
+    def __post_init__(self) -> None:
+        if len(self.parts) != len(self.weights):
+            raise ValueError(f"parts names {len(self.parts)} models, weights has {len(self.weights)} numbers")
+        for name in self.parts:
+            if Path(name).name != name or name in ("", ".", ".."):
+                raise ValueError(f"parts holds {name!r}, which is no name of a folder inside the model's own")
