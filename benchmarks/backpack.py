@@ -49,14 +49,14 @@ import torch
 from torch import Tensor
 
 import anaphora
+from anaphora.data.language_batches import StreamBatches
 from anaphora.decoding.generation import generate
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.device import choose_device, describe_device
 from anaphora.models import build_language_model, settings
 from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.nn.sense_network import reference_mix
-from anaphora.text.language_batches import StreamBatches
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from anaphora.training.graphs import GraphedLearning
 from anaphora.training.language_objective import LanguageObjective, LanguageTensors
 from anaphora.training.optimiser import build_optimiser

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import anaphora
+from anaphora.data.formats import read_rows
 from anaphora.evaluation.senses import SenseAccuracy
 from anaphora.inspect.lectures.bank import Use, always_commonest, by_layer
 from anaphora.models.language.language_settings import CONFIGS
-from anaphora.text.formats import read_rows
 from anaphora.text_model import TextModel
 
 READERS = ("lstm", "transformer-encoder")

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
+from anaphora.data.batches import Batches
+from anaphora.data.preparation import prepare
 from anaphora.device import choose_device, describe_device
 from anaphora.models import build
 from anaphora.models.translation.transformer_translator import TransformerConfig
-from anaphora.text.batches import Batches
-from anaphora.text.preparation import prepare
 from anaphora.training.objective import TranslationObjective
 from anaphora.training.optimiser import build_optimiser
 from anaphora.training.settings import TrainingConfig

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.models import build, settings
-from anaphora.text.tokenizer import EOS
+from anaphora.tokenizers.tokenizer import EOS
 
 BYTES = 260
 SYSTEMS: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
-from anaphora.text.checksums import BLOCK, check_data, write_checksums
+from anaphora.data.checksums import BLOCK, check_data, write_checksums
 
 WORDS_A_SECOND = 2e6
 """Of skip-gram, 100 wide, on two cores, the quickest there is; translators and language models learn at 1e3 to 1e5."""

@@ -54,10 +54,10 @@ import numpy as np
 from anaphora.models.vectors.vector_files import save_vectors
 from anaphora.models.vectors.vector_settings import Word2VecConfig, Word2VecTraining
 from anaphora.models.vectors.word2vec import learn_vectors
-from anaphora.text.language_corpus import prepare_text
-from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import TokenizerConfig
-from anaphora.text.word_tokenizer import open_tokenizer
+from anaphora.data.language_corpus import prepare_text
+from anaphora.data.data_settings import DataConfig
+from anaphora.tokenizers.tokenizer import TokenizerConfig
+from anaphora.tokenizers.word_tokenizer import open_tokenizer
 text, made, algorithm, dim, epochs, threads, seed, rate = sys.argv[1:]
 config = Word2VecConfig(algorithm=algorithm, dim=int(dim))
 rate = None if rate == "default" else float(rate)

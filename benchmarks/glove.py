@@ -51,10 +51,10 @@ import numpy as np
 from anaphora.models.vectors.cooccurrence import count_cooccurrences
 from anaphora.models.vectors.glove import learn_glove
 from anaphora.models.vectors.vector_settings import GloveConfig, GloveTraining
-from anaphora.text.language_corpus import prepare_text
-from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import TokenizerConfig
-from anaphora.text.word_tokenizer import open_tokenizer
+from anaphora.data.language_corpus import prepare_text
+from anaphora.data.data_settings import DataConfig
+from anaphora.tokenizers.tokenizer import TokenizerConfig
+from anaphora.tokenizers.word_tokenizer import open_tokenizer
 text, made, dim, window, epochs, threads, seed, memory = sys.argv[1:]
 def run(text, folder, config, training):
     clock = [time.perf_counter()]

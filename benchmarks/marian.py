@@ -35,9 +35,9 @@ from marian_layout import marian_twin
 from marian_training import loop, training
 
 import anaphora
+from anaphora.data.formats import read_rows
 from anaphora.decoding.translate import pad
-from anaphora.text.formats import read_rows
-from anaphora.text.tokenizer import BOS, EOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 
 STOPPING: tuple[bool | str, ...] = ("never", False, True)
 EQUAL = 0.99

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from anaphora.models.translation.transformer_translator import TransformerTranslator
-from anaphora.text.tokenizer import BOS, EOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
     from transformers import MarianConfig, MarianMTModel

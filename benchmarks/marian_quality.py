@@ -26,12 +26,12 @@ import torch
 from marian_layout import marian_config
 
 import anaphora
+from anaphora.data.batches import Batches
+from anaphora.data.corpus import Corpus
+from anaphora.data.formats import read_column
+from anaphora.data.preparation import open_prepared
 from anaphora.folder import DATA
-from anaphora.text.batches import Batches
-from anaphora.text.corpus import Corpus
-from anaphora.text.formats import read_column
-from anaphora.text.preparation import open_prepared
-from anaphora.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer
 
 
 def main() -> None:

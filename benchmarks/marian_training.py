@@ -15,10 +15,10 @@ from marian_layout import marian_twin
 from torch import Tensor, nn
 
 import anaphora
+from anaphora.data.batches import Batches
+from anaphora.data.preparation import open_prepared
 from anaphora.folder import DATA
-from anaphora.text.batches import Batches
-from anaphora.text.preparation import open_prepared
-from anaphora.text.tokenizer import BOS, EOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 from anaphora.training.objective import TranslationBatch, TranslationObjective
 from anaphora.training.optimiser import build_optimiser
 from anaphora.training.settings import TrainingConfig

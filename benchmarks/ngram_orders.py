@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import anaphora
+from anaphora.data.formats import read_rows
 from anaphora.inspect.colours import LINK, hexadecimal, shade
-from anaphora.text.formats import read_rows
 from anaphora.text_model import TextModel
 
 SHARE = 0.9

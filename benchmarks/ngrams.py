@@ -77,7 +77,7 @@ import json, sys, time
 from pathlib import Path
 from anaphora.models.ngram.counting import fit
 from anaphora.models.ngram.ngram_model import NgramConfig
-from anaphora.text.word_ids import WordIds
+from anaphora.data.word_ids import WordIds
 text, made, order = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 began = time.perf_counter()
 vocabulary, ids = WordIds(), made.with_suffix(".ids")

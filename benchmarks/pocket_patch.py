@@ -32,7 +32,7 @@ from pocket_senses import cool_share, known
 
 import anaphora
 from anaphora.text.pocket import discourse, write
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 LOOKED_AT = ("The teacher saw a sick", "Thomas will describe a sick", "They mentioned the sick")
 PROMPTS = ("The doctor saw a sick", "Maria will mention a sick", "The woman described the sick", "We saw a sick")

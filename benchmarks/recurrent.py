@@ -67,9 +67,9 @@ def main() -> None:
 
 def make_batches(arguments: argparse.Namespace, folder: Path, *, multiple: int = 1) -> list[dict[str, np.ndarray]]:
     """source (B, S), source_lengths (B,), target (B, T + 1) with both marks: the first batches of an epoch."""
-    from anaphora.text.batches import Batches
-    from anaphora.text.preparation import prepare
-    from anaphora.text.tokenizer import TokenizerConfig
+    from anaphora.data.batches import Batches
+    from anaphora.data.preparation import prepare
+    from anaphora.tokenizers.tokenizer import TokenizerConfig
 
     sides = {"source": [arguments.source], "target": [arguments.target]}
     tokenizer = TokenizerConfig(vocabulary=arguments.vocabulary)

@@ -77,7 +77,7 @@ def follows(model: Any, source: Any, target: Any) -> float:
 
     from anaphora.decoding.translate import pad
     from anaphora.inspect.lectures.all_scores import recall_lines
-    from anaphora.text.tokenizer import BOS, EOS
+    from anaphora.tokenizers.tokenizer import BOS, EOS
 
     draw, asked = random.Random(1), []
     for text, answer in recall_lines(1000, [4], seed=7):

@@ -34,8 +34,8 @@ from torch import Tensor, nn
 
 import anaphora
 from anaphora.evaluation.senses import sense_accuracy
-from anaphora.text.tokenizer import BOS
-from anaphora.text.words import TokenWords, split_words
+from anaphora.tokenizers.tokenizer import BOS
+from anaphora.tokenizers.words import TokenWords, split_words
 
 CELLS = 1 << 24
 """Weights that are formed at once."""

@@ -32,11 +32,11 @@ from typing import Any
 import torch
 
 import anaphora
+from anaphora.data.formats import read_column
 from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation
 from anaphora.device import describe_device
-from anaphora.text.formats import read_column
-from anaphora.text.tokenizer import BOS
 from anaphora.text_model import TextModel
+from anaphora.tokenizers.tokenizer import BOS
 
 LIMIT = 1.5
 JUDGED = "temperature 1"

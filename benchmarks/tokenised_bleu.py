@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from anaphora.data.formats import read_rows
 from anaphora.evaluation.translation import bleu
-from anaphora.text.formats import read_rows
 
 
 def moses(lines: list[str], language: str) -> list[str]:

@@ -37,12 +37,12 @@ from typing import Any
 import torch
 
 import anaphora
+from anaphora.data.formats import read_column
 from anaphora.device import describe_device
 from anaphora.models.backpack.patched import WordLookup
 from anaphora.models.backpack.topic import knows
-from anaphora.text.formats import read_column
-from anaphora.text.tokenizer import BOS
 from anaphora.text_model import TextModel
+from anaphora.tokenizers.tokenizer import BOS
 
 TOPICS: dict[str, str] = {
     "sea": "ship sea boat ocean port coast sail island harbour navy captain fishing waves vessel shore crew",

@@ -102,7 +102,7 @@ def _beside(recipes: dict[str, Any]) -> str:
 
 def _sizes() -> str:
     """What the size of a corpus decides where recipe and user say nothing."""
-    from anaphora.text.tokenizer import vocabulary_for
+    from anaphora.tokenizers.tokenizer import vocabulary_for
     from anaphora.training.recipes import sized_to
 
     by_size = {pairs: sized_to(pairs, {}) for pairs in CORPUS_SIZES}
@@ -227,8 +227,8 @@ CLASSES = {
     "SimilarityScore": "anaphora.evaluation.embeddings",
     "AnalogyScore": "anaphora.evaluation.embeddings",
     "Outcome": "anaphora.training.request",
-    "Report": "anaphora.text.checking.findings",
-    "Finding": "anaphora.text.checking.findings",
+    "Report": "anaphora.checking.findings",
+    "Finding": "anaphora.checking.findings",
     "Comparison": "anaphora.comparing.comparison",
 }
 """Where the classes of the page on Python are."""

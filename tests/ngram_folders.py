@@ -12,7 +12,7 @@ from anaphora.folder import METRICS, WEIGHTS, write_config, write_json
 from anaphora.models.composites.mixture import MixtureConfig
 from anaphora.models.ngram.counting import fit
 from anaphora.models.ngram.ngram_model import NgramConfig
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from anaphora.training.recipes import RunConfig
 
 VERSE = [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from anaphora.models.ngram.counting import count
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.models.ngram.smoothing import FALLBACK
-from anaphora.text.tokenizer import BOS, EOS, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, UNK
 
 FIRST = UNK + 1
 """The first id that is an ordinary word."""

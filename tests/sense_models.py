@@ -8,7 +8,7 @@ from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.backpack.patch import MadeFor
 from anaphora.models.backpack.patched import WordLookup, made_for
 from anaphora.models.language.language_settings import BackpackConfig
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 
 WORDS = ["the", "a", "said", "that", "nurse", "doctor", "cook", "judge", "he", "she"]
 WORDS += ["sick", "trick", "party", "man", "dog", "ill", "great", "run"]

@@ -22,13 +22,13 @@ from anaphora.config import (
     to_mapping,
     write_yaml,
 )
+from anaphora.data.corpus import DataConfig
+from anaphora.data.prepared_text import PreparedText
 from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.errors import UserError, nearest
 from anaphora.models import COUNTED_MODELS, NEURAL_MODELS, TRANSLATORS
 from anaphora.models.translation.transformer_translator import TransformerConfig
-from anaphora.text.corpus import DataConfig
-from anaphora.text.prepared_text import PreparedText
-from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.language_settling import planned_settings
 from anaphora.training.recipes import SECTIONS, RunConfig, complete, load_recipe, recipe_names, sized_to
 from anaphora.training.request import Request

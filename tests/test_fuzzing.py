@@ -26,15 +26,15 @@ from hypothesis import strategies as st
 
 import anaphora
 from anaphora.config import merge, overrides, read_yaml, write_yaml
+from anaphora.data.formats import read_rows
+from anaphora.data.lines import COMPRESSIONS
 from anaphora.errors import UserError
 from anaphora.folder import read_config, read_metrics
 from anaphora.models import build
 from anaphora.models.vectors.vector_files import load_vectors, save_vectors
 from anaphora.models.vectors.word_vectors import Vectors
 from anaphora.models.weights import load_weights, read_weights
-from anaphora.text.formats import read_rows
-from anaphora.text.lines import COMPRESSIONS
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.recipes import SECTIONS, RunConfig, load_recipe
 
 ROWS = [

@@ -13,8 +13,8 @@ import pytest
 from anaphora.converting import convert
 from anaphora.folder import UNFINISHED, atomic_folder
 from anaphora.mixing import mix
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
 from anaphora.text_model import TextModel
+from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from deadly import Deadly, in_a_child
 from ngram_folders import VERSE, WORDS, ngram_folder
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import BOS, EOS, UNK
 from anaphora.text_model import TextModel
+from anaphora.tokenizers.tokenizer import BOS, EOS, UNK
 from neural_folders import SHAPES, neural_folder
 from ngram_folders import VERSE, ngram_folder
 

@@ -15,6 +15,7 @@ import pytest
 
 import anaphora
 from anaphora import text_model
+from anaphora.arguments.signatures import spelled_out
 from anaphora.decoding.alignment import Alignment, Method
 from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.settings import SAYING, DecodingConfig
@@ -22,7 +23,6 @@ from anaphora.decoding.translate import ScoredPair, Translation
 from anaphora.ensemble_model import EnsembleModel
 from anaphora.errors import UserError
 from anaphora.models.vectors.word_vectors import Vectors
-from anaphora.signatures import spelled_out
 from anaphora.text_model import TextModel
 from anaphora.training.bars import console_for
 from anaphora.translation_model import TranslationModel

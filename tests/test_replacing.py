@@ -16,7 +16,7 @@ from anaphora import exchange as exchanging
 from anaphora import folder
 from anaphora.errors import UserError
 from anaphora.models.vectors.vector_files import store_arrays
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from deadly import Deadly, in_a_child
 
 

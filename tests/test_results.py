@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import anaphora
+from anaphora.checking.findings import Finding, Report
 from anaphora.comparing.comparison import Comparison
 from anaphora.comparing.language import LanguageTask
 from anaphora.converting import Conversion
@@ -58,10 +59,9 @@ from anaphora.models.vectors.word_vectors import Neighbours, Vectors
 from anaphora.models.why import MixtureWhy
 from anaphora.nn.capture import Attended, Seen
 from anaphora.results import LONGEST, Info, brief, count, html_table
-from anaphora.text.checking.findings import Finding, Report
 from anaphora.text.dictionary import Dictionary, Entry
-from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.words import Word, split_words
+from anaphora.tokenizers.tokenizer import Tokenizer
+from anaphora.tokenizers.words import Word, split_words
 from anaphora.training.counting import Counted
 from anaphora.training.request import Average, Outcome
 

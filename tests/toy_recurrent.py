@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.models.contracts import DecoderState, LanguageModel
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 
 class Recurrent(nn.Module, LanguageModel):

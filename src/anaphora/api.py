@@ -12,14 +12,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import files_of, path_of, paths_of, words_of
+from anaphora.arguments.signatures import also_named
 from anaphora.config import merge
+from anaphora.data.formats import same_table
 from anaphora.device import device_name
 from anaphora.errors import UserError, option
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, described_kind
-from anaphora.signatures import also_named
-from anaphora.text.arguments import checked
-from anaphora.text.formats import same_table
-from anaphora.text.given import files_of, path_of, paths_of, words_of
 from anaphora.training.bars import console_for
 from anaphora.training.recipes import Document, RunConfig, load_recipe, said_settings
 from anaphora.training.request import Average, Outcome, Request, check_files, choose_recipe, filled
@@ -27,9 +27,9 @@ from anaphora.training.request import Average, Outcome, Request, check_files, ch
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from anaphora.checking.check import Part
+    from anaphora.checking.findings import Report
     from anaphora.comparing.comparison import Comparison
-    from anaphora.text.checking.check import Part
-    from anaphora.text.checking.findings import Report
     from anaphora.text_model import TextModel
     from anaphora.translation_model import TranslationModel
     from anaphora.vectors_model import VectorsModel
@@ -159,10 +159,10 @@ def check(
     write_clean: a new folder for the corpus without what was found. progress: as `train` has it, or a function that is
     called with the name of a stage, how much of it is done, and how much there is. See docs/check.md.
     """
+    from anaphora.checking.check import check_corpus
+    from anaphora.checking.corpus_cleaning import write_clean as write_clean_corpus
+    from anaphora.data.preparation import refuse_one_file_twice
     from anaphora.device import choose_device
-    from anaphora.text.checking.check import check_corpus
-    from anaphora.text.checking.cleaning import write_clean as write_clean_corpus
-    from anaphora.text.preparation import refuse_one_file_twice
     from anaphora.training.settling import longest
 
     own = _settings(settings)
@@ -453,10 +453,10 @@ def _check_text(
     progress: bool | Console | Stage,
 ) -> Report:
     """`check` for text of one side."""
+    from anaphora.checking.plain_text import check_plain_text, write_clean_text
+    from anaphora.data.data_settings import DataConfig
+    from anaphora.data.language_corpus import check_text
     from anaphora.device import choose_device
-    from anaphora.text.checking.plain import check_plain_text, write_clean_text
-    from anaphora.text.language_corpus import check_text
-    from anaphora.text.settings import DataConfig
     from anaphora.training.text_proposal import propose_for_text
 
     if not files["train"]:

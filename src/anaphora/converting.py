@@ -14,6 +14,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import path_of
 from anaphora.errors import UserError
 from anaphora.files import is_there
 from anaphora.folder import (
@@ -33,9 +35,7 @@ from anaphora.folder import (
 from anaphora.models import COUNTED_MODELS, VECTOR_MODELS, described_kind
 from anaphora.models.vectors.vector_files import FORMATS
 from anaphora.results import brief
-from anaphora.text.arguments import checked
-from anaphora.text.given import path_of
-from anaphora.text.vocabulary_file import UNKNOWN
+from anaphora.tokenizers.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from anaphora.folder import (
     write_text,
 )
 from anaphora.names import name_of
-from anaphora.text.published_bpe import UNUSED, PublishedTokens
-from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
+from anaphora.tokenizers.published_bpe import UNUSED, PublishedTokens
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
 from anaphora.version import __version__
 
 if TYPE_CHECKING:

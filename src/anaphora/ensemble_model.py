@@ -25,7 +25,7 @@ from anaphora.models.composites.parts import Path_, part_names
 from anaphora.models.translation.translator_settings import EnsembleConfig, Mean
 from anaphora.results import Info
 from anaphora.text.dictionary import Dictionary
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.recipes import RunConfig
 from anaphora.translation_model import TranslationModel
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from anaphora.data.formats import file_names, read_rows, same_table
 from anaphora.errors import UserError, nearest, option
 from anaphora.evaluation.language import perplexity
 from anaphora.folder import (
@@ -37,7 +38,6 @@ from anaphora.models.composites.parts import (
     refuse_holding,
 )
 from anaphora.names import name_of, names_of
-from anaphora.text.formats import file_names, read_rows, same_table
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def ensemble(
     without weights of one's own, all members count the same, which is hard to beat for models of one kind.
     valid_source, valid_target: other pairs, to see what the ensemble is worth.
     """
+    from anaphora.data.formats import describe_notes
     from anaphora.device import choose_device
     from anaphora.ensemble_model import EnsembleModel, open_member
     from anaphora.models.composites.mixture import tune
-    from anaphora.text.formats import describe_notes
 
     out, tuned_on = Path(out), file_names(source)
     if len(models) < 2:

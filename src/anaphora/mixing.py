@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import files_of, paths_of
 from anaphora.converting import arpa_config, write_arpa_folder
+from anaphora.data.formats import file_names
 from anaphora.errors import UserError, option
 from anaphora.evaluation.language import perplexity
 from anaphora.folder import (
@@ -40,9 +43,6 @@ from anaphora.models.composites.parts import (
     refuse_holding,
 )
 from anaphora.names import names_of
-from anaphora.text.arguments import checked
-from anaphora.text.formats import file_names
-from anaphora.text.given import files_of, paths_of
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ def mix(
         raise UserError("language models are mixed on the CPU", cure=f"leave out the device {device}")
     if mean != "probabilities":
         raise UserError("a mixture is a mean of probabilities", cure=f"leave out the mean {mean}")
+    from anaphora.data.formats import describe_notes
     from anaphora.models.composites.mixture import tune, weighted_mean
-    from anaphora.text.formats import describe_notes
     from anaphora.text_model import TextModel
 
     out = Path(out)
@@ -174,8 +174,8 @@ def _check_fit(loaded: Sequence[TextModel], models: Sequence[Path_]) -> None:
 
 def _log_probabilities(loaded: Sequence[TextModel], text: Files, notes: Counter[str]) -> np.ndarray:
     """log P of each token of a text under each model: (models, N); `notes` counts what was odd about the text."""
+    from anaphora.data.formats import read_column
     from anaphora.decoding.language import is_blank, line_encoder, score_ids
-    from anaphora.text.formats import read_column
 
     first, files = loaded[0], file_names(text)
     if not files:

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import Lines, lines_of
+from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.language import BlankLines, Boundaries, Encoder, check_ids, line_encoder, plain
 from anaphora.decoding.spelling import Prompt
 from anaphora.errors import UserError, shown
@@ -22,12 +25,9 @@ from anaphora.models import LANGUAGE_MODELS, described_kind, read_language_model
 from anaphora.models.abilities import Ability, require
 from anaphora.models.shape import normalised, shape
 from anaphora.results import Info
-from anaphora.text.arguments import checked
-from anaphora.text.given import Lines, lines_of
-from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import SPECIALS, Tokenizer
-from anaphora.text.vocabulary_file import UNKNOWN
-from anaphora.text.word_tokenizer import open_tokenizer
+from anaphora.tokenizers.tokenizer import SPECIALS, Tokenizer
+from anaphora.tokenizers.vocabulary_file import UNKNOWN
+from anaphora.tokenizers.word_tokenizer import open_tokenizer
 from anaphora.training.recipes import RunConfig
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import Lines, lines_of, words_of
 from anaphora.decoding.language import is_blank
 from anaphora.errors import UserError
 from anaphora.models.abilities import require
 from anaphora.models.backpack.patch import FADE, MadeFor, Operation, Patch, several_patches
 from anaphora.models.backpack.patch_grammar import read_operation
-from anaphora.text.arguments import checked
-from anaphora.text.given import Lines, lines_of, words_of
 from anaphora.text_model import TextModel
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def even(
 
 def around(model: TextModel, lines: str | Lines, token: int) -> tuple[str, str]:
     """Where a token of a text stands, counted over all its lines: the end of what is before it, and itself."""
-    from anaphora.text.token_names import token_name
+    from anaphora.tokenizers.token_names import token_name
 
     ids, starts = model.line_ids(_kept(model, lines))
     line = int((starts[1:] <= token).sum())

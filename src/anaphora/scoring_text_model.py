@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import Lines, lines_of, one_text
+from anaphora.arguments.signatures import also_named
 from anaphora.decoding.language import (
     WINDOW,
     ScoredLine,
@@ -28,9 +31,6 @@ from anaphora.decoding.language import (
 from anaphora.errors import UserError
 from anaphora.evaluation.draws import SAMPLES, SEED, Draws
 from anaphora.opened_text_model import OpenedTextModel
-from anaphora.signatures import also_named
-from anaphora.text.arguments import checked
-from anaphora.text.given import Lines, lines_of, one_text
 
 if TYPE_CHECKING:
     from anaphora.evaluation.significance import PairedBootstrap

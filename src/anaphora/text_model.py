@@ -24,6 +24,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import Lines, lines_of, many_lines, one_text, path_of, words_of
+from anaphora.arguments.signatures import also_named, known_names, spelled_out
 from anaphora.decoding.language import (
     plain,
 )
@@ -33,10 +36,7 @@ from anaphora.decoding.vectors import Pool
 from anaphora.errors import UserError
 from anaphora.folder import check_new_file, read_metrics, revision
 from anaphora.scoring_text_model import ScoringTextModel
-from anaphora.signatures import also_named, known_names, spelled_out
-from anaphora.text.arguments import checked
-from anaphora.text.given import Lines, lines_of, many_lines, one_text, path_of, words_of
-from anaphora.text.words import Split
+from anaphora.tokenizers.words import Split
 
 if TYPE_CHECKING:
     from anaphora.decoding.classifying import Classified

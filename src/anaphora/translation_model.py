@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 import torch
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
+from anaphora.arguments.signatures import also_named, known_names, spelled_out
+from anaphora.data.corpus import Corpus
+from anaphora.data.preparation import open_prepared
 from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_translations
 from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
 from anaphora.decoding.evaluation import Evaluation
@@ -37,14 +42,9 @@ from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.nn.mixture_of_experts import active_parameters
 from anaphora.results import Info, count
-from anaphora.signatures import also_named, known_names, spelled_out
-from anaphora.text.arguments import checked
-from anaphora.text.corpus import Corpus
 from anaphora.text.dictionary import Dictionary, of_folder
-from anaphora.text.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
-from anaphora.text.preparation import open_prepared
-from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.words import Split, split_words
+from anaphora.tokenizers.tokenizer import Tokenizer
+from anaphora.tokenizers.words import Split, split_words
 from anaphora.training.recipes import RunConfig
 from anaphora.training.settling import load_tokenizers
 from anaphora.version import __version__
@@ -442,8 +442,8 @@ class TranslationModel:
         """sacreBLEU, chrF, loss and speed on lines with references: lists, columns, open files, or Path("test.en").
 
         A table (Path("test.tsv")) holds the two sides. by_length: also in bins of so many source words (what a word is,
-        text/words.py says). ter: TER too, which takes longer. beside: another model, evaluated in the same way and
-        compared line by line, by a paired bootstrap test of so many samples.
+        tokenizers/words.py says). ter: TER too, which takes longer. beside: another model, evaluated in the same way
+        and compared line by line, by a paired bootstrap test of so many samples.
         """
         draws = Draws(bootstrap_samples, bootstrap_seed).check()
         sources, targets = self._references(source, target)

@@ -17,6 +17,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import path_of, words_of
+from anaphora.arguments.signatures import also_named
+from anaphora.data.checksums import CHECKSUMS, check_data, check_file
+from anaphora.data.phrases import PHRASES
+from anaphora.data.prepared_text import TOKENIZER
 from anaphora.errors import UserError, option
 from anaphora.evaluation.embeddings import (
     MOST_FREQUENT,
@@ -49,14 +55,8 @@ from anaphora.models.vectors.vector_files import load_vectors, save_vectors
 from anaphora.models.vectors.word_vectors import F32, NUMBER_NAMES, Near, Vectors
 from anaphora.names import name_of
 from anaphora.results import Info, count
-from anaphora.signatures import also_named
-from anaphora.text.arguments import checked
-from anaphora.text.checksums import CHECKSUMS, check_data, check_file
-from anaphora.text.given import path_of, words_of
-from anaphora.text.phrases import PHRASES
-from anaphora.text.prepared_text import TOKENIZER
-from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.tokenizer_file import check_tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer_file import check_tokenizer
 from anaphora.training.recipes import RunConfig
 from anaphora.version import __version__
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
-from anaphora.text.tokenizer import BOS, EOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 
 pytest.importorskip("transformers", reason="the comparison needs transformers: pip install 'anaphora[interop]'")
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import anaphora
-from anaphora.text.checking.findings import KINDS
+from anaphora.checking.findings import KINDS
 from micro_runs import MICRO, arguments, pairs, write_pairs
 
 FAST = arguments(MICRO)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from anaphora.text.tokenizer import BOS, EOS, SPECIALS, Tokenizer, TokenizerConfig
 from anaphora.text_model import TextModel
+from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, Tokenizer, TokenizerConfig
 from neural_folders import neural_folder
 from ngram_folders import VERSE
 from published_backpacks import DOCUMENT, as_safetensors, as_trained, plainly, published

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hostile_world import USERS, World, damage, flip
 
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 
 # Model folders --------------------------------------------------------------------------------------------------------
 

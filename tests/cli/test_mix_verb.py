@@ -13,8 +13,8 @@ import pytest
 import anaphora
 from anaphora.errors import UserError
 from anaphora.mixing import part_names
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
 from anaphora.text_model import TextModel
+from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from ngram_folders import VERSE, WORDS, ngram_folder
 
 NAMES = [f"w{number}" for number in range(20)]

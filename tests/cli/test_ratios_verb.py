@@ -15,7 +15,7 @@ import anaphora
 from anaphora.inspect.ratios import ratio_table
 from anaphora.inspect.terminal import cells
 from anaphora.models.vectors.cooccurrence import Cooccurrences, count_cooccurrences
-from anaphora.text.tokenizer import EOS, SPECIALS
+from anaphora.tokenizers.tokenizer import EOS, SPECIALS
 from vector_runs import SMALL, grouped, learn
 
 LINES = ["ice solid", "ice water"] * 6 + ["steam gas"] * 9 + ["steam water"] * 3 + ["fashion show"] * 6

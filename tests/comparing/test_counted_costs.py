@@ -12,9 +12,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.comparing.published import TABLE
 from anaphora.comparing.translation import TranslationTask
+from anaphora.data.batches import Batch
 from anaphora.models import build, settings
-from anaphora.text.batches import Batch
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 from anaphora.training.objective import TranslationObjective
 from grouped_flops import COUNTED
 

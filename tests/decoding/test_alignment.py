@@ -21,7 +21,7 @@ from anaphora.decoding.links import RULES, links_of
 from anaphora.errors import UserError
 from anaphora.nn.capture import capture
 from anaphora.text.agreement import Agreement
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 from micro_runs import pairs
 
 LINES = ["the old dog sees a cat.", "", "a big red ball", "not here today, not there!", "日本 👍🏽 the dog"]

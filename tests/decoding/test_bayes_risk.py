@@ -16,7 +16,7 @@ from anaphora.decoding.search import Hypothesis, search
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.translate import MAX_PIECES, Translation, _Piece, _speller, pad, translate_lines
 from anaphora.evaluation.sentence import REWARDS
-from anaphora.text.tokenizer import EOS, UNK
+from anaphora.tokenizers.tokenizer import EOS, UNK
 
 TOKENS = CharacterTokenizer("abc d")
 LINES = ["abc", "d a b", "", "cab abc"]

@@ -14,7 +14,7 @@ from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling
 from anaphora.models.composites.mixture import Mixture
 from anaphora.models.ngram.ngram_model import NgramModel
-from anaphora.text.tokenizer import BOS, EOS, UNK, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, UNK, Tokenizer
 from ngram_texts import fitted
 
 PROMPTS = [[BOS], [BOS, 5], [BOS, 6, 7], [BOS, 5, EOS, 9], [BOS, 8]]

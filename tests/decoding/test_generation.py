@@ -18,7 +18,7 @@ from anaphora.decoding.generation import generate, spoken
 from anaphora.decoding.search import DecodingConfig
 from anaphora.errors import UserError
 from anaphora.models.ngram.ngram_model import NgramModel
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig
 from ngram_texts import fitted
 from toy_recurrent import Recurrent
 

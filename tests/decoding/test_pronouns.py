@@ -14,7 +14,7 @@ from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.backpack.patch import ALL, Add, ProjectOut, Scale
 from anaphora.models.backpack.patched import WordLookup, apply
 from anaphora.models.backpack.sense_table import SenseTable
-from anaphora.text.tokenizer import BOS, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, Tokenizer
 from sense_models import looked_up, small_backpack
 
 WORDS = ("nurse", "doctor", "cook", "judge")  # two of each kind, and one of each in either half

@@ -16,7 +16,7 @@ from anaphora.decoding.search import DecodingConfig, Hypothesis, best_continuati
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 
 
 def some_sources(count: int, seed: int = 0, vocabulary: int = 8, longest: int = 7) -> list[list[int]]:

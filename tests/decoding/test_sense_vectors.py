@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from anaphora.models.backpack.sense_vectors import tokens_for, word_sense_vectors
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from neural_rungs import rung
 
 LINES = ["sick dogs are sick", "the sick dog", "dog sick dog"] * 4

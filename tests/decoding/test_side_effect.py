@@ -11,7 +11,7 @@ from anaphora.decoding.side_effect import side_effect
 from anaphora.errors import UserError
 from anaphora.models.backpack.patch import Remove, Scale
 from anaphora.models.backpack.patched import apply
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 from sense_models import looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()

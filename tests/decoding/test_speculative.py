@@ -24,7 +24,7 @@ from anaphora.decoding.speculative import (
 )
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from ngram_texts import fitted
 from toy_recurrent import Recurrent
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.decoding.spelling import Listener, Spelling, continuation, text_until_stop
-from anaphora.text.tokenizer import EOS, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import EOS, Tokenizer, TokenizerConfig
 
 LINES = ["the cat sat on the mat", "a dog, a log: 5 €", "naïve 日本語 😀 the", "<unk> and ⟨s⟩"]
 KINDS = {

@@ -15,7 +15,7 @@ from toy_translator import ToyTranslator
 from anaphora.decoding.search import DecodingConfig, Hypothesis, length_penalty, search
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.translate import pad, translate_lines
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 WORDS = ["aa", "ab", "ba", "bb"]
 TOKENIZER = Tokenizer.of_words(WORDS)

@@ -14,7 +14,7 @@ from anaphora.decoding.search import DecodingConfig, length_penalty
 from anaphora.decoding.splitting import split_line
 from anaphora.decoding.translate import score_lines, token_batches, translate_lines
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 
 ALPHABET = "abcdefgh .,\n\r\u2028"  # the model can say line breaks, too
 TOKENIZER = CharacterTokenizer(ALPHABET)

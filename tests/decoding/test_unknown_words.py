@@ -29,7 +29,7 @@ from anaphora.decoding.translate import Candidate, Translation
 from anaphora.decoding.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.errors import UserError
 from anaphora.text.dictionary import FILE, Dictionary, Entry
-from anaphora.text.tokenizer import UNK, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import UNK, Tokenizer, TokenizerConfig
 from micro_runs import MICRO, write_pairs
 
 KNOWN = "the man sees a dog . , - ( T"

@@ -77,7 +77,7 @@ class ToyTranslator:
 
 
 class CharacterTokenizer:
-    """Each character is a token: the interface of anaphora.text.tokenizer.Tokenizer, as far as decoding uses it."""
+    """Each character is a token: the interface of tokenizers.tokenizer.Tokenizer, as far as decoding uses it."""
 
     def __init__(self, alphabet: str) -> None:
         self.alphabet = alphabet

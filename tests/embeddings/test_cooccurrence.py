@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anaphora.models.vectors.cooccurrence as module
+from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
 from anaphora.folder import UNFINISHED
 from anaphora.models.vectors.cooccurrence import Cooccurrences, count_cooccurrences
 from anaphora.models.vectors.kernels.cooccurrence_counts import head_shape
-from anaphora.text.tokenizer import EOS, SPECIALS
-from anaphora.text.word_ids import WordIds
+from anaphora.tokenizers.tokenizer import EOS, SPECIALS
 from deadly import in_a_child
 
 FILES = ("begin.bin", "total.bin", "column.bin", "count.bin", "words.txt", "manifest.json", "checksums.json")

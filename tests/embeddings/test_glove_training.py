@@ -18,7 +18,7 @@ from anaphora.models.vectors.cooccurrence import Cooccurrences, count_cooccurren
 from anaphora.models.vectors.glove import Glove, learn_glove
 from anaphora.models.vectors.pieces import Learned
 from anaphora.models.vectors.vector_settings import GloveConfig, GloveTraining
-from anaphora.text.tokenizer import EOS
+from anaphora.tokenizers.tokenizer import EOS
 
 GROUPS, MEMBERS = 8, 40
 WORDS = [f"{'abcdefgh'[group]}{member}" for group in range(GROUPS) for member in range(MEMBERS)]

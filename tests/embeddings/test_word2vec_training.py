@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
 from anaphora.models.vectors.kernels.word2vec_updates import alias_table
 from anaphora.models.vectors.vector_settings import Word2VecConfig, Word2VecTraining
 from anaphora.models.vectors.word2vec import Learned, Word2Vec, count_ids, learn_vectors
-from anaphora.text.tokenizer import EOS
-from anaphora.text.word_ids import WordIds
+from anaphora.tokenizers.tokenizer import EOS
 
 GROUPS = 6
 MEMBERS = 8

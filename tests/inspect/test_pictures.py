@@ -21,7 +21,7 @@ from anaphora.inspect.colours import LINK, colour, luminance, on, shade
 from anaphora.inspect.png import png
 from anaphora.inspect.svg import svg
 from anaphora.inspect.terminal import heat_map
-from anaphora.text.words import split_words
+from anaphora.tokenizers.words import split_words
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert(\"x\")</script> & 'y' ]]> &amp; \x00\x0b\ufffe</svg>"

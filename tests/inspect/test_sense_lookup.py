@@ -16,7 +16,7 @@ from anaphora.inspect.senses import nearest_senses
 from anaphora.inspect.senses_picture import draw_senses
 from anaphora.inspect.terminal import cells
 from anaphora.inspect.walk_picture import walk_svg
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 from neural_folders import neural_folder
 from neural_rungs import CAUSAL
 from ngram_folders import VERSE, mixture_folder, ngram_folder

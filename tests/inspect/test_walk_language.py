@@ -29,7 +29,7 @@ from anaphora.models.language.language_settings import (
 from anaphora.models.language.masked import MaskedLanguageModel
 from anaphora.nn.capture import attention_layers, capture
 from anaphora.nn.sense_network import reference_weights
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from sense_models import WORDS, small_backpack
 
 TEXT = "the nurse said that the dog run"

@@ -18,7 +18,7 @@ from anaphora.inspect.walk_translator import walk_translator
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.capture import attention_layers, capture
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from micro_runs import pairs
 
 SOURCE, TARGET = "the old dog sees a cat here.", "der alte Hund sieht ein Kater hier."

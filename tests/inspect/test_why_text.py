@@ -16,8 +16,8 @@ from anaphora.inspect.why import WhyText, explain_text, one_token
 from anaphora.models.composites.mixture import Mixture
 from anaphora.models.ngram.counting import count
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
-from anaphora.text.token_names import token_name, told_apart
-from anaphora.text.tokenizer import BOS, EOS, UNK, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.token_names import token_name, told_apart
+from anaphora.tokenizers.tokenizer import BOS, EOS, UNK, Tokenizer, TokenizerConfig
 
 LINES = [
     "the dog saw the cat",

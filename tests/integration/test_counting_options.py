@@ -15,7 +15,7 @@ import anaphora
 from anaphora.cli.main import main
 from anaphora.models.ngram.ngram_model import NgramConfig
 from anaphora.models.ngram.smoothing import SMOOTHINGS
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.recipes import COUNTED
 
 KINDS = ("word", "bpe", "unigram", "character", "byte")

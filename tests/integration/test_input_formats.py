@@ -14,9 +14,9 @@ import pyarrow.parquet
 import pytest
 
 import anaphora
+from anaphora.data.batches import Batches
+from anaphora.data.preparation import open_prepared
 from anaphora.models.weights import read_weights
-from anaphora.text.batches import Batches
-from anaphora.text.preparation import open_prepared
 from micro_runs import MICRO, pairs
 
 FORMATS = ("text", "tsv", "csv", "jsonl", "parquet")

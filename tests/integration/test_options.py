@@ -17,10 +17,10 @@ import pytest
 import torch
 
 import anaphora
+from anaphora.data.corpus import DataConfig
 from anaphora.decoding.search import DecodingConfig
 from anaphora.models.translation.transformer_translator import TransformerConfig
-from anaphora.text.corpus import DataConfig
-from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.recipes import meaningful
 from anaphora.training.settings import TrainingConfig
 from micro_runs import MICRO, pairs, write_pairs
@@ -230,7 +230,7 @@ def test_held_out_pairs_are_not_trained_on(tmp_path: Path) -> None:
     for file in files.values():
         file.write_text(file.read_text() * 2)
     anaphora.train(tmp_path / "run", **files, settings={**MICRO, "data.hold_out": 8}, device="cpu")
-    from anaphora.text.preparation import open_prepared
+    from anaphora.data.preparation import open_prepared
 
     prepared = open_prepared(tmp_path / "run" / "data")
     assert prepared.valid is not None

@@ -27,7 +27,7 @@ from anaphora.models.ngram.kernels.ngram_runs import (
     tally,
 )
 from anaphora.models.ngram.kernels.ngrams import NOWHERE, count_of_counts
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 from ngram_texts import sentences, tokens_of
 
 

@@ -12,7 +12,7 @@ import pytest
 import anaphora
 from anaphora.inspect.lectures.counting import AFTER, BEFORE, IDS, TEXT, counting, library
 from anaphora.inspect.trace import Walk
-from anaphora.text.tokenizer import EOS, UNK
+from anaphora.tokenizers.tokenizer import EOS, UNK
 
 BY_HAND = [  # the dog saw the cat: ⟨s⟩ the, the dog, dog saw, saw the, the cat, cat ⟨/s⟩
     # the  dog   saw   cat   ⟨/s⟩

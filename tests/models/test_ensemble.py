@@ -19,7 +19,7 @@ from anaphora.models import build
 from anaphora.models import settings as model_settings
 from anaphora.models.composites.ensemble import Ensemble
 from anaphora.models.contracts import Translator
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 
 VOCABULARY, LONGEST = 23, 12
 

@@ -12,7 +12,7 @@ from anaphora.decoding.search import search
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.translate import pad
 from anaphora.models.composites.ensemble import Ensemble
-from anaphora.text.tokenizer import EOS
+from anaphora.tokenizers.tokenizer import EOS
 
 pytestmark = pytest.mark.gpu
 

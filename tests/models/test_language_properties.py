@@ -24,7 +24,7 @@ from anaphora.models.composites.mixture import Mixture
 from anaphora.models.contracts import DecoderState, LanguageModel, Translator
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.nn.capture import capture
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from neural_rungs import CAUSAL, MASKED
 from ngram_texts import fitted
 from toy_recurrent import Recurrent

@@ -14,7 +14,7 @@ from torch import Tensor
 from anaphora.errors import UserError
 from anaphora.models.composites.mixture import Mixture, MixtureConfig, Tuning, tune
 from anaphora.models.ngram.ngram_model import NgramModel
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 from ngram_texts import FIRST, fitted, sentences
 
 VOCABULARY = 24

@@ -20,7 +20,7 @@ from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, Translator
 from anaphora.nn.capture import attention_layers, capture
-from anaphora.text.tokenizer import BOS, EOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 from translator_rungs import LONGEST, MODELS, VOCABULARY
 
 few = settings(max_examples=10)  # for each model, and the models differ little

@@ -7,7 +7,7 @@ import torch
 
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.head import SLICE
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 
 
 def translator(vocabulary: int) -> TransformerTranslator:

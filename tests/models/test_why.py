@@ -14,7 +14,7 @@ from anaphora.errors import UserError
 from anaphora.models.composites.mixture import Mixture
 from anaphora.models.ngram.ngram_explanation import Why
 from anaphora.models.why import MixtureWhy, after, explain_next, explains
-from anaphora.text.tokenizer import BOS, EOS, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, UNK
 from ngram_texts import FIRST, fitted, sentences
 
 VOCABULARY = 11

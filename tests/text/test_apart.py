@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from anaphora.text import apart
-from anaphora.text.apart import lower, set_apart
-from anaphora.text.words import split_words
+from anaphora.tokenizers import punctuation as apart
+from anaphora.tokenizers.punctuation import lower, set_apart
+from anaphora.tokenizers.words import split_words
 
 ASCII = st.text(st.sampled_from("ab1_ -'.,<>/\t\r\x1c\x0b\"#"), max_size=20)
 LATIN = st.text(st.sampled_from("aß’'-“”é …–ø\u00a0.,1€ж½²ª©"), max_size=20)

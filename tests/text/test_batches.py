@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anaphora.data import batches as module
+from anaphora.data.batches import Batch, Batches
+from anaphora.data.corpus import Corpus
+from anaphora.data.preparation import prepare
 from anaphora.errors import UserError
-from anaphora.text import batches as module
-from anaphora.text.batches import Batch, Batches
-from anaphora.text.corpus import Corpus
-from anaphora.text.preparation import prepare
-from anaphora.text.tokenizer import BOS, EOS, PAD, TokenizerConfig
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, TokenizerConfig
 
 Files = dict[str, list[str]]
 
@@ -138,7 +138,7 @@ def test_pools_keep_every_row_and_shuffle_blocks(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_subword_dropout_is_drawn_by_position(tmp_path: Path, pair_files: Files, kind: str) -> None:
-    from anaphora.text.subword_dropout import SubwordSampler
+    from anaphora.tokenizers.subword_dropout import SubwordSampler
 
     config = TokenizerConfig(kind=kind, vocabulary=350)  # type: ignore[arg-type]
     done = prepare(tmp_path / "data", pair_files, tokenizer=config)

@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.text.batches import Batches
-from anaphora.text.bidirectional import BidirectionalStart, BothWays
-from anaphora.text.corpus import Corpus
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.data.batches import Batches
+from anaphora.data.bidirectional import BidirectionalStart, BothWays
+from anaphora.data.corpus import Corpus
+from anaphora.tokenizers.tokenizer import BOS, EOS
 
 
 def corpus_of(pairs: list[tuple[int, int]]) -> Corpus:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anaphora.checking.check import Check, check_corpus, quick_findings
+from anaphora.checking.corpus_cleaning import write_clean
+from anaphora.checking.file_reading import read_side
+from anaphora.checking.findings import KINDS, Report
 from anaphora.errors import UserError
-from anaphora.text.checking.check import Check, check_corpus, quick_findings
-from anaphora.text.checking.cleaning import write_clean
-from anaphora.text.checking.findings import KINDS, Report
-from anaphora.text.checking.reading import read_side
 from anaphora.text.pocket.splits import generate
 
 Rows = list[tuple[bytes, bytes]]
@@ -263,7 +263,7 @@ def test_a_corpus_of_copies_is_told_once_and_kept(tmp_path: Path, rows: Rows) ->
 
 
 def test_words_of_its_own_side_keep_a_line_from_being_foreign() -> None:
-    from anaphora.text.checking import language
+    from anaphora.checking import language_guess as language
 
     own = ["he was born in a town"] * 30 + ["something else"]
     other = ["er ist in einer Stadt geboren"] * 30

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.text.checking.encoding import look, mend, mend_mojibake
+from anaphora.checking.encoding import look, mend, mend_mojibake
 
 
 def problems(text: str) -> set[str]:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.text.checking import coverage, language, pairs
+from anaphora.checking import coverage, pairs
+from anaphora.checking import language_guess as language
 from anaphora.text.pocket.splits import generate
 
 lines = st.lists(st.sampled_from(["a", "b", "", "c d", "ä"]), max_size=30)

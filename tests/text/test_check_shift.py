@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anaphora.text.checking.shift import LEAST, Stretch, find_shifts, propose, words_of
-from anaphora.text.formats import read_column
+from anaphora.checking.shift import LEAST, Stretch, find_shifts, propose, words_of
+from anaphora.data.formats import read_column
 from anaphora.text.pocket.splits import generate
 
 Side = list[str]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import anaphora
+from anaphora.checking.findings import Report
+from anaphora.checking.plain_text import LONG, check_plain_text, write_clean_text
 from anaphora.errors import UserError
-from anaphora.text.checking.findings import Report
-from anaphora.text.checking.plain import LONG, check_plain_text, write_clean_text
 from anaphora.text.pocket.splits import generate
 
 FOOTER = "Alle Rechte vorbehalten, 2026."

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from anaphora.data import checksums
+from anaphora.data.checksums import CHECKSUMS, check_data, write_checksums
+from anaphora.data.data_settings import DataConfig
+from anaphora.data.language_corpus import prepare_text
+from anaphora.data.preparation import Prepared, open_prepared, prepare
+from anaphora.data.prepared_text import open_text
 from anaphora.errors import UserError
-from anaphora.text import checksums
-from anaphora.text.checksums import CHECKSUMS, check_data, write_checksums
-from anaphora.text.language_corpus import prepare_text
-from anaphora.text.preparation import Prepared, open_prepared, prepare
-from anaphora.text.prepared_text import open_text
-from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.tokenizers.tokenizer import TokenizerConfig
 from micro_runs import write_pairs
 
 Change = Callable[[bytes], bytes]

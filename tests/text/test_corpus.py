@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anaphora.data import preparation
+from anaphora.data.corpus import Corpus, DataConfig
+from anaphora.data.preparation import CorpusChanged, fingerprint, open_prepared, prepare
 from anaphora.errors import UserError
 from anaphora.folder import UNFINISHED, sweep
-from anaphora.text import preparation
-from anaphora.text.corpus import Corpus, DataConfig
-from anaphora.text.preparation import CorpusChanged, fingerprint, open_prepared, prepare
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 
 SMALL = TokenizerConfig(vocabulary=400)
 Files = dict[str, list[str]]
@@ -168,7 +168,7 @@ def test_changed_content_is_noticed(tmp_path: Path, pair_files: Files) -> None:
 
 def test_a_killed_preparation_leaves_nothing_half_made(tmp_path: Path, pair_files: Files) -> None:
     program = (
-        "import os, signal; from anaphora.text.preparation import *\n"
+        "import os, signal; from anaphora.data.preparation import *\n"
         "def die(stage, done, total):\n"
         "    if stage == 'encoding' and done: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"prepare({str(tmp_path / 'data')!r}, {pair_files!r}, tokenizer=TokenizerConfig(vocabulary=400), progress=die)"

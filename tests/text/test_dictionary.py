@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anaphora.data.preparation import prepare
 from anaphora.errors import UserError
 from anaphora.text.dictionary import (
     FILE,
@@ -20,8 +21,7 @@ from anaphora.text.dictionary import (
     of_folder,
     words_of,
 )
-from anaphora.text.preparation import prepare
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from micro_runs import WORDS, pairs, write_pairs
 
 FEW = TokenizerConfig(kind="word", fallback="unk", vocabulary=12)
@@ -149,7 +149,7 @@ def prepared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_folder_learns_its_own_once(prepared_folder: Path, tmp_path: Path) -> None:
-    from anaphora.text.preparation import open_prepared
+    from anaphora.data.preparation import open_prepared
 
     prepared = open_prepared(prepared_folder / "data")
     tokenizers = prepared.tokenizers["source"], prepared.tokenizers["target"]

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anaphora.data import tables
+from anaphora.data.formats import describe_notes, place, read_column, read_rows, same_table
 from anaphora.errors import UserError
-from anaphora.text import tables
-from anaphora.text.formats import describe_notes, place, read_column, read_rows, same_table
 
 LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0\ufeff"), max_size=9)
 ROWS = [("ein Hund", "a dog"), ("", "empty source"), ("a\u2028b\x0bc\x85d", "é 👩‍👩‍👧"), ("letzte", "last")]
@@ -45,7 +45,7 @@ def test_blocks_may_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     content = "\n\nfür dich\r\n\nüber 👩‍👧\nlast".encode()
     (tmp_path / "a").write_bytes(content)
     for size in range(1, len(content) + 2):
-        monkeypatch.setattr("anaphora.text.lines.BLOCK", size)
+        monkeypatch.setattr("anaphora.data.lines.BLOCK", size)
         assert [row[0] for row in read_rows({"text": [str(tmp_path / "a")]})] == [
             "",
             "",
@@ -105,7 +105,7 @@ def test_what_other_tools_take_for_line_ends_is_counted_and_kept(tmp_path: Path)
 def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anaphora.text.lines.LONGEST_LINE", 3 << 20)
+    monkeypatch.setattr("anaphora.data.lines.LONGEST_LINE", 3 << 20)
     (tmp_path / "long").write_bytes(b"one\n" + b"x" * (2 << 20) + b"\n")
     assert len(list(read_rows({"text": [str(tmp_path / "long")]}))) == 2
     (tmp_path / "longer").write_bytes(b"one\n" + b"x" * (6 << 20))
@@ -347,7 +347,7 @@ def test_one_table_may_hold_both_sides() -> None:
     ],
 )
 def test_what_is_no_utf8_has_the_right_cure(tmp_path: Path, content: bytes, cure: str) -> None:
-    from anaphora.text.formats import read_column
+    from anaphora.data.formats import read_column
 
     file = tmp_path / "text"
     file.write_bytes(content)

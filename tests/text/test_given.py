@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import anaphora
+from anaphora.arguments.given import lines_of, many_lines, one_text, pairs_of, words_of
 from anaphora.errors import UserError
-from anaphora.text.given import lines_of, many_lines, one_text, pairs_of, words_of
 
 LINES = ["the cat sat", "", "a dog ran"]
 

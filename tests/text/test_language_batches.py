@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.errors import UserError
-from anaphora.text.batches import EpochBatches
-from anaphora.text.language_batches import (
+from anaphora.data.batches import EpochBatches
+from anaphora.data.language_batches import (
     NO_DOCUMENT,
     LanguageBatch,
     LineBatches,
@@ -24,7 +23,8 @@ from anaphora.text.language_batches import (
     open_ids,
     pack,
 )
-from anaphora.text.tokenizer import BOS, EOS, PAD
+from anaphora.errors import UserError
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 
 LINES = st.lists(st.integers(0, 30), min_size=1, max_size=40)  # words of each line
 SEEDS = st.tuples(st.integers(0, 2**32), st.integers(0, 50))

@@ -19,17 +19,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anaphora.data import holding_out, language_corpus
+from anaphora.data import lines as lines_module
+from anaphora.data.changes import CorpusChanged
+from anaphora.data.data_settings import DataConfig
+from anaphora.data.formats import read_blocks, read_column
+from anaphora.data.holding_out import draw_places
+from anaphora.data.labels import label_prints
+from anaphora.data.language_corpus import frame, prepare_text
+from anaphora.data.prepared_text import PreparedText
 from anaphora.errors import UserError
-from anaphora.text import holding_out, language_corpus
-from anaphora.text import lines as lines_module
-from anaphora.text.changes import CorpusChanged
-from anaphora.text.formats import read_blocks, read_column
-from anaphora.text.holding_out import draw_places
-from anaphora.text.labels import label_prints
-from anaphora.text.language_corpus import frame, prepare_text
-from anaphora.text.prepared_text import PreparedText
-from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import BLANKS, BOS, EOS, UNK, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import BLANKS, BOS, EOS, UNK, Tokenizer, TokenizerConfig
 
 WORDS = TokenizerConfig(kind="word", split="blanks", fallback="unk")
 LINE = st.text(st.sampled_from(list("aabc  \t\r\v\f\u00a0\u2028é⟨s⟩")), max_size=12)

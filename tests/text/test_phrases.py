@@ -12,12 +12,12 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from anaphora.data.data_settings import DataConfig
+from anaphora.data.language_corpus import prepare_text
+from anaphora.data.phrase_pairs import APART, Pairs, count_pairs, join_pairs
+from anaphora.data.phrases import PHRASES, Phrase, read_phrases, score_pairs, write_phrases
 from anaphora.errors import UserError
-from anaphora.text.language_corpus import prepare_text
-from anaphora.text.phrase_pairs import APART, Pairs, count_pairs, join_pairs
-from anaphora.text.phrases import PHRASES, Phrase, read_phrases, score_pairs, write_phrases
-from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import EOS, SPECIALS, UNK, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import EOS, SPECIALS, UNK, Tokenizer, TokenizerConfig
 
 WORDS = TokenizerConfig(kind="word", split="blanks", fallback="unk", minimum_count=1)
 Lines = list[list[str]]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.text.subword_dropout import SubwordSampler
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
+from anaphora.tokenizers.subword_dropout import SubwordSampler
+from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 
 LINES = ["the dog sees the bigger dogs , and the smallest cats see them .", "Straßenbahnen über große Straßen"] * 9
 KINDS = ["bpe", "unigram"]

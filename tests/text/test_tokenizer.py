@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as RustTokenizer
 
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import (
+from anaphora.tokenizers.tokenizer import (
     BOS,
     EOS,
     PAD,
@@ -125,7 +125,9 @@ def test_special_tokens_have_their_ids(name: str) -> None:
 def test_training_twice_gives_the_same_file(name: str) -> None:
     """In another process too, where hash maps have another order."""
     config = TokenizerConfig(**LOSSLESS[NAMES.index(name)])
-    program = f"from anaphora.text.tokenizer import *; print(Tokenizer.train({config!r}, {LINES!r}).fingerprint())"
+    program = (
+        f"from anaphora.tokenizers.tokenizer import *; print(Tokenizer.train({config!r}, {LINES!r}).fingerprint())"
+    )
     there = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert there.stdout.strip() == tokenizer(name).fingerprint()
     assert Tokenizer.from_json(tokenizer(name).to_json()).fingerprint() == tokenizer(name).fingerprint()

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.config import build
+from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import BLANKS, SPECIALS, UNK, Tokenizer, TokenizerConfig
-from anaphora.text.vocabulary_file import read_vocabulary, write_word_tokenizer
-from anaphora.text.word_ids import WordIds
+from anaphora.tokenizers.tokenizer import BLANKS, SPECIALS, UNK, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.vocabulary_file import read_vocabulary, write_word_tokenizer
 
 ODD = st.text(st.sampled_from(list("aab  \t\r\v\f\u00a0\u2003\x1c\x85é⟨s⟩<unk>")), max_size=40)
 ANY = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=40)

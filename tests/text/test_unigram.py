@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.text.unigram import EMPTY, Trie, find, hash_table, train_unigram, viterbi
+from anaphora.tokenizers.unigram import EMPTY, Trie, find, hash_table, train_unigram, viterbi
 
 WORDS = Counter({b" dog": 40, b" dogs": 30, b" cat": 20, b" cats": 25, b" doghouse": 7, " Straße".encode(): 9})
 

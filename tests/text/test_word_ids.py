@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anaphora.data import word_ids
+from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
-from anaphora.text import word_ids
-from anaphora.text.tokenizer import BOS, EOS, UNK
-from anaphora.text.word_ids import WordIds
+from anaphora.tokenizers.tokenizer import BOS, EOS, UNK
 
 BYTES = st.text(st.sampled_from("aab  \t\n\r\v\f\u00a0é\x1c"), max_size=60).map(str.encode)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
-from anaphora.text.word_pieces import tokens_of_word, unsaid_tokens
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.word_pieces import tokens_of_word, unsaid_tokens
 
 LINES = ["sick dogs are sick", "the sick dog", "dog sick dog"] * 4
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.text import word_tokenizer
-from anaphora.text.tokenizer import BLANKS, SPECIALS, Tokenizer, TokenizerConfig
-from anaphora.text.vocabulary_file import write_word_tokenizer
-from anaphora.text.word_tokenizer import WordTokenizer, open_tokenizer
+from anaphora.tokenizers import word_tokenizer
+from anaphora.tokenizers.tokenizer import BLANKS, SPECIALS, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.vocabulary_file import write_word_tokenizer
+from anaphora.tokenizers.word_tokenizer import WordTokenizer, open_tokenizer
 
 LETTERS = st.characters(exclude_categories=("Cs",), exclude_characters=BLANKS)
 WORDS = st.lists(st.text(LETTERS, min_size=1, max_size=6), unique=True, max_size=20)

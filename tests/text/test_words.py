@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from anaphora.text.pocket import generate
 from anaphora.text.pocket import words as pocket_words
-from anaphora.text.tokenizer import Tokenizer, TokenizerConfig
-from anaphora.text.words import SPLITS, Split, TokenWords, split_words
+from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
+from anaphora.tokenizers.words import SPLITS, Split, TokenWords, split_words
 
 ODD = [
     "", " ", "\u3000", "a", "日本語テスト", "👩‍👩‍👧 👍🏽🇩🇪", "e\u0301 a\u0308o", "שָׁלוֹם",

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import anaphora
+from anaphora.data.labels import TRAIN_CLASSES, VALID_CLASSES
+from anaphora.data.prepared_text import TRAIN, VALID
 from anaphora.errors import UserError
 from anaphora.models import NEURAL_MODELS
-from anaphora.text.labels import TRAIN_CLASSES, VALID_CLASSES
-from anaphora.text.prepared_text import TRAIN, VALID
 from language_runs import MICRO, of_kind, refused, refused_by_recipe, train
 
 PARTS = (TRAIN, VALID, TRAIN_CLASSES, VALID_CLASSES)

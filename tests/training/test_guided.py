@@ -11,14 +11,14 @@ import torch
 from safetensors.torch import load_file
 
 import anaphora
+from anaphora.data.batches import Batches
+from anaphora.data.preparation import prepare
 from anaphora.decoding.alignment_method import read_choice
 from anaphora.errors import UserError
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
-from anaphora.text.batches import Batches
-from anaphora.text.preparation import prepare
-from anaphora.text.subword_dropout import SubwordSampler
-from anaphora.text.tokenizer import TokenizerConfig
-from anaphora.text.words import split_words
+from anaphora.tokenizers.subword_dropout import SubwordSampler
+from anaphora.tokenizers.tokenizer import TokenizerConfig
+from anaphora.tokenizers.words import split_words
 from anaphora.training.guided import Guide, GuidedObjective, guided_loss
 from anaphora.training.objective import TranslationObjective
 from micro_runs import MICRO, write_pairs

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from anaphora.data.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches
 from anaphora.models import NEURAL_MODELS, build_language_model, settings
-from anaphora.text.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches
-from anaphora.text.tokenizer import BOS, EOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 from anaphora.training.language_objective import ClassificationObjective, LanguageObjective, MaskedObjective
 
 CPU = torch.device("cpu")

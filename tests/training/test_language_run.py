@@ -125,7 +125,7 @@ def test_every_setting_is_exercised() -> None:
     """A new setting of training or of text must join the lists above."""
     from dataclasses import fields
 
-    from anaphora.text.settings import DataConfig
+    from anaphora.data.data_settings import DataConfig
     from anaphora.training.recipes import meaningful
     from anaphora.training.settings import TrainingConfig
 

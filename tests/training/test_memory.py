@@ -14,10 +14,10 @@ import pytest
 import torch
 
 import anaphora
+from anaphora.data.batches import Batch
 from anaphora.errors import UserError
 from anaphora.models.translation.transformer_translator import TransformerTranslator
 from anaphora.models.weights import read_weights
-from anaphora.text.batches import Batch
 from anaphora.training.loop import Trainer
 from anaphora.training.memory import is_out_of_memory, try_largest
 from micro_runs import MICRO, arguments, write_pairs

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from anaphora.data.batches import Batch, pad
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
-from anaphora.text.batches import Batch, pad
 from anaphora.training.objective import TranslationBatch, TranslationObjective
 from micro_runs import MICRO, write_pairs
 
@@ -134,9 +134,9 @@ def test_accumulated_batches_are_one_big_batch() -> None:
 def test_an_accumulated_update_of_the_loop_is_one_big_update(tmp_path: Path) -> None:
     """Through `train`: an epoch in one batch, and the same rows in several batches with accumulate, end alike."""
     import anaphora
+    from anaphora.data.batches import Batches
+    from anaphora.data.preparation import open_prepared
     from anaphora.models.weights import read_weights
-    from anaphora.text.batches import Batches
-    from anaphora.text.preparation import open_prepared
 
     files = write_pairs(tmp_path, 20)
     common: dict[str, Any] = {

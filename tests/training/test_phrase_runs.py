@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import anaphora
+from anaphora.data.phrases import read_phrases
 from anaphora.errors import UserError
-from anaphora.text.phrases import read_phrases
 from deadly import Deadly, in_a_child
 from vector_runs import learn
 

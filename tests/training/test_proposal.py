@@ -9,7 +9,7 @@ import pytest
 
 from anaphora.config import overrides
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import vocabulary_for
+from anaphora.tokenizers.tokenizer import vocabulary_for
 from anaphora.training.loop import planned_steps
 from anaphora.training.proposal import Proposal, attempt, propose
 from anaphora.training.recipes import SECTIONS, complete

@@ -16,13 +16,13 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import anaphora
+from anaphora.data.batches import Batch
 from anaphora.decoding.search import Hypothesis
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError
 from anaphora.evaluation.sentence import sentence_chrf
 from anaphora.models.contracts import DecoderState, Translator
-from anaphora.text.batches import Batch
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from anaphora.training.objective import TranslationObjective
 from anaphora.training.recipes import complete
 from anaphora.training.request import Outcome, Request, check_files

@@ -72,7 +72,7 @@ def align(
     from anaphora import api
     from anaphora.decoding.alignment import Method
     from anaphora.errors import UserError
-    from anaphora.text.words import SPLITS
+    from anaphora.tokenizers.words import SPLITS
 
     out = Output(as_json=json, quiet=quiet)
     if base not in (0, 1):
@@ -151,7 +151,7 @@ def _first(aligned: list[Alignment], start: int) -> str:
 
 def _read_gold(file: Path, sources: list[str], targets: list[str], base: int, split: str) -> list[GoldAlignment]:
     from anaphora.evaluation.alignment import check_range, read_pharaoh
-    from anaphora.text.words import split_words
+    from anaphora.tokenizers.words import split_words
 
     gold = read_pharaoh(file, base=base)
     sizes = [tuple(len(split_words(text, split)) for text in pair) for pair in zip(sources, targets)]  # type: ignore[arg-type]

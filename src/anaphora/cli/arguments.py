@@ -74,7 +74,7 @@ def check_new_file(path: Path | None, *, force: bool, inputs: Iterable[str | Pat
     inputs: texts by name, whose column may stand behind it, or paths of other files.
     """
     from anaphora import folder
-    from anaphora.text.formats import place
+    from anaphora.data.formats import place
 
     if path is not None:
         read = (Path(name) if name == "-" or isinstance(name, Path) else place(name, "source").path for name in inputs)
@@ -83,7 +83,7 @@ def check_new_file(path: Path | None, *, force: bool, inputs: Iterable[str | Pat
 
 def read_stdin(notes: Counter[str] | None = None, *, together: bool = False) -> Iterator[str]:
     """Lines of stdin as they come, split on \\n only; `notes` counts what was tidied."""
-    from anaphora.text.formats import tidy
+    from anaphora.data.formats import tidy
 
     notes = Counter() if notes is None else notes
     for number, line in enumerate(_stdin(together=together), start=1):
@@ -136,14 +136,14 @@ def _stdin(*, together: bool) -> Iterator[bytes]:
 
 def read_side(files: list[str], side: str, notes: Counter[str] | None = None) -> list[str]:
     """All lines of a text to translate: N lines in, N lines out, so what can be read is read."""
-    from anaphora.text.formats import read_rows
+    from anaphora.data.formats import read_rows
 
     return [row[0] for row in read_rows({side: files}, notes, strict=False)]
 
 
 def warn_of_notes(out: Output, notes: Mapping[str, int]) -> None:
     """One line that counts all that was odd about the text."""
-    from anaphora.text.formats import describe_notes
+    from anaphora.data.formats import describe_notes
 
     if said := describe_notes(notes):
         out.say(f"warning: {said}")
@@ -153,7 +153,7 @@ def read_pairs(
     source: list[str] | None, target: list[str] | None, notes: Counter[str] | None = None
 ) -> tuple[list[str], list[str]]:
     """Both sides, line for line; a table (.tsv, .csv, .jsonl, .parquet) may hold the two."""
-    from anaphora.text.formats import read_rows, same_table
+    from anaphora.data.formats import read_rows, same_table
 
     if not source:
         raise UserError("no source text given", cure="give --source FILE --target FILE")
@@ -219,7 +219,7 @@ def describe_replaced(by: Mapping[str, int]) -> str:
 def read_text(files: Sequence[str], notes: Counter[str] | None = None, *, together: bool = False) -> Iterator[str]:
     """All lines of a language model's text, file after file, as they come; - is stdin. together: no line is answered
     before the last is read, and somebody who types is told so."""
-    from anaphora.text.formats import read_column
+    from anaphora.data.formats import read_column
 
     notes = Counter() if notes is None else notes
     if list(files).count("-") > 1:

@@ -16,7 +16,7 @@ from anaphora.results import count
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from anaphora.text.checking.findings import Finding, Report
+    from anaphora.checking.findings import Finding, Report
 
 
 def check(

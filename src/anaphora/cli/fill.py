@@ -14,7 +14,7 @@ from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.filling import Filled
-    from anaphora.text.tokenizer import Tokenizer
+    from anaphora.tokenizers.tokenizer import Tokenizer
 
 
 def fill(
@@ -79,7 +79,7 @@ def fill(
 
 
 def _document(line: Filled, tokenizer: Tokenizer) -> dict[str, Any]:
-    from anaphora.text.token_names import shown_token, token_document
+    from anaphora.tokenizers.token_names import shown_token, token_document
 
     return {
         "text": line.text,

@@ -22,8 +22,8 @@ from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.generation import Generation
-    from anaphora.text.tokenizer import Tokenizer
     from anaphora.text_model import TextModel
+    from anaphora.tokenizers.tokenizer import Tokenizer
 
 
 RULE = "---"
@@ -105,8 +105,8 @@ def generate(
     from anaphora.decoding.line_breaks import one_line
     from anaphora.decoding.settings import SAYING
     from anaphora.errors import UserError, nearest
-    from anaphora.text.tokenizer import UNK
     from anaphora.text_model import NEW_TOKENS
+    from anaphora.tokenizers.tokenizer import UNK
 
     out = Output(as_json=json, quiet=quiet)
     if file is not None and prompt:
@@ -221,7 +221,7 @@ def _report_speculation(out: Output, said: list[Generation]) -> dict[str, Any]:
 
 
 def _document(prompt: str, texts: list[Generation], tokenizer: Tokenizer) -> dict[str, Any]:
-    from anaphora.text.token_names import shown_token, token_document
+    from anaphora.tokenizers.token_names import shown_token, token_document
 
     return {
         "prompt": prompt,

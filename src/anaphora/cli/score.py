@@ -28,7 +28,7 @@ from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.language import ScoredLine
-    from anaphora.text.token_names import ShownToken
+    from anaphora.tokenizers.token_names import ShownToken
 
 
 def score(
@@ -73,7 +73,7 @@ def score(
 
         raise UserError(f"{said[0]} is for --text, and this is a translator", cure="leave it out")
     from anaphora import api
-    from anaphora.text.token_names import token_documents
+    from anaphora.tokenizers.token_names import token_documents
 
     notes: Counter[str] = Counter()
     sources, targets = read_pairs(source, target, notes)
@@ -121,8 +121,8 @@ def _score_text(
 ) -> None:
     from anaphora.decoding.language import PSEUDO, WINDOW
     from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
-    from anaphora.text.token_names import shown_token
-    from anaphora.text.tokenizer import UNK
+    from anaphora.tokenizers.token_names import shown_token
+    from anaphora.tokenizers.tokenizer import UNK
 
     interactive = reads_terminal(out, model, *text)
     loaded = open_text_model(out, model, device, patch)
@@ -186,8 +186,8 @@ def _score_text(
 
 def _document(line: ScoredLine, shown: list[ShownToken] | None, unit: float) -> dict[str, Any]:
     """A line as JSON; with its tokens, where they are asked for."""
-    from anaphora.text.token_names import token_document
-    from anaphora.text.tokenizer import UNK
+    from anaphora.tokenizers.token_names import token_document
+    from anaphora.tokenizers.tokenizer import UNK
 
     document: dict[str, Any] = {
         "text": line.text,

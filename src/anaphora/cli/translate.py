@@ -221,7 +221,7 @@ def _replaced(said: Any) -> list[dict[str, Any]]:
 
 
 def _document(translation: Any) -> dict[str, Any]:
-    from anaphora.text.token_names import token_documents
+    from anaphora.tokenizers.token_names import token_documents
 
     return {
         "source": translation.source,

@@ -22,16 +22,16 @@ from anaphora.comparing.rows import Entry
 from anaphora.comparing.settings import RecipeTask, planned_tokens, share_text
 from anaphora.comparing.task import Column, Plan
 from anaphora.config import build, merge
+from anaphora.data.data_settings import DataConfig
+from anaphora.data.formats import read_blocks
+from anaphora.data.language_corpus import check_text, fingerprint, prepare_text
+from anaphora.data.prepared_text import MANIFEST, PreparedText
 from anaphora.errors import UserError, option
 from anaphora.evaluation.language import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import COUNTED_MODELS
 from anaphora.results import count
-from anaphora.text.formats import read_blocks
-from anaphora.text.language_corpus import check_text, fingerprint, prepare_text
-from anaphora.text.prepared_text import MANIFEST, PreparedText
-from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.recipes import COUNTED, Document, RunConfig
 from anaphora.training.reporting import RunReporter
 from anaphora.training.request import Request
@@ -251,7 +251,7 @@ class LanguageTask(RecipeTask):
         model = TextModel(run, device="cpu" if counted else str(choose_device(self.device)))
         found: dict[str, Any] = {"tokens_per_second": speed(model)}
         if self.test_text:
-            from anaphora.text.formats import read_column
+            from anaphora.data.formats import read_column
 
             lines = read_column(self.test_text, "text", Counter(), strict=False)
             measured = model.evaluate(lines)

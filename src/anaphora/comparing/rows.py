@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from anaphora.arguments.given import words_of
 from anaphora.errors import UserError, nearest, option
-from anaphora.text.given import words_of
 from anaphora.training.recipes import SECTIONS, Document, recipe_names, said_settings
 
 SYNTAX = "write RECIPE, RECIPE:section.key=value or NAME=RECIPE:section.key=value"

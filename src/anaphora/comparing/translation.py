@@ -24,17 +24,17 @@ from anaphora.comparing.settings import FILES, RecipeTask, planned_tokens, share
 from anaphora.comparing.task import Column, Extract, Plan
 from anaphora.comparing.translation_costs import flops_a_token, in_time, tokens_an_update, translate_some
 from anaphora.config import merge
+from anaphora.data.data_settings import Sides
+from anaphora.data.formats import read_rows
 from anaphora.errors import UserError, option
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import settings as model_settings
-from anaphora.text.formats import read_rows
-from anaphora.text.settings import Sides
 from anaphora.training.recipes import Document, RunConfig, complete, load_recipe
 from anaphora.training.reporting import RunReporter
 from anaphora.training.request import Request
 
 if TYPE_CHECKING:
-    from anaphora.text.preparation import Prepared
+    from anaphora.data.preparation import Prepared
 
 Pairs = tuple[list[str], list[str]]
 MANIFEST = "manifest.json"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.training.recipes import Document, RunConfig
 
 if TYPE_CHECKING:
-    from anaphora.text.preparation import Prepared
+    from anaphora.data.preparation import Prepared
 
 TRIED = 64
 """Validation lines that are translated for an estimate of time."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from anaphora.decoding.translate import one_line
-from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.words import Split, TokenWords, Word, split_words
+from anaphora.tokenizers.tokenizer import Tokenizer
+from anaphora.tokenizers.words import Split, TokenWords, Word, split_words
 
 Ids = Sequence[int]
 

@@ -39,8 +39,8 @@ from anaphora.models.composites.ensemble import Ensemble
 from anaphora.models.contracts import Translator
 from anaphora.nn.capture import attention_layers, capture
 from anaphora.results import brief, count, html_table
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer
-from anaphora.text.words import Split, Word
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
+from anaphora.tokenizers.words import Split, Word
 
 Kind = Literal["attention", "occlusion", "members"]
 Row = Literal["predicts", "reads"]

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from anaphora.data.corpus import Corpus
+from anaphora.data.preparation import open_prepared
 from anaphora.decoding.aligned_pairs import Pair, Pairs, to_words
 from anaphora.decoding.alignment import (
     BATCH_TOKENS,
@@ -36,10 +38,8 @@ from anaphora.folder import DATA, write_json
 from anaphora.models.contracts import Translator
 from anaphora.results import brief, count, figure, html_table
 from anaphora.text.agreement import Agreement
-from anaphora.text.corpus import Corpus
-from anaphora.text.preparation import open_prepared
-from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.words import Split, split_words
+from anaphora.tokenizers.tokenizer import Tokenizer
+from anaphora.tokenizers.words import Split, split_words
 
 FILE = "alignment.json"
 VERSION = 1

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from anaphora.results import brief, figure, html_table
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 
 if TYPE_CHECKING:
     from anaphora.models.language.classifier import TextClassifier

@@ -15,7 +15,7 @@ from torch import Tensor
 from anaphora.decoding.sampling import shares
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 
 FORBIDDEN = float("-inf")
 IMPOSSIBLE = -1e4

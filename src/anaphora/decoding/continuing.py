@@ -27,7 +27,7 @@ from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Prompt
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # an n-gram needs no torch to go on with a text
     from anaphora.decoding.drafts import Draft

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from anaphora.decoding.hypothesis import Hypothesis, length_penalty
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 
 F32 = NDArray[np.float32]
 Ids = NDArray[np.int64]

@@ -16,7 +16,7 @@ from anaphora.decoding.counted import F32, FORBIDDEN, Counted, Ids, Row, constra
 from anaphora.decoding.hypothesis import Hypothesis, length_penalty
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
-from anaphora.text.tokenizer import EOS
+from anaphora.tokenizers.tokenizer import EOS
 
 __all__ = ["search_prompt_aloud", "search_prompts"]  # a beam of one is heard as greedy search is
 

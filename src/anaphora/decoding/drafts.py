@@ -26,7 +26,7 @@ from anaphora.decoding.settings import DecodingConfig
 from anaphora.models.contracts import DecoderState, LanguageModel, rewound
 from anaphora.models.ngram.kernels.ngram_draws import draw_ahead, shares_of
 from anaphora.models.ngram.ngram_model import NgramModel
-from anaphora.text.tokenizer import EOS
+from anaphora.tokenizers.tokenizer import EOS
 
 LONGEST_MATCH, SHORTEST_MATCH = 4, 2
 """Words that must have stood together before, for a text to be its own draft."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.errors import UserError
-from anaphora.text.tokenizer import EOS
+from anaphora.tokenizers.tokenizer import EOS
 
 MOST_LINES = 1 << 20
 

@@ -2,8 +2,8 @@
 
 A blank is three underscores or more, or `[MASK]` or `<mask>` as other masked models have it, in capitals or not, unless
 that is a word of the vocabulary. It hides one token, so what is proposed are single tokens: whole words where the
-vocabulary has them, parts of words otherwise, named as everywhere (text/token_names.py): ␣s is a word, s ends one.
-Several blanks of a line are guessed at once, each without knowing what the others become.
+vocabulary has them, parts of words otherwise, named as everywhere (tokenizers/token_names.py): ␣s is a word, s ends
+one. Several blanks of a line are guessed at once, each without knowing what the others become.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from anaphora.errors import UserError
 from anaphora.results import brief, figure, html_table
-from anaphora.text.token_names import token_name
-from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
+from anaphora.tokenizers.token_names import token_name
+from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 if TYPE_CHECKING:
     from anaphora.models.language.masked import MaskedLanguageModel

@@ -29,8 +29,8 @@ from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.errors import UserError, option
 from anaphora.results import brief, count, figure, token_table
-from anaphora.text.token_names import token_name
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+from anaphora.tokenizers.token_names import token_name
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 
 if TYPE_CHECKING:
     from anaphora.decoding.speculative import Speculation
@@ -56,7 +56,7 @@ class Generation:
     continuation: str
     """What follows the prompt, alone."""
     tokens: list[str]
-    """The new tokens as people see them (text/token_names.py); the end mark is among them if it was generated."""
+    """The new tokens as people see them (tokenizers/token_names.py); the end mark is among them if it was generated."""
     token_ids: list[int]
     """Of the new tokens."""
     token_scores: list[float]

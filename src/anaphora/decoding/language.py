@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from anaphora.errors import UserError
 from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
 from anaphora.results import brief, count, figure, html_table, token_table
-from anaphora.text.token_names import token_name
-from anaphora.text.tokenizer import BLANKS, EOS, UNK, Tokenizer
+from anaphora.tokenizers.token_names import token_name
+from anaphora.tokenizers.tokenizer import BLANKS, EOS, UNK, Tokenizer
 
 if TYPE_CHECKING:  # a counting model needs no torch
     from anaphora.evaluation.significance import PairedBootstrap
@@ -60,7 +60,7 @@ class ScoredLine:
     text: str
     """The line, without its end."""
     tokens: list[str]
-    """As people see them (text/token_names.py), ⟨/s⟩ included; none for a blank line that the model leaves out."""
+    """As people see them (tokenizers/token_names.py), ⟨/s⟩ included; none for a blank line that is left out."""
     token_ids: list[int]
     """⟨/s⟩ included."""
     token_scores: list[float]
@@ -186,8 +186,8 @@ class TextEvaluation:
 def line_encoder(tokenizer: Tokenizer) -> Encoder:
     """The quickest way to the ids of lines: words between blanks are looked up by compiled code."""
     if tokenizer.split == "blanks":
-        from anaphora.text.word_ids import WordIds
-        from anaphora.text.word_tokenizer import WordTokenizer
+        from anaphora.data.word_ids import WordIds
+        from anaphora.tokenizers.word_tokenizer import WordTokenizer
 
         words = tokenizer.words if isinstance(tokenizer, WordTokenizer) else WordIds.of(tokenizer)
         return _WordEncoder(words.ids_of_lines)

@@ -13,7 +13,7 @@ from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
 from anaphora.decoding.translate import pad
 from anaphora.models.contracts import DecoderState, LanguageModel, Translator
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 ANY_LENGTH = 1 << 40
 

@@ -26,7 +26,7 @@ from anaphora.models.backpack.patched import WordLookup, apply
 from anaphora.models.backpack.topic import knows
 from anaphora.models.contracts import LanguageModel
 from anaphora.results import brief, count
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 if TYPE_CHECKING:
     from anaphora.decoding.language import Encoder

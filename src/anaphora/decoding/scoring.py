@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from anaphora.models.contracts import Translator
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 CHUNK_TOKENS = 1024
 """Target tokens, padding included, scored at once: (tokens, V) log-probabilities are the largest tensor there is."""

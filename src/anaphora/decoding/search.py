@@ -44,7 +44,7 @@ from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, Translator
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 
 DROP = 0.25  # share of the batch that must be done before the others are moved together: a move copies every cache
 CUT, FINISHED, STOPPED = 0, 1, 2  # how a hypothesis came to its end: at the limit, by its end mark, by a stop string

@@ -25,7 +25,7 @@ from anaphora.errors import UserError
 from anaphora.evaluation.language import perplexity
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.results import brief, figure
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 NUMBERS = 1 << 24
 """Log-probabilities of one model that are held at once: tokens times vocabulary, 64 MB in float32."""

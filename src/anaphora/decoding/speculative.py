@@ -40,7 +40,7 @@ from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
 from anaphora.errors import UserError
 from anaphora.models.contracts import LanguageModel
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 
 DRAFT_TOKENS = 8
 """Proposed at once, at the most."""

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from anaphora.text.tokenizer import BYTE_TOKENS, EOS, SPECIALS, UNK, Tokenizer
+from anaphora.tokenizers.tokenizer import BYTE_TOKENS, EOS, SPECIALS, UNK, Tokenizer
 
 
 class Prompt(NamedTuple):

@@ -30,9 +30,9 @@ from anaphora.decoding.splitting import parts_of, sentences
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
 from anaphora.results import brief, count, figure, html_table, token_table
-from anaphora.text.token_names import shown_token
-from anaphora.text.tokenizer import EOS, PAD, UNK, Tokenizer
-from anaphora.text.words import Word
+from anaphora.tokenizers.token_names import shown_token
+from anaphora.tokenizers.tokenizer import EOS, PAD, UNK, Tokenizer
+from anaphora.tokenizers.words import Word
 
 if TYPE_CHECKING:
     from anaphora.decoding.alignment import Alignment

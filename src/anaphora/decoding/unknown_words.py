@@ -31,8 +31,8 @@ from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
 from anaphora.text.agreement import diagonal
 from anaphora.text.dictionary import Dictionary, Entry, first_word, is_wordlike
-from anaphora.text.tokenizer import UNK, Tokenizer
-from anaphora.text.words import Word
+from anaphora.tokenizers.tokenizer import UNK, Tokenizer
+from anaphora.tokenizers.words import Word
 
 Mode = Literal["dictionary", "copy", "none"]
 WINDOW = 1024

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.results import brief, count, html_table
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer
-from anaphora.text.words import Split, TokenWords, Word, split_words
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
+from anaphora.tokenizers.words import Split, TokenWords, Word, split_words
 
 if TYPE_CHECKING:
     from torch import Tensor

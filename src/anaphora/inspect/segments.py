@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anaphora.inspect.trace import Segment, Token
-from anaphora.text.token_names import hexadecimal
-from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS, Tokenizer
-from anaphora.text.words import TokenWords, split_words
+from anaphora.tokenizers.token_names import hexadecimal
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, SPECIALS, Tokenizer
+from anaphora.tokenizers.words import TokenWords, split_words
 
 CONTINUES = "##"
 

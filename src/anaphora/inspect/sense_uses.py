@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from anaphora.inspect.terminal import cells, isolated, visible
 from anaphora.results import brief
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 if TYPE_CHECKING:
     from anaphora.models.backpack.backpack import Backpack
-    from anaphora.text.tokenizer import Tokenizer
+    from anaphora.tokenizers.tokenizer import Tokenizer
 
 WINDOW = 1024
 """Lines that are cut into tokens together."""

@@ -25,9 +25,9 @@ from anaphora.inspect.columns import NARROWEST, wrapped
 from anaphora.inspect.sense_uses import TokenUses, Use, Uses
 from anaphora.inspect.terminal import cells, cut, isolated, visible
 from anaphora.results import brief, count, html_table
-from anaphora.text.token_names import in_base64, token_name, told_apart
-from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.word_pieces import NEVER, WordTokens, tokens_of_word, unsaid_tokens
+from anaphora.tokenizers.token_names import in_base64, token_name, told_apart
+from anaphora.tokenizers.tokenizer import Tokenizer
+from anaphora.tokenizers.word_pieces import NEVER, WordTokens, tokens_of_word, unsaid_tokens
 
 if TYPE_CHECKING:
     from anaphora.models.backpack.backpack import Backpack

@@ -28,7 +28,7 @@ from anaphora.models.language.masked import MaskedLanguageModel
 from anaphora.models.language.reader import Reader
 from anaphora.nn.capture import attention_layers
 from anaphora.nn.head import VocabularyHead
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 
 NEXT = 3
 """Words that may come next, or classes, beside the text."""

@@ -35,8 +35,8 @@ from anaphora.inspect.walk_model import (
     there_are,
     up_to,
 )
-from anaphora.text.token_names import token_name
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.token_names import token_name
+from anaphora.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from anaphora.models.backpack.backpack import Backpack

@@ -13,7 +13,7 @@ from anaphora.inspect.trace import PREDICTS, READS, Check, Trace
 from anaphora.inspect.walk_model import Asked, Side, look, parts_of
 from anaphora.models.contracts import Translator
 from anaphora.nn.capture import attention_layers
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 
 STEPS = 1e-2
 """How far the log-probability of a whole translation may be from the sum that the search found, step by step."""

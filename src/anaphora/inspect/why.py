@@ -31,9 +31,9 @@ from anaphora.models.next_words import NextWords, RankedWord, words_in_blank
 from anaphora.models.ngram.ngram_explanation import Candidate, Level
 from anaphora.models.why import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
 from anaphora.results import brief, figure, html_lines, html_table
-from anaphora.text.token_names import in_base64, token_name, told_apart
-from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
-from anaphora.text.word_pieces import check_writable, forms_of
+from anaphora.tokenizers.token_names import in_base64, token_name, told_apart
+from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
+from anaphora.tokenizers.word_pieces import check_writable, forms_of
 
 if TYPE_CHECKING:
     from anaphora.models.contracts import LanguageModel

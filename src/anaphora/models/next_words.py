@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError
 from anaphora.models.ngram.ngram_explanation import Name, NextWord, NextWordsTold, likeliest
-from anaphora.text.tokenizer import BOS, EOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,7 +21,7 @@ from anaphora.models.composites.mixture import Mixture
 from anaphora.models.next_words import NextWords, RankedWord, next_words
 from anaphora.models.ngram.ngram_explanation import Candidate, Name, NextWord, NextWordsTold, Why, likeliest, why
 from anaphora.models.ngram.ngram_model import NgramModel
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 if TYPE_CHECKING:
     from anaphora.models.contracts import LanguageModel

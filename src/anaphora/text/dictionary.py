@@ -27,14 +27,14 @@ from pathlib import Path
 
 import numpy as np
 
+from anaphora.data.corpus import Corpus
+from anaphora.data.preparation import open_prepared
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import LARGE, read_bytes
 from anaphora.folder import DATA, write_text
 from anaphora.results import brief, html_table
 from anaphora.text.agreement import Agreement
-from anaphora.text.corpus import Corpus
-from anaphora.text.preparation import open_prepared
-from anaphora.text.tokenizer import UNK, Tokenizer
+from anaphora.tokenizers.tokenizer import UNK, Tokenizer
 
 FILE = "dictionary.tsv"
 """Its name in a model folder."""

@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from anaphora.data.phrases import PHRASES
+from anaphora.data.prepared_text import TOKENIZER
 from anaphora.errors import RIGHTS, UserError
 from anaphora.folder import (
     CARD,
@@ -35,8 +37,6 @@ from anaphora.folder import (
     sync,
     take_name,
 )
-from anaphora.text.phrases import PHRASES
-from anaphora.text.prepared_text import TOKENIZER
 
 ANEW = ".anew-"
 """Prefix of the folder in which the new run is made."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.nn.mixture_of_experts import load, mixtures
-from anaphora.text.tokenizer import PAD
+from anaphora.tokenizers.tokenizer import PAD
 from anaphora.training.objective import Forward, Objective
 
 

@@ -19,6 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import described, differences
+from anaphora.data.changes import CorpusChanged
+from anaphora.data.formats import describe_notes
+from anaphora.data.language_corpus import check_text, prepare_text
+from anaphora.data.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.decoding.language import Ids, TextEvaluation, evaluate_ids
 from anaphora.device import peak_resident
 from anaphora.errors import UserError, option
@@ -49,10 +53,6 @@ from anaphora.models.ngram.ngram_file import read_trie
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel, without_padding
 from anaphora.names import by_name
 from anaphora.results import count
-from anaphora.text.changes import CorpusChanged
-from anaphora.text.formats import describe_notes
-from anaphora.text.language_corpus import check_text, prepare_text
-from anaphora.text.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.training.anew import beginning_anew
 from anaphora.training.counting_card import COUNTED, write_counting_card
 from anaphora.training.recipes import RunConfig, complete

@@ -24,16 +24,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from anaphora.data.batches import Batch
+from anaphora.data.corpus import Corpus
 from anaphora.decoding.alignment import cross_attentions, no_weights
 from anaphora.decoding.alignment_method import corpus_pairs, fit_teacher
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.text.agreement import Agreement
-from anaphora.text.batches import Batch
-from anaphora.text.corpus import Corpus
-from anaphora.text.tokenizer import UNK, Tokenizer
-from anaphora.text.words import TokenWords, split_words
+from anaphora.tokenizers.tokenizer import UNK, Tokenizer
+from anaphora.tokenizers.words import TokenWords, split_words
 from anaphora.training.objective import Forward, Independent, TranslationBatch, TranslationObjective
 
 TEACHER_PAIRS = 200_000

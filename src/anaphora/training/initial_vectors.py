@@ -19,7 +19,7 @@ from anaphora.files import is_there
 from anaphora.folder import WEIGHTS
 from anaphora.models.vectors.vector_files import load_vectors
 from anaphora.models.vectors.word_vectors import Vectors
-from anaphora.text.tokenizer import SPECIALS, Tokenizer
+from anaphora.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,11 @@ import torch
 from torch import nn
 
 from anaphora.config import merge
+from anaphora.data.batches import EpochBatches
+from anaphora.data.formats import describe_notes
+from anaphora.data.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches, open_ids
+from anaphora.data.language_corpus import check_text
+from anaphora.data.prepared_text import TOKENIZER, PreparedText
 from anaphora.device import choose_device, describe_device, peak_flops, peak_memory
 from anaphora.errors import UserError
 from anaphora.evaluation.language import note_on_unknown
@@ -24,12 +29,7 @@ from anaphora.models import build_language_model
 from anaphora.models.weights import read_weights
 from anaphora.nn.mixture_of_experts import counting, load
 from anaphora.results import count
-from anaphora.text.batches import EpochBatches
-from anaphora.text.formats import describe_notes
-from anaphora.text.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches, open_ids
-from anaphora.text.language_corpus import check_text
-from anaphora.text.prepared_text import TOKENIZER, PreparedText
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.balancing import balanced
 from anaphora.training.checkpoint import Progress
 from anaphora.training.graphs import MULTIPLE, graphs_pay

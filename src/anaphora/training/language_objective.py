@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from anaphora.data.language_batches import LanguageBatch
 from anaphora.nn.kernels.cross_entropy import cross_entropy
 from anaphora.nn.kernels.sense_sums import distinct
-from anaphora.text.language_batches import LanguageBatch
-from anaphora.text.tokenizer import BOS, EOS, PAD, SPECIALS
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, SPECIALS
 from anaphora.training.objective import Forward, Independent, send
 
 HIDDEN, REPLACED = 0.8, 0.1

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.config import differences, merge
+from anaphora.data.formats import read_blocks
+from anaphora.data.language_corpus import check_text, prepare_text
+from anaphora.data.prepared_text import TOKENIZER, PreparedText
 from anaphora.errors import UserError, option
 from anaphora.files import LARGE, read_bytes
 from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
 from anaphora.models import NEURAL_MODELS
 from anaphora.names import as_wished, by_name
-from anaphora.text.formats import read_blocks
-from anaphora.text.language_corpus import check_text, prepare_text
-from anaphora.text.prepared_text import TOKENIZER, PreparedText
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.recipes import Document, RunConfig, check_inherited, inherit, load_recipe
 from anaphora.training.reporting import RunReporter
 from anaphora.training.request import Request

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from anaphora.data.labels import VALID_CLASSES
+from anaphora.data.language_batches import LineBatches
+from anaphora.data.prepared_text import PreparedText
 from anaphora.decoding.generation import generate
 from anaphora.decoding.language import score_ids
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.evaluation.language import bits_per_byte, perplexity
-from anaphora.text.labels import VALID_CLASSES
-from anaphora.text.language_batches import LineBatches
-from anaphora.text.prepared_text import PreparedText
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from anaphora.training.language_objective import ClassificationObjective, MaskedObjective
 from anaphora.training.recipes import RunConfig
 from anaphora.training.validation import Validation

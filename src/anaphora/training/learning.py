@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from anaphora.data.batches import EpochBatches
 from anaphora.device import describe_device
 from anaphora.errors import UserError, option
 from anaphora.folder import WEIGHTS, RunLock, publish, read_metrics, weights_file
 from anaphora.models.weights import load_weights, read_weights, write_weights
 from anaphora.results import count
-from anaphora.text.batches import EpochBatches
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.averaging import average_weights
 from anaphora.training.checkpoint import Checkpoints, Progress, step_of
 from anaphora.training.loop import Trainer, autocast

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, Literal
 
 from anaphora.config import documentation, to_mapping
+from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError, meant
 from anaphora.models import (
@@ -28,8 +29,7 @@ from anaphora.models import (
     settings_class,
     usual_recipe,
 )
-from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.recipes import (
     SECTIONS,
     RunConfig,

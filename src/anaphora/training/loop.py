@@ -22,12 +22,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from anaphora.data.batches import EpochBatches
 from anaphora.device import keeping_freed_memory
 from anaphora.errors import UserError
 from anaphora.nn.mixture_of_experts import mixtures
 from anaphora.nn.recurrence import RecurrentEncoder
 from anaphora.results import count
-from anaphora.text.batches import EpochBatches
 from anaphora.training.averaging import DescentAverage, MovingAverage, WeightAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
 from anaphora.training.graphs import GraphedLearning, graphs_pay

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from anaphora.data.batches import AnyBatch
 from anaphora.errors import UserError, first_line, option
-from anaphora.text.batches import AnyBatch
 
 
 def is_out_of_memory(error: BaseException) -> bool:

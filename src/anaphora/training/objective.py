@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from anaphora.data.batches import Batch
 from anaphora.models.contracts import Translator
 from anaphora.nn.kernels.cross_entropy import cross_entropy
-from anaphora.text.batches import Batch
-from anaphora.text.tokenizer import PAD
+from anaphora.tokenizers.tokenizer import PAD
 
 
 @dataclass

@@ -25,12 +25,12 @@ def open_run(folder: Path, device: str = "auto") -> LearningRun:
     if kind in VECTOR_MODELS:
         raise UserError("holds word vectors, which have no checkpoints", file=folder, cure="average neural models")
     if kind in NEURAL_MODELS:
-        from anaphora.text.prepared_text import open_text
+        from anaphora.data.prepared_text import open_text
         from anaphora.training.language import LanguageRun
 
         text = open_text(folder / DATA)
         return LanguageRun(folder, config, text, RunReporter(folder, None), choose_device(device))
-    from anaphora.text.preparation import open_prepared
+    from anaphora.data.preparation import open_prepared
     from anaphora.training.run import Run
 
     prepared = open_prepared(folder / DATA)

@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge
+from anaphora.data.preparation import HOLD_OUT_LIMIT
 from anaphora.errors import UserError, first_line, option
 from anaphora.models import TRANSLATORS
-from anaphora.text.preparation import HOLD_OUT_LIMIT
-from anaphora.text.tokenizer import vocabulary_for
+from anaphora.tokenizers.tokenizer import vocabulary_for
 from anaphora.training.recipes import Document, RunConfig, complete
 from anaphora.training.settings import TrainingConfig
 
 if TYPE_CHECKING:
-    from anaphora.text.checking.check import Part
+    from anaphora.checking.check import Part
 
 SAMPLE = 20_000  # pairs, or lines, at most
 MOST_BYTES = 8_000_000  # of a sample of lines
@@ -135,8 +135,8 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
     """In the child: prepare, build, probe, update, measure."""
     import torch
 
+    from anaphora.data.preparation import prepare
     from anaphora.device import choose_device, describe_device, peak_resident
-    from anaphora.text.preparation import prepare
     from anaphora.training.loop import COMPILE_PAYS_FROM, planned_steps
     from anaphora.training.run import Run
     from anaphora.training.settling import longest

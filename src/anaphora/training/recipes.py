@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.config import build, convert, merge, overrides, read_yaml, shown, to_mapping
+from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError, nearest, option
 from anaphora.models import (
@@ -32,8 +33,7 @@ from anaphora.models import (
 from anaphora.models import settings as model_settings
 from anaphora.names import by_name
 from anaphora.results import brief
-from anaphora.text.settings import DataConfig
-from anaphora.text.tokenizer import TokenizerConfig
+from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.refusals import check, check_objective, has_dropout
 from anaphora.training.settings import LIMITS, SEQUENCE, TrainingConfig
 from anaphora.training.translator_sizes import (

@@ -16,6 +16,10 @@ import torch
 from torch import nn
 
 from anaphora.config import merge
+from anaphora.data.batches import Batch, Batches, EpochBatches
+from anaphora.data.bidirectional import BidirectionalStart
+from anaphora.data.formats import describe_notes
+from anaphora.data.preparation import Prepared
 from anaphora.decoding.alignment_method import choose_on, corpus_pairs, read_choice, write_choice
 from anaphora.decoding.splitting import several_sentences
 from anaphora.decoding.unknown_words import UnknownWords, replacing
@@ -25,12 +29,8 @@ from anaphora.models import build
 from anaphora.models.contracts import Translator
 from anaphora.nn.mixture_of_experts import counting, load
 from anaphora.results import count
-from anaphora.text.batches import Batch, Batches, EpochBatches
-from anaphora.text.bidirectional import BidirectionalStart
 from anaphora.text.dictionary import learn_for, of_folder
-from anaphora.text.formats import describe_notes
-from anaphora.text.preparation import Prepared
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.balancing import balanced
 from anaphora.training.card import write_card
 from anaphora.training.checkpoint import Progress
@@ -123,7 +123,7 @@ class Run(LearningRun):
     def batches(self) -> EpochBatches[Batch]:
         config, samplers = self.config, {}
         if config.tokenizer.dropout:
-            from anaphora.text.subword_dropout import SubwordSampler
+            from anaphora.tokenizers.subword_dropout import SubwordSampler
 
             samplers = {side: SubwordSampler(tokenizer) for side, tokenizer in self.prepared.tokenizers.items()}
         settings: dict[str, Any] = {

@@ -36,15 +36,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from anaphora.data.batches import Batch
+from anaphora.data.corpus import Corpus
 from anaphora.decoding.constraints import FORBIDDEN, forbidden_tokens
 from anaphora.decoding.search import Hypothesis, evaluating, search
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.evaluation.sentence import REWARDS
 from anaphora.models.contracts import Translator
 from anaphora.nn.kernels.cross_entropy import token_log_probabilities
-from anaphora.text.batches import Batch
-from anaphora.text.corpus import Corpus
-from anaphora.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer
 from anaphora.training.objective import Forward, TranslationBatch, TranslationObjective, send
 from anaphora.training.settings import TrainingConfig
 

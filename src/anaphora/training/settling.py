@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.config import described, differences, merge
+from anaphora.data.batches import GROWTH
+from anaphora.data.preparation import Prepared, check_request, prepare
 from anaphora.decoding.unknown_words import refuse_replacing
 from anaphora.errors import UserError, option
 from anaphora.files import LARGE, is_there, read_bytes
@@ -20,11 +22,9 @@ from anaphora.models.composites.parts import HOLDERS
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.names import as_wished, by_name
-from anaphora.text.batches import GROWTH
 from anaphora.text.dictionary import FILE as DICTIONARY
 from anaphora.text.dictionary import Dictionary, copy_into
-from anaphora.text.preparation import Prepared, check_request, prepare
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Checkpoints
 from anaphora.training.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
 from anaphora.training.reporting import RunReporter
@@ -160,7 +160,7 @@ def saved_settings(folder: Path, kinds: Collection[str]) -> dict[str, Any] | Non
 
 def warn(config: RunConfig, reporter: RunReporter) -> None:
     """The cheap part of `anaphora check`, one line a finding. What reading itself counts or refuses is left to it."""
-    from anaphora.text.checking.check import quick_findings
+    from anaphora.checking.check import quick_findings
 
     data = config.data
     parts = {"train": data.sides()} | ({"valid": data.valid_sides()} if data.valid_sides() else {})

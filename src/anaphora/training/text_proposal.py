@@ -30,7 +30,7 @@ from anaphora.training.recipes import Document, RunConfig, load_recipe
 from anaphora.training.request import Request
 
 if TYPE_CHECKING:
-    from anaphora.text.checking.check import Part
+    from anaphora.checking.check import Part
 
 
 @dataclass
@@ -115,8 +115,8 @@ def _whole_run(request: Request, kind: str, share: float) -> TextProposal:
 def _some_updates(folder: Path, request: Request, kind: str, share: float, asked: dict[str, Any]) -> TextProposal:
     import torch
 
+    from anaphora.data.language_corpus import prepare_text
     from anaphora.device import choose_device, describe_device
-    from anaphora.text.language_corpus import prepare_text
     from anaphora.training.language import LanguageRun
     from anaphora.training.language_settling import planned_settings
     from anaphora.training.loop import planned_steps

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 import torch
 
+from anaphora.data.batches import Batches
+from anaphora.data.corpus import Corpus
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.translate import translate_lines
 from anaphora.decoding.unknown_words import UnknownWords
 from anaphora.evaluation.translation import bleu, chrf, gleu
 from anaphora.models.contracts import Translator
-from anaphora.text.batches import Batches
-from anaphora.text.corpus import Corpus
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.objective import TranslationObjective
 from anaphora.training.settings import TrainingConfig
 

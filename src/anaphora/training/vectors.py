@@ -18,6 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anaphora.config import described, differences
+from anaphora.data.changes import CorpusChanged
+from anaphora.data.formats import describe_notes
+from anaphora.data.items import item_name
+from anaphora.data.language_corpus import check_text, fingerprint, prepare_text
+from anaphora.data.phrases import PHRASES
+from anaphora.data.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.device import peak_resident
 from anaphora.errors import UserError, option
 from anaphora.files import LARGE, read_bytes, read_json
@@ -42,14 +48,8 @@ from anaphora.models.vectors.word2vec import I64, U32, Word2Vec, count_ids
 from anaphora.models.vectors.word_vectors import Vectors
 from anaphora.names import by_name
 from anaphora.results import count
-from anaphora.text.changes import CorpusChanged
-from anaphora.text.formats import describe_notes
-from anaphora.text.items import item_name
-from anaphora.text.language_corpus import check_text, fingerprint, prepare_text
-from anaphora.text.phrases import PHRASES
-from anaphora.text.prepared_text import TOKENIZER, PreparedText, read_manifest
-from anaphora.text.tokenizer import SPECIALS
-from anaphora.text.word_tokenizer import open_tokenizer
+from anaphora.tokenizers.tokenizer import SPECIALS
+from anaphora.tokenizers.word_tokenizer import open_tokenizer
 from anaphora.training.anew import beginning_anew
 from anaphora.training.checkpointed_vectors import CHECKPOINT, start_vectors
 from anaphora.training.interruption import interruptible

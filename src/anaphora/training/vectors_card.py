@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from anaphora.data.data_settings import DataConfig
+from anaphora.data.phrases import PHRASES
 from anaphora.device import cores
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.vectors.pieces import Learned
 from anaphora.models.vectors.vector_settings import Word2VecConfig
 from anaphora.names import as_wished
 from anaphora.results import count
-from anaphora.text.phrases import PHRASES
-from anaphora.text.settings import DataConfig
 from anaphora.training.recipes import RunConfig
 from anaphora.training.reporting import duration, short
 from anaphora.version import __version__

@@ -9,12 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from anaphora.config import merge
+from anaphora.data.phrases import PHRASES
 from anaphora.errors import UserError, option
 from anaphora.folder import CONFIG, read_config
 from anaphora.models import VECTOR_MODELS
 from anaphora.models.vectors.vector_files import load_vectors
 from anaphora.models.vectors.vector_settings import Word2VecConfig
-from anaphora.text.phrases import PHRASES
 from anaphora.training.recipes import Document, RunConfig, load_recipe
 from anaphora.training.request import Request
 

@@ -12,7 +12,7 @@ import anaphora
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.models import build, settings
 from anaphora.text.pocket import generate
-from anaphora.text.tokenizer import EOS
+from anaphora.tokenizers.tokenizer import EOS
 from anaphora.training.graphs import GraphedLearning
 
 pytestmark = [

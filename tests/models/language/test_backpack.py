@@ -14,7 +14,7 @@ from anaphora.models import build_language_model, settings
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.backpack.sense_table import FILE, SenseTable
 from anaphora.nn.kernels.sense_sums import distinct
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 from anaphora.training.recipes import load_recipe
 from neural_rungs import CAUSAL, rung
 
@@ -117,7 +117,7 @@ def test_once_for_each_distinct_word_is_once_for_each_place(name: str) -> None:
 def test_training_sends_the_distinct_words_along() -> None:
     import numpy as np
 
-    from anaphora.text.language_batches import LanguageBatch
+    from anaphora.data.language_batches import LanguageBatch
     from anaphora.training.language_objective import LanguageObjective
 
     model = CAUSAL["backpack"]()

@@ -24,7 +24,7 @@ from anaphora.models.language import language_settings as kinds
 from anaphora.models.language.language_settings import CONFIGS
 from anaphora.models.weights import model_weights, write_weights
 from anaphora.nn import positions, transformer
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 from grouped_flops import COUNTED
 from neural_rungs import CAUSAL, CLASSIFIERS, LONGEST, MASKED, rung
 

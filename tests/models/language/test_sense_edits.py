@@ -24,8 +24,8 @@ from anaphora.models.backpack.patch import (
 )
 from anaphora.models.backpack.patched import WordLookup, apply, patched
 from anaphora.models.backpack.sense_table import SenseTable
-from anaphora.text.tokenizer import BOS, Tokenizer, TokenizerConfig
-from anaphora.text.word_pieces import WordTokens
+from anaphora.tokenizers.tokenizer import BOS, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.word_pieces import WordTokens
 from sense_models import WORDS, looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()

@@ -13,7 +13,7 @@ from anaphora.errors import UserError
 from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy, why_by_sense
 from anaphora.models.next_words import NextWords
 from anaphora.models.why import explain_next, explains
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 from neural_rungs import CAUSAL, rung
 
 BODIES = ["backpack", "backpack of one sense", "backpack lstm", "backpack conv"]

@@ -17,8 +17,8 @@ from anaphora.models.backpack.patch import Patch, Remove, Topic
 from anaphora.models.backpack.patched import apply, patched
 from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.models.backpack.topic import FREQUENT, bag_tokens, buckets, leanings, topic_scores
-from anaphora.text.tokenizer import BOS
-from anaphora.text.word_pieces import WordTokens, unsaid_tokens
+from anaphora.tokenizers.tokenizer import BOS
+from anaphora.tokenizers.word_pieces import WordTokens, unsaid_tokens
 from sense_models import WORDS, looked_up, small_backpack
 
 MODEL, TOKENIZER = small_backpack()

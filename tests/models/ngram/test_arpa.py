@@ -20,7 +20,7 @@ from anaphora.models.ngram import arpa
 from anaphora.models.ngram.arpa import arpa_words, read_arpa, write_arpa
 from anaphora.models.ngram.kernels.arpa_scan import parse_number
 from anaphora.models.ngram.ngram_model import NgramModel
-from anaphora.text.tokenizer import BLANKS, EOS, SPECIALS, UNK, Tokenizer
+from anaphora.tokenizers.tokenizer import BLANKS, EOS, SPECIALS, UNK, Tokenizer
 from ngram_texts import fitted, sentences
 
 VOCABULARY = 12

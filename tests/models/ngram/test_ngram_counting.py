@@ -28,7 +28,7 @@ from anaphora.models.ngram.ngram_file import read_trie, write_trie
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.models.ngram.smoothing import SMOOTHINGS, Grams
 from anaphora.models.ngram.spill import Work, count_spilled
-from anaphora.text.tokenizer import BOS, EOS, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, UNK
 from ngram_texts import sentences, tokens_of
 
 DATA = Path(os.environ.get("ANAPHORA_DATA") or Path(__file__).parents[4] / "shared" / "data")
@@ -402,7 +402,7 @@ def test_resident_memory_stays_within_the_limit(tmp_path: Path) -> None:
 def test_a_large_text_in_a_quarter_of_the_memory(tmp_path: Path) -> None:
     import lzma
 
-    from anaphora.text.word_ids import WordIds
+    from anaphora.data.word_ids import WordIds
 
     vocabulary = WordIds()
     with lzma.open(WIKI) as stream, Column(tmp_path / "text.ids").append() as out:

@@ -15,7 +15,7 @@ from anaphora.errors import UserError
 from anaphora.models.ngram.kernels.ngrams import Trie
 from anaphora.models.ngram.ngram_file import read_checksum, read_trie, write_trie
 from anaphora.models.ngram.ngram_model import NgramModel
-from anaphora.text.tokenizer import BOS, UNK
+from anaphora.tokenizers.tokenizer import BOS, UNK
 from ngram_texts import fitted, sentences
 
 TEXTS = [[4, 5, 4, 6], [], [4, 5, 4, 5, 7], [6, 6, 6]]

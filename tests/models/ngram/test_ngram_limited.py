@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anaphora.data.prepared_text import PreparedText
 from anaphora.decoding.language import Boundaries, evaluate_ids
 from anaphora.errors import UserError
 from anaphora.models.ngram import limited
 from anaphora.models.ngram.kernels.ngrams import U32
 from anaphora.models.ngram.limited import LimitedModel
 from anaphora.models.ngram.ngram_file import let_go, read_trie, write_trie
-from anaphora.text.prepared_text import PreparedText
-from anaphora.text.tokenizer import EOS
+from anaphora.tokenizers.tokenizer import EOS
 from ngram_texts import Sentence, fitted, sentences
 
 

@@ -19,7 +19,7 @@ from anaphora.models.ngram.kernels.ngrams import NOWHERE, walk
 from anaphora.models.ngram.limited import LimitedModel
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.models.ngram.threads import CORES
-from anaphora.text.tokenizer import BOS, EOS
+from anaphora.tokenizers.tokenizer import BOS, EOS
 from deadly import in_a_child
 from ngram_texts import fitted, sentences
 

@@ -15,7 +15,7 @@ from anaphora.errors import UserError
 from anaphora.models.ngram.counting import count
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.models.ngram.smoothing import FALLBACK, SMOOTHINGS, adjusted_counts, discounts, estimate, kept
-from anaphora.text.tokenizer import BOS, EOS, PAD, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from ngram_texts import FIRST, Reference, fitted, sentences, tokens_of
 
 COUNTED = [smoothing for smoothing in SMOOTHINGS if smoothing != "given"]

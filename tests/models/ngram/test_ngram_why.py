@@ -18,7 +18,7 @@ from anaphora.errors import UserError
 from anaphora.models.ngram.arpa import read_arpa, write_arpa
 from anaphora.models.ngram.ngram_explanation import why
 from anaphora.models.ngram.ngram_model import NgramModel
-from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, UNK
 from ngram_texts import FIRST, fitted, sentences
 
 VOCABULARY = 11

@@ -22,7 +22,7 @@ from anaphora.folder import read_config
 from anaphora.inspect.trace import Check, Step, Walk
 from anaphora.models.contracts import Translator
 from anaphora.nn.capture import capture
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 
 LETTERS, DIGITS = "abcdefghijklmnop", "0123456789"
 TRAINED = range(1, 9)

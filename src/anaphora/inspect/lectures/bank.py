@@ -26,7 +26,7 @@ from anaphora.folder import read_config
 from anaphora.inspect.lectures.all_scores import one_thread
 from anaphora.inspect.trace import Check, Step, Walk
 from anaphora.text import pocket
-from anaphora.text.tokenizer import Tokenizer
+from anaphora.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from anaphora.decoding.vectors import WordVectors

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from anaphora.inspect.trace import Check, Step, Walk
-from anaphora.text.tokenizer import BOS, EOS, SPECIALS, UNK
+from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, UNK
 
 if TYPE_CHECKING:
     from anaphora.models.ngram.ngram_model import NgramModel

@@ -25,7 +25,7 @@ from torch import Tensor
 from anaphora.folder import read_config
 from anaphora.inspect.lectures.all_scores import one_thread
 from anaphora.inspect.trace import Check, Step, Walk
-from anaphora.text.tokenizer import BOS, EOS, Tokenizer
+from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 
 if TYPE_CHECKING:
     from anaphora.models.language.classifier import TextClassifier

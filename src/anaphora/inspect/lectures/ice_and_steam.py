@@ -29,7 +29,7 @@ SLIDE_RATIOS = ["8.9", "0.085", "1.36", "0.96"]
 
 def text_ids() -> NDArray[np.uint32]:
     """The text, as ids: lines of two words."""
-    from anaphora.text.tokenizer import EOS, SPECIALS
+    from anaphora.tokenizers.tokenizer import EOS, SPECIALS
 
     pairs = []
     for word, counts in COUNTS.items():

@@ -95,7 +95,7 @@ def window() -> list[Walk]:
 def _counted(text: list[str], words: list[str]) -> F64:
     """The rows of the words that are asked about, by the code that counts corpora."""
     from anaphora.models.vectors.cooccurrence import count_cooccurrences
-    from anaphora.text.tokenizer import BOS, EOS, SPECIALS
+    from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS
 
     ids = np.array([BOS, *(len(SPECIALS) + words.index(word) for word in text), EOS], np.uint32)
     with TemporaryDirectory() as folder:
@@ -183,7 +183,7 @@ def _by_library() -> float:
     steps that can be foretold."""
     from anaphora.models.vectors.vector_settings import Word2VecConfig, Word2VecTraining
     from anaphora.models.vectors.word2vec import Word2Vec
-    from anaphora.text.tokenizer import BOS, EOS, SPECIALS
+    from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS
 
     the, professor, rate = 0, 1, 0.1
     hidden, output = HIDDEN.copy(), OUTPUT[:2].copy()

@@ -34,10 +34,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from anaphora.arguments.given import path_of
 from anaphora.errors import UPGRADE, UserError, nearest, shown
 from anaphora.folder import check_new_file, write_text
 from anaphora.results import brief, count, html_table
-from anaphora.text.given import path_of
 
 VERSION = 1
 """Of the document; a reader refuses newer ones."""

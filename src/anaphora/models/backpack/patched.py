@@ -16,12 +16,12 @@ from anaphora.models.backpack.patch import ALL, MadeFor, Operation, Patch, Topic
 from anaphora.models.backpack.sense_edits import Lookup, edited
 from anaphora.models.backpack.sense_table import fingerprint_of
 from anaphora.models.backpack.topic import emphasised, knows
-from anaphora.text.token_names import token_name
-from anaphora.text.word_pieces import WordTokens, tokens_of_word, unsaid_tokens
+from anaphora.tokenizers.token_names import token_name
+from anaphora.tokenizers.word_pieces import WordTokens, tokens_of_word, unsaid_tokens
 
 if TYPE_CHECKING:
     from anaphora.models.backpack.backpack import Backpack
-    from anaphora.text.tokenizer import Tokenizer
+    from anaphora.tokenizers.tokenizer import Tokenizer
 
 
 def made_for(model: Backpack, tokenizer: Tokenizer) -> MadeFor:

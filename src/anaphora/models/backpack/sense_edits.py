@@ -34,7 +34,7 @@ from anaphora.models.backpack.patch import (
     Scale,
     Words,
 )
-from anaphora.text.word_pieces import WordTokens
+from anaphora.tokenizers.word_pieces import WordTokens
 
 if TYPE_CHECKING:
     from anaphora.models.backpack.backpack import Backpack

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.models.ngram.ngram_explanation import Name, NextWord, NextWordsTold, finite, likeliest
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 if TYPE_CHECKING:
     from anaphora.models.backpack.backpack import Backpack

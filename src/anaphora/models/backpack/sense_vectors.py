@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.models.backpack.sense_shares import has_senses
-from anaphora.text.tokenizer import Tokenizer
-from anaphora.text.word_pieces import tokens_of_word
+from anaphora.tokenizers.tokenizer import Tokenizer
+from anaphora.tokenizers.word_pieces import tokens_of_word
 
 AT_ONCE = 1024
 """Tokens whose senses are formed together."""

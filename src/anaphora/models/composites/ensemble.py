@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from anaphora.errors import UserError, option
 from anaphora.models.contracts import DecoderState, Translator
 from anaphora.models.translation.translator_settings import Mean
-from anaphora.text.tokenizer import EOS, PAD
+from anaphora.tokenizers.tokenizer import EOS, PAD
 
 Reading = Callable[[list[int]], list[int]]
 """Tokens of a source, without its end mark, as tokens of another tokeniser for the same text."""

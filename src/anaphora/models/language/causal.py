@@ -25,7 +25,7 @@ from anaphora.models.language.reader import DEVIATION, Reader
 from anaphora.nn.encoder_contract import Past, locked_dropout
 from anaphora.nn.head import VocabularyHead
 from anaphora.nn.transformer import TransformerEncoder
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 NUMBERS = 1 << 22
 """Logits that `score` forms at once, 16 MB in float32: tokens times vocabulary. More of them leave the cache."""

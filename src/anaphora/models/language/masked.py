@@ -24,7 +24,7 @@ from anaphora.models.language.language_settings import TransformerEncoderConfig
 from anaphora.models.language.reader import DEVIATION, Reader
 from anaphora.nn.encoder_contract import locked_dropout
 from anaphora.nn.head import VocabularyHead
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 AT_ONCE = 8192
 """Tokens that `score` reads at once: every token costs a reading of its row."""

@@ -31,7 +31,7 @@ from anaphora.nn.expert_settings import chosen_experts
 from anaphora.nn.masks import padding_mask
 from anaphora.nn.mixture_of_experts import Experts, mixtures, telling
 from anaphora.nn.transformer import TransformerEncoder
-from anaphora.text.tokenizer import PAD
+from anaphora.tokenizers.tokenizer import PAD
 
 DEVIATION = 0.02
 """Of the weights of a Transformer that begins as GPT-2 does."""

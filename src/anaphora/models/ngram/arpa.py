@@ -34,14 +34,14 @@ from typing import IO, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.data.lines import opened, reading
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import is_device, sync, temporary_name
 from anaphora.models.ngram.kernels import arpa_scan as kernel
 from anaphora.models.ngram.kernels.ngrams import F32, NOWHERE, U32, Trie
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel, skip_what_nothing_follows
-from anaphora.text.lines import opened, reading
-from anaphora.text.tokenizer import BLANKS, BOS, EOS, PAD, SPECIALS, UNK
-from anaphora.text.vocabulary_file import BEGIN, END, UNKNOWN
+from anaphora.tokenizers.tokenizer import BLANKS, BOS, EOS, PAD, SPECIALS, UNK
+from anaphora.tokenizers.vocabulary_file import BEGIN, END, UNKNOWN
 
 NAMES = {BOS: BEGIN, EOS: END, UNK: UNKNOWN}
 PARTING = re.compile(f"[\0{BLANKS}]")

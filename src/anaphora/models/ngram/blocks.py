@@ -32,7 +32,7 @@ from anaphora.models.ngram.smoothing import (
     relative_words,
 )
 from anaphora.models.ngram.spill import Spilled, Work
-from anaphora.text.tokenizer import BOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, PAD
 
 GRAM_COST = 160
 """Bytes of memory that an n-gram of a block takes at the most, with what is left of the block before."""

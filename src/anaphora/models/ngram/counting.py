@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from anaphora.data.word_ids import WordIds
 from anaphora.device import c_library, resident
 from anaphora.errors import UserError, refused_by_system
 from anaphora.folder import discard, publish, sync, temporary_name
@@ -29,8 +30,7 @@ from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 from anaphora.models.ngram.smoothing import Grams
 from anaphora.models.ngram.spill import HeldWork, Say, Work, count_spilled, digest
 from anaphora.models.ngram.threads import CORES
-from anaphora.text.tokenizer import BOS, EOS
-from anaphora.text.word_ids import WordIds
+from anaphora.tokenizers.tokenizer import BOS, EOS
 
 LONGEST = 0xFFFFFFFE
 """Tokens that a text may have: positions and counts are 32 bits wide."""

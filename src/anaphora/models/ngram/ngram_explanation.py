@@ -26,7 +26,7 @@ from anaphora.models.ngram.kernels.ngrams import distribution, walk
 from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.models.ngram.smoothing import predictable
 from anaphora.results import brief, count, figure
-from anaphora.text.tokenizer import BOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, PAD
 
 Name = Callable[[int], str]
 

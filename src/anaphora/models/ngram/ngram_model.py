@@ -42,7 +42,7 @@ from anaphora.models.ngram.smoothing import (
     predictable,
 )
 from anaphora.models.ngram.threads import CORES, pool
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 if TYPE_CHECKING:  # imported where it is used: counting within a memory limit has no 200 MB for it
     from torch import Tensor

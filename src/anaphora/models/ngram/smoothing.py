@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from anaphora.errors import UserError
 from anaphora.models.ngram.kernels.ngrams import F64, U32, count_of_counts, interpolate, relative
 from anaphora.models.ngram.ngram_settings import Smoothing, pruning_thresholds
-from anaphora.text.tokenizer import BOS, PAD
+from anaphora.tokenizers.tokenizer import BOS, PAD
 
 SMOOTHINGS: tuple[Smoothing, ...] = get_args(Smoothing)
 FALLBACK = (0.0, 0.5, 1.0, 1.5)

@@ -49,7 +49,7 @@ from anaphora.models.ngram.kernels.ngram_runs import (
 )
 from anaphora.models.ngram.kernels.ngrams import NOWHERE, U32
 from anaphora.models.ngram.smoothing import Grams
-from anaphora.text.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS
 
 Say = Callable[[str], None]
 PLAN = "plan.json"

@@ -21,7 +21,7 @@ from anaphora.nn.encoder_contract import Encoder
 from anaphora.nn.head import logits_of_few
 from anaphora.nn.masks import padding_mask
 from anaphora.nn.mixture_of_experts import mixtures, telling
-from anaphora.text.tokenizer import PAD
+from anaphora.tokenizers.tokenizer import PAD
 
 
 class Decoder(nn.Module):

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.data.checksums import CHECKSUMS, check_data, check_file, write_checksums
 from anaphora.device import cores
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import check_files, read_json
@@ -52,8 +53,7 @@ from anaphora.models.vectors.kernels.cooccurrence_counts import (
 )
 from anaphora.models.vectors.pieces import check_ids
 from anaphora.models.vectors.vector_files import words_array, words_of
-from anaphora.text.checksums import CHECKSUMS, check_data, check_file, write_checksums
-from anaphora.text.tokenizer import EOS, SPECIALS
+from anaphora.tokenizers.tokenizer import EOS, SPECIALS
 
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
@@ -202,7 +202,7 @@ def count_cooccurrences(
     threads: int | None = None,
     progress: Say = lambda read, of: None,
 ) -> Cooccurrences:
-    """Count ids as text/language_corpus.py writes them (mapped or not) into a folder. Words: ids from len(SPECIALS) on.
+    """Count ids as data/language_corpus.py writes them (mapped or not) into a folder. Words: ids from len(SPECIALS) on.
 
     A folder that already has the table of the same text, words and window is opened as it is; one that has anything
     else is refused. `memory`: bytes that arrays may take.

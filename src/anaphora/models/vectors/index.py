@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from anaphora.arguments.signatures import also_named
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import is_there, read_json
 from anaphora.folder import temporary_name, write_json
 from anaphora.models.vectors.word_vectors import F32, NUMBER_NAMES, Near, Neighbours, Vectors
 from anaphora.results import count
-from anaphora.signatures import also_named
 
 LINKS, CARE, EFFORT = 16, 64, 400
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""

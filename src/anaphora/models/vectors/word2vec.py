@@ -43,7 +43,7 @@ from anaphora.models.vectors.vector_checkpoint import opening
 from anaphora.models.vectors.vector_files import read_arrays, store_arrays, words_array, words_of
 from anaphora.models.vectors.vector_settings import Word2VecConfig, Word2VecTraining
 from anaphora.models.vectors.word_vectors import SubwordTable, Vectors
-from anaphora.text.tokenizer import EOS, SPECIALS
+from anaphora.tokenizers.tokenizer import EOS, SPECIALS
 
 U32 = NDArray[np.uint32]
 I64 = NDArray[np.int64]
@@ -125,7 +125,7 @@ class Word2Vec:
         progress: Progress = lambda learned: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Learned:
-        """Learn from ids as text/language_corpus.py writes them (mapped or not): words count from len(SPECIALS) on.
+        """Learn from ids as data/language_corpus.py writes them (mapped or not): words count from len(SPECIALS) on.
 
         `rows`: the row of each word, where the ids are of another vocabulary than this one. `checkpoint`: a file to
         save to, every so often; `learned`: how far it had come (`resume` gives both). `stop`: asked between pieces.

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.arguments.checked import checked
+from anaphora.arguments.given import words_of
+from anaphora.arguments.signatures import also_named
 from anaphora.errors import UserError, shown
 from anaphora.results import count, figure, html_table, quoted
-from anaphora.signatures import also_named
-from anaphora.text.arguments import checked
-from anaphora.text.given import words_of
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
