@@ -209,7 +209,7 @@ CLASSES = {
     "ScoredPair": "anaphora.decoding.translate",
     "Evaluation": "anaphora.decoding.evaluation",
     "LengthBin": "anaphora.evaluation.by_length",
-    "Alignment": "anaphora.decoding.alignment",
+    "Alignment": "anaphora.alignment.model_alignment",
     "ScoredLine": "anaphora.decoding.language",
     "TextEvaluation": "anaphora.decoding.language",
     "ClassificationReport": "anaphora.evaluation.classification",

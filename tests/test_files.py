@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import anaphora
+from anaphora.alignment.dictionary import Dictionary
 from anaphora.decoding.unfinished import Unfinished
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import read_pharaoh
@@ -36,7 +37,6 @@ from anaphora.models.ngram.ngram_file import read_checksum, read_trie
 from anaphora.models.vectors.cooccurrence import Cooccurrences
 from anaphora.models.vectors.vector_files import load_vectors
 from anaphora.models.weights import read_weights
-from anaphora.text.dictionary import Dictionary
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.word_tokenizer import open_tokenizer
 from anaphora.training.checkpoint import Progress

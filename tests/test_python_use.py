@@ -15,8 +15,8 @@ import pytest
 
 import anaphora
 from anaphora import text_model
+from anaphora.alignment.model_alignment import Alignment, Method
 from anaphora.arguments.signatures import spelled_out
-from anaphora.decoding.alignment import Alignment, Method
 from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.settings import SAYING, DecodingConfig
 from anaphora.decoding.translate import ScoredPair, Translation

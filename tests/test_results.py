@@ -18,13 +18,14 @@ import pytest
 import torch
 
 import anaphora
+from anaphora.alignment.alignment_method import Choice, Rival
+from anaphora.alignment.dictionary import Dictionary, Entry
+from anaphora.alignment.model_alignment import Alignment, Method
 from anaphora.checking.findings import Finding, Report
 from anaphora.comparing.comparison import Comparison
 from anaphora.comparing.language import LanguageTask
 from anaphora.converting import Conversion
 from anaphora.decoding import filling
-from anaphora.decoding.alignment import Alignment, Method
-from anaphora.decoding.alignment_method import Choice, Rival
 from anaphora.decoding.classifying import Classified
 from anaphora.decoding.evaluation import Evaluation
 from anaphora.decoding.generation import Generation, GenerationStream
@@ -59,7 +60,6 @@ from anaphora.models.vectors.word_vectors import Neighbours, Vectors
 from anaphora.models.why import MixtureWhy
 from anaphora.nn.capture import Attended, Seen
 from anaphora.results import LONGEST, Info, brief, count, html_table
-from anaphora.text.dictionary import Dictionary, Entry
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.words import Word, split_words
 from anaphora.training.counting import Counted

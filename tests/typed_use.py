@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anaphora
-from anaphora.decoding.alignment import Alignment
+from anaphora.alignment.model_alignment import Alignment
 from anaphora.decoding.classifying import Classified
 from anaphora.decoding.filling import Filled
 from anaphora.decoding.generation import Generation

@@ -20,7 +20,7 @@ from anaphora.text.pocket import PocketPair, generate, words, write
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from anaphora.decoding.alignment import Alignment
+    from anaphora.alignment.model_alignment import Alignment
 
 TRAIN_PAIRS = 40_000
 SEED = 1

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from anaphora.decoding.alignment import Method
-from anaphora.decoding.alignment_method import Choice
+from anaphora.alignment.alignment_method import Choice
+from anaphora.alignment.dictionary import Dictionary
+from anaphora.alignment.model_alignment import Method
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, read_config, read_metrics
 from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, VECTOR_MODELS, described_kind
@@ -24,7 +25,6 @@ from anaphora.models.composites.ensemble import Ensemble, Reading
 from anaphora.models.composites.parts import Path_, part_names
 from anaphora.models.translation.translator_settings import EnsembleConfig, Mean
 from anaphora.results import Info
-from anaphora.text.dictionary import Dictionary
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.recipes import RunConfig
 from anaphora.translation_model import TranslationModel

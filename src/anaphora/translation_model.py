@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 import torch
 
+from anaphora.alignment.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
+from anaphora.alignment.dictionary import Dictionary, of_folder
+from anaphora.alignment.model_alignment import Alignment, Method, align_pairs, align_translations
+from anaphora.alignment.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
 from anaphora.arguments.signatures import also_named, known_names, spelled_out
 from anaphora.data.corpus import Corpus
 from anaphora.data.preparation import open_prepared
-from anaphora.decoding.alignment import Alignment, Method, align_pairs, align_translations
-from anaphora.decoding.alignment_method import Choice, Rival, choose_for_folder, corpus_pairs, ibm1_beside
 from anaphora.decoding.evaluation import Evaluation
 from anaphora.decoding.options import TRANSFORMERS_NAMES, DecodingOptions
 from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.decoding.splitting import SINGLE, several_sentences
 from anaphora.decoding.translate import ScoredPair, Translation, clean, joined, one_line, score_lines, translate_lines
 from anaphora.decoding.unfinished import Unfinished
-from anaphora.decoding.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.device import describe_device
 from anaphora.errors import UserError, shown
 from anaphora.evaluation.alignment import GoldAlignment
@@ -42,7 +43,6 @@ from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.nn.mixture_of_experts import active_parameters
 from anaphora.results import Info, count
-from anaphora.text.dictionary import Dictionary, of_folder
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.words import Split, split_words
 from anaphora.training.recipes import RunConfig

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from anaphora.decoding.alignment import Alignment
+from anaphora.alignment.model_alignment import Alignment
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anaphora
-from anaphora.decoding import alignment_method
-from anaphora.decoding.aligned_pairs import Pairs, to_words
-from anaphora.decoding.alignment import Alignment, Method, align_pairs, cross_attentions, normalise
-from anaphora.decoding.alignment_method import Choice, choose_for_folder, choose_method, read_choice, write_choice
-from anaphora.decoding.links import RULES, links_of
+from anaphora.alignment import alignment_method
+from anaphora.alignment.agreement import Agreement
+from anaphora.alignment.aligned_pairs import Pairs, to_words
+from anaphora.alignment.alignment_method import Choice, choose_for_folder, choose_method, read_choice, write_choice
+from anaphora.alignment.links import RULES, links_of
+from anaphora.alignment.model_alignment import Alignment, Method, align_pairs, cross_attentions, normalise
 from anaphora.errors import UserError
 from anaphora.nn.capture import capture
-from anaphora.text.agreement import Agreement
 from anaphora.tokenizers.tokenizer import BOS, EOS
 from micro_runs import pairs
 
@@ -212,7 +212,7 @@ def test_a_target_as_long_as_the_model_allows(model: Any) -> None:
     said = model.target_tokenizer.encode("der Hund " * 40)[: model.model.max_target_length]
     text = model.target_tokenizer.decode(said)
     pair = maker.of("the dog", text, [(model.source_tokenizer.encode("the dog"), said)])
-    from anaphora.decoding.alignment import align
+    from anaphora.alignment.model_alignment import align
 
     for row in ("predicts", "reads"):
         (found,) = align(model.model, [pair], Method(layer=0, row=row), "punctuation")  # type: ignore[arg-type]

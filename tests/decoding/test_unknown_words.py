@@ -19,16 +19,16 @@ from hypothesis import strategies as st
 from toy_translator import ToyTranslator
 
 import anaphora
+from anaphora.alignment import unknown_words
+from anaphora.alignment.aligned_pairs import Pair
+from anaphora.alignment.dictionary import FILE, Dictionary, Entry
+from anaphora.alignment.model_alignment import Method
+from anaphora.alignment.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.cli.main import main
-from anaphora.decoding import unknown_words
-from anaphora.decoding.aligned_pairs import Pair
-from anaphora.decoding.alignment import Method
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.splitting import split_line
 from anaphora.decoding.translate import Candidate, Translation
-from anaphora.decoding.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.errors import UserError
-from anaphora.text.dictionary import FILE, Dictionary, Entry
 from anaphora.tokenizers.tokenizer import UNK, Tokenizer, TokenizerConfig
 from micro_runs import MICRO, write_pairs
 

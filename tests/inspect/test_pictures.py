@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from anaphora.decoding.alignment import Alignment, Method
-from anaphora.decoding.links import links_of
+from anaphora.alignment.links import links_of
+from anaphora.alignment.model_alignment import Alignment, Method
 from anaphora.inspect import fonts
 from anaphora.inspect.colours import LINK, colour, luminance, on, shade
 from anaphora.inspect.png import png

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.decoding.alignment import Method
+from anaphora.alignment.model_alignment import Method
 from anaphora.errors import UserError
 from anaphora.inspect import segments, walk_model
 from anaphora.inspect.selection import cell

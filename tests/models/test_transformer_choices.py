@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from anaphora.decoding.alignment import Method, no_weights
-from anaphora.decoding.alignment_method import choose_for_folder
+from anaphora.alignment.alignment_method import choose_for_folder
+from anaphora.alignment.model_alignment import Method, no_weights
 from anaphora.errors import UserError
 from anaphora.models import build, settings
 from anaphora.models.translation.transformer_translator import TransformerConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anaphora.text.agreement import Agreement, diagonal
+from anaphora.alignment.agreement import Agreement, diagonal
 from micro_runs import pairs
 
 

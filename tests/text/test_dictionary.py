@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.data.preparation import prepare
-from anaphora.errors import UserError
-from anaphora.text.dictionary import (
+from anaphora.alignment.dictionary import (
     FILE,
     LEAST,
     Dictionary,
@@ -21,6 +19,8 @@ from anaphora.text.dictionary import (
     of_folder,
     words_of,
 )
+from anaphora.data.preparation import prepare
+from anaphora.errors import UserError
 from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from micro_runs import WORDS, pairs, write_pairs
 

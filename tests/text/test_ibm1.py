@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.text.ibm1 import BACKGROUND, IBM1
+from anaphora.alignment.ibm1 import BACKGROUND, IBM1
 
 PAIRS = [
     ("das Haus", "the house"),

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 
 import anaphora
+from anaphora.alignment.alignment_method import read_choice
 from anaphora.data.batches import Batches
 from anaphora.data.preparation import prepare
-from anaphora.decoding.alignment_method import read_choice
 from anaphora.errors import UserError
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.tokenizers.subword_dropout import SubwordSampler

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from anaphora.text.ibm1 import IBM1, Sentences
+from anaphora.alignment.ibm1 import IBM1, Sentences
 
 DENSE = 30_000  # lines scored in all; above that, blocks of them
 BLOCK = 32  # lines of a block

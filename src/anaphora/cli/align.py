@@ -13,9 +13,9 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.results import count
 
 if TYPE_CHECKING:
+    from anaphora.alignment.alignment_method import Rival
+    from anaphora.alignment.model_alignment import Alignment
     from anaphora.api import TranslationModel
-    from anaphora.decoding.alignment import Alignment
-    from anaphora.decoding.alignment_method import Rival
     from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment
 
 
@@ -70,7 +70,7 @@ def align(
     anaphora align demo/model --source a.en --target a.de --gold a.align --ibm1
     """
     from anaphora import api
-    from anaphora.decoding.alignment import Method
+    from anaphora.alignment.model_alignment import Method
     from anaphora.errors import UserError
     from anaphora.tokenizers.words import SPLITS
 

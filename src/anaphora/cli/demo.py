@@ -101,7 +101,7 @@ def _show_alignment(out: Output, report: DemoReport) -> None:
         return
     from rich.console import Console
 
-    from anaphora.decoding.alignment import Alignment
+    from anaphora.alignment.model_alignment import Alignment
     from anaphora.inspect.terminal import heat_map
 
     console = Console(highlight=False)

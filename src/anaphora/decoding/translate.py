@@ -35,7 +35,7 @@ from anaphora.tokenizers.tokenizer import EOS, PAD, UNK, Tokenizer
 from anaphora.tokenizers.words import Word
 
 if TYPE_CHECKING:
-    from anaphora.decoding.alignment import Alignment
+    from anaphora.alignment.model_alignment import Alignment
     from anaphora.decoding.unfinished import Unfinished
 
 WINDOW = 4096
@@ -49,7 +49,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Replacement:
-    """A word that stands in a translation where the model said that it has none (decoding/unknown_words.py)."""
+    """A word that stands in a translation where the model said that it has none (alignment/unknown_words.py)."""
 
     token: int
     """In the place of which token, from 0, over all pieces of the line."""

@@ -1,1 +1,1 @@
-"""Windows into a model: what is drawn from a trace (decoding/alignment.py makes alignments)."""
+"""Windows into a model: what is drawn from a trace (alignment/model_alignment.py makes alignments)."""

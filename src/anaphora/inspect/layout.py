@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from anaphora.decoding.alignment import Alignment
+from anaphora.alignment.model_alignment import Alignment
 
 LONGEST = 28
 """Characters of a label; longer words are cut and shown whole in the SVG's hints."""

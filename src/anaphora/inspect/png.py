@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from anaphora.decoding.alignment import Alignment
+from anaphora.alignment.model_alignment import Alignment
 from anaphora.inspect import fonts
 from anaphora.inspect.colours import LINK, RGB, colour, on
 from anaphora.inspect.layout import RING, SLANT, Layout, lay_out, shown

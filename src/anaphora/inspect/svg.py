@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from anaphora.decoding.alignment import Alignment
+from anaphora.alignment.model_alignment import Alignment
 from anaphora.inspect.colours import LINK, colour, hexadecimal, on
 from anaphora.inspect.layout import RING, SLANT, Layout, lay_out, shown
 

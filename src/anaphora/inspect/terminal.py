@@ -16,7 +16,7 @@ from anaphora.inspect.colours import LINK, colour, hexadecimal, on
 if TYPE_CHECKING:  # the widths of words are asked for where nothing needs PyTorch
     from rich.text import Text
 
-    from anaphora.decoding.alignment import Alignment
+    from anaphora.alignment.model_alignment import Alignment
 
 SHADES = " ░▒▓█"
 LEFT_TO_RIGHT, ISOLATE, END_ISOLATE = "\u200e", "\u2068", "\u2069"

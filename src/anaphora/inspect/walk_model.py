@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anaphora.decoding.alignment import Method
+from anaphora.alignment.model_alignment import Method
 from anaphora.decoding.search import evaluating
 from anaphora.errors import UserError, option
 from anaphora.inspect import segments

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from anaphora.decoding.alignment import Method
+from anaphora.alignment.model_alignment import Method
 from anaphora.errors import UserError, option
 from anaphora.inspect import segments
 from anaphora.inspect.trace import PREDICTS, READS, Check, Trace

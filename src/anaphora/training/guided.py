@@ -5,10 +5,10 @@ al. (2019) let one head of the last but one decoder layer learn alignments too:
 
     loss = translation loss + weight · Σ_t Σ_s lesson(t, s) · -log attention(t, s)
 
-over words: the pieces of a source word are summed, as when alignments are read (decoding/alignment.py), and row t is
-the step that predicts word t. The lessons come from the training text itself (text/agreement.py): two IBM-1 models, and
-a word about which they disagree teaches less. All other heads and layers stay free, and nothing is added to the
-model.
+over words: the pieces of a source word are summed, as when alignments are read (alignment/model_alignment.py), and row
+t is the step that predicts word t. The lessons come from the training text itself (alignment/agreement.py): two IBM-1
+models, and a word about which they disagree teaches less. All other heads and layers stay free, and nothing is added
+to the model.
 
 Lessons are about words, so they fit whatever subwords a batch was cut into. They are a pure function of the corpus: a
 run that continues learns them again and goes on exactly as before.
@@ -24,14 +24,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from anaphora.alignment.agreement import Agreement
+from anaphora.alignment.alignment_method import corpus_pairs, fit_teacher
+from anaphora.alignment.model_alignment import cross_attentions, no_weights
 from anaphora.data.batches import Batch
 from anaphora.data.corpus import Corpus
-from anaphora.decoding.alignment import cross_attentions, no_weights
-from anaphora.decoding.alignment_method import corpus_pairs, fit_teacher
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
 from anaphora.nn.attention import MultiHeadAttention
-from anaphora.text.agreement import Agreement
 from anaphora.tokenizers.tokenizer import UNK, Tokenizer
 from anaphora.tokenizers.words import TokenWords, split_words
 from anaphora.training.objective import Forward, Independent, TranslationBatch, TranslationObjective

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from anaphora.alignment.alignment_method import choose_on, corpus_pairs, read_choice, write_choice
+from anaphora.alignment.dictionary import learn_for, of_folder
+from anaphora.alignment.unknown_words import UnknownWords, replacing
 from anaphora.config import merge
 from anaphora.data.batches import Batch, Batches, EpochBatches
 from anaphora.data.bidirectional import BidirectionalStart
 from anaphora.data.formats import describe_notes
 from anaphora.data.preparation import Prepared
-from anaphora.decoding.alignment_method import choose_on, corpus_pairs, read_choice, write_choice
 from anaphora.decoding.splitting import several_sentences
-from anaphora.decoding.unknown_words import UnknownWords, replacing
 from anaphora.device import choose_device, describe_device, peak_flops
 from anaphora.errors import option
 from anaphora.models import build
 from anaphora.models.contracts import Translator
 from anaphora.nn.mixture_of_experts import counting, load
 from anaphora.results import count
-from anaphora.text.dictionary import learn_for, of_folder
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.balancing import balanced
 from anaphora.training.card import write_card

@@ -10,10 +10,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from anaphora.alignment.dictionary import FILE as DICTIONARY
+from anaphora.alignment.dictionary import Dictionary, copy_into
+from anaphora.alignment.unknown_words import refuse_replacing
 from anaphora.config import described, differences, merge
 from anaphora.data.batches import GROWTH
 from anaphora.data.preparation import Prepared, check_request, prepare
-from anaphora.decoding.unknown_words import refuse_replacing
 from anaphora.errors import UserError, option
 from anaphora.files import LARGE, is_there, read_bytes
 from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_bytes, write_config
@@ -22,8 +24,6 @@ from anaphora.models.composites.parts import HOLDERS
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.names import as_wished, by_name
-from anaphora.text.dictionary import FILE as DICTIONARY
-from anaphora.text.dictionary import Dictionary, copy_into
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Checkpoints
 from anaphora.training.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe

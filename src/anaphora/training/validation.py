@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import torch
 
+from anaphora.alignment.unknown_words import UnknownWords
 from anaphora.data.batches import Batches
 from anaphora.data.corpus import Corpus
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.translate import translate_lines
-from anaphora.decoding.unknown_words import UnknownWords
 from anaphora.evaluation.translation import bleu, chrf, gleu
 from anaphora.models.contracts import Translator
 from anaphora.tokenizers.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from anaphora.decoding.alignment import cross_attentions, no_weights
+from anaphora.alignment.model_alignment import cross_attentions, no_weights
 from anaphora.errors import UserError
 from anaphora.models import build, settings
 from anaphora.models.translation.convolutional.convolutional_settings import ByteNetConfig

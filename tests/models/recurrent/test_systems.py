@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.decoding.alignment import cross_attentions, no_weights
+from anaphora.alignment.model_alignment import cross_attentions, no_weights
 from anaphora.errors import UserError
 from anaphora.models import build, settings
 from anaphora.models.translation.recurrent.bahdanau import Maxout

@@ -28,8 +28,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from anaphora.decoding.aligned_pairs import Pair, Pairs, to_words
-from anaphora.decoding.links import RULE_MEANING, RULES, Rule, links_of
+from anaphora.alignment.aligned_pairs import Pair, Pairs, to_words
+from anaphora.alignment.links import RULE_MEANING, RULES, Rule, links_of
 from anaphora.decoding.scoring import score
 from anaphora.decoding.search import evaluating
 from anaphora.decoding.translate import Translation, clean, pad, token_batches

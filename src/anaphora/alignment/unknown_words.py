@@ -5,7 +5,7 @@ stands for can be seen in the alignment; so once a translation is found, the tok
 that source word, or, where it says nothing (names, numbers), the source word itself (Luong et al. 2015, *Addressing the
 Rare Word Problem*; with attention as the alignment: Jean et al. 2015).
 
-The alignment is the one that `align` shows (decoding/alignment.py): one teacher-forced pass over the finished
+The alignment is the one that `align` shows (alignment/model_alignment.py): one teacher-forced pass over the finished
 translation, for models without attention by occlusion. Of the source words, the one with most weight is taken; never
 punctuation, as long as there is a word. (Cleverer choices were tried and were worse: docs/lab-notes.md.)
 
@@ -22,15 +22,15 @@ from typing import Literal, NoReturn
 
 import numpy as np
 
-from anaphora.decoding.aligned_pairs import Pair
-from anaphora.decoding.alignment import Method, normalise, word_weights
+from anaphora.alignment.agreement import diagonal
+from anaphora.alignment.aligned_pairs import Pair
+from anaphora.alignment.dictionary import Dictionary, Entry, first_word, is_wordlike
+from anaphora.alignment.model_alignment import Method, normalise, word_weights
 from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.splitting import parts_of
 from anaphora.decoding.translate import Candidate, Replacement, Translation, clean, one_line
 from anaphora.errors import UserError
 from anaphora.models.contracts import Translator
-from anaphora.text.agreement import diagonal
-from anaphora.text.dictionary import Dictionary, Entry, first_word, is_wordlike
 from anaphora.tokenizers.tokenizer import UNK, Tokenizer
 from anaphora.tokenizers.words import Word
 

@@ -1,7 +1,7 @@
 """Pairs to be aligned: their words, and which tokens spell them.
 
 A model has weights between tokens; people want links between words. The pieces of a source word are summed and those of
-a target word averaged (decoding/alignment.py), so all that is needed is which words each token spells.
+a target word averaged (alignment/model_alignment.py), so all that is needed is which words each token spells.
 """
 
 from __future__ import annotations

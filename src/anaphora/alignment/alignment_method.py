@@ -1,10 +1,10 @@
 """Which layer, head, row and rule align best? Chosen on held-out text, without any gold alignment.
 
-Every candidate aligns the held-out pairs, and is compared with what two IBM-1 models believe (text/agreement.py): links
-that both directions say count as sure, links that either says as possible, and the candidate with the lowest alignment
-error rate against that stand-in wins. The stand-in is no gold standard, and its number is no quality; it only has to
-put the candidates in the right order. The choice is written into the model folder (`alignment.json`) with the number
-and the text it was made on.
+Every candidate aligns the held-out pairs, and is compared with what two IBM-1 models believe (alignment/agreement.py):
+links that both directions say count as sure, links that either says as possible, and the candidate with the lowest
+alignment error rate against that stand-in wins. The stand-in is no gold standard, and its number is no quality; it
+only has to put the candidates in the right order. The choice is written into the model folder (`alignment.json`) with
+the number and the text it was made on.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.data.corpus import Corpus
-from anaphora.data.preparation import open_prepared
-from anaphora.decoding.aligned_pairs import Pair, Pairs, to_words
-from anaphora.decoding.alignment import (
+from anaphora.alignment.agreement import Agreement
+from anaphora.alignment.aligned_pairs import Pair, Pairs, to_words
+from anaphora.alignment.links import RULES, by_rule
+from anaphora.alignment.model_alignment import (
     BATCH_TOKENS,
     ROWS,
     Method,
@@ -30,14 +30,14 @@ from anaphora.decoding.alignment import (
     no_weights,
     normalise,
 )
-from anaphora.decoding.links import RULES, by_rule
+from anaphora.data.corpus import Corpus
+from anaphora.data.preparation import open_prepared
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment, alignment_error_rate
 from anaphora.files import read_json
 from anaphora.folder import DATA, write_json
 from anaphora.models.contracts import Translator
 from anaphora.results import brief, count, figure, html_table
-from anaphora.text.agreement import Agreement
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.words import Split, split_words
 

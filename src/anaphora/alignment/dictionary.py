@@ -1,8 +1,8 @@
 """A bilingual dictionary of single words, learned from sentence pairs or written by hand.
 
-It says what a word outside a translator's vocabulary might be in the other language (decoding/unknown_words.py). It is
+It says what a word outside a translator's vocabulary might be in the other language (alignment/unknown_words.py). It is
 learned over the words of the text itself, not over the limited vocabulary: two IBM-1 models, one for each direction,
-align the training text, and where both agree (text/agreement.py) a link is counted:
+align the training text, and where both agree (alignment/agreement.py) a link is counted:
 
     p(target | source) = links between the two / occurrences of the source word
 
@@ -27,13 +27,13 @@ from pathlib import Path
 
 import numpy as np
 
+from anaphora.alignment.agreement import Agreement
 from anaphora.data.corpus import Corpus
 from anaphora.data.preparation import open_prepared
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files import LARGE, read_bytes
 from anaphora.folder import DATA, write_text
 from anaphora.results import brief, html_table
-from anaphora.text.agreement import Agreement
 from anaphora.tokenizers.tokenizer import UNK, Tokenizer
 
 FILE = "dictionary.tsv"

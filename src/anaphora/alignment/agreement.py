@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from anaphora.text.ibm1 import IBM1
+    from anaphora.alignment.ibm1 import IBM1
 
 Links = set[tuple[int, int]]
 """(source word, target word), both from 0."""
@@ -35,7 +35,7 @@ class Agreement:
     @classmethod
     def fit(cls, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> Agreement:
         """Learn from pairs of lines of words. The same lines give the same models."""
-        from anaphora.text.ibm1 import IBM1  # with numba, a third of a second that every command would wait
+        from anaphora.alignment.ibm1 import IBM1  # with numba, a third of a second that every command would wait
 
         return cls(IBM1.fit(sources, targets), IBM1.fit(targets, sources))
 
