@@ -50,8 +50,8 @@ from torch import Tensor
 
 import anaphora
 from anaphora.data.language_batches import StreamBatches
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.generation import generate
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.device import choose_device, describe_device
 from anaphora.models import build_language_model, settings
 from anaphora.models.backpack.sense_table import SenseTable

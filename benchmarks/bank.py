@@ -27,7 +27,7 @@ from typing import Any
 
 import anaphora
 from anaphora.data.formats import read_rows
-from anaphora.evaluation.senses import SenseAccuracy
+from anaphora.evaluation.sense_scores import SenseAccuracy
 from anaphora.inspect.lectures.bank import Use, always_commonest, by_layer
 from anaphora.models.language.language_settings import CONFIGS
 from anaphora.text_model import TextModel
@@ -140,7 +140,7 @@ def write_text(file: Path, train: list[Use], more: Path | None, megabytes: float
 
 
 def layers_of(model: TextModel) -> int:
-    from anaphora.decoding.vectors import layers_of
+    from anaphora.decoding.text_vectors import layers_of
 
     return layers_of(model.model)
 

@@ -39,7 +39,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from anaphora.evaluation.embeddings import evaluate_analogies, evaluate_similarity, read_analogies, read_similarities
+from anaphora.evaluation.vector_benchmarks import (
+    evaluate_analogies,
+    evaluate_similarity,
+    read_analogies,
+    read_similarities,
+)
 from anaphora.models.vectors.vector_files import load_vectors
 
 LIMITS = {("skipgram", 100): 4.0, ("skipgram", 300): 4.0, ("cbow", 100): 2.5, ("cbow", 300): 1.5}

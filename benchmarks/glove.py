@@ -33,7 +33,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.evaluation.embeddings import evaluate_analogies, evaluate_similarity, read_analogies, read_similarities
+from anaphora.evaluation.vector_benchmarks import (
+    evaluate_analogies,
+    evaluate_similarity,
+    read_analogies,
+    read_similarities,
+)
 from anaphora.models.vectors.cooccurrence import Cooccurrences
 
 LIMIT = 1.5

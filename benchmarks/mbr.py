@@ -4,7 +4,7 @@
     python benchmarks/mbr.py samples.tsv [--measure chrf] [--pairs 20000]
 
 Reads what `translate --n-best` prints (index, rank, score, text). Ours counts the n-grams of a pool once and adds up
-what texts share; beside it the same numbers by one score for each pair, batched (evaluation/sentence.py), and by
+what texts share; beside it the same numbers by one score for each pair, batched (evaluation/sentence_scores.py), and by
 sacreBLEU, of the first --pairs pairs and scaled up. The limit is the drawing itself (`evaluate` tells lines/s).
 The last line is JSON.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from anaphora.evaluation.expected_utility import UTILITIES, expected_utilities, utilities
-from anaphora.evaluation.sentence import REWARDS
+from anaphora.evaluation.sentence_scores import REWARDS
 
 Pool = Counter[str]
 

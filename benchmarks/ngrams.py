@@ -353,7 +353,7 @@ def measured(command: Sequence[str]) -> dict[str, Any]:
 
 
 def score(arguments: argparse.Namespace, corpora: list[str]) -> list[dict[str, Any]]:
-    from anaphora.decoding.language import sums
+    from anaphora.decoding.text_scoring import sums
 
     rows = []
     for corpus in corpora:

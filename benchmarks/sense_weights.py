@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 
 import anaphora
-from anaphora.evaluation.senses import sense_accuracy
+from anaphora.evaluation.sense_scores import sense_accuracy
 from anaphora.tokenizers.tokenizer import BOS
 from anaphora.tokenizers.words import TokenWords, split_words
 

@@ -12,7 +12,7 @@ import argparse
 import json
 
 from anaphora.data.formats import read_rows
-from anaphora.evaluation.translation import bleu
+from anaphora.evaluation.translation_metrics import bleu
 
 
 def moses(lines: list[str], language: str) -> list[str]:

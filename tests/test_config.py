@@ -24,7 +24,7 @@ from anaphora.config import (
 )
 from anaphora.data.corpus import DataConfig
 from anaphora.data.prepared_text import PreparedText
-from anaphora.decoding.settings import DecodingConfig, changed
+from anaphora.decoding.decoding_settings import DecodingConfig, changed
 from anaphora.errors import UserError, nearest
 from anaphora.models import COUNTED_MODELS, NEURAL_MODELS, TRANSLATORS
 from anaphora.models.translation.transformer_translator import TransformerConfig

@@ -13,10 +13,10 @@ import pytest
 
 import anaphora
 from anaphora.alignment.dictionary import Dictionary
-from anaphora.decoding.unfinished import Unfinished
+from anaphora.decoding.unfinished_translation import Unfinished
 from anaphora.errors import UserError
-from anaphora.evaluation.alignment import read_pharaoh
-from anaphora.evaluation.embeddings import read_similarities
+from anaphora.evaluation.alignment_error import read_pharaoh
+from anaphora.evaluation.vector_benchmarks import read_similarities
 from anaphora.files import LARGE, is_there, open_file, parse_json, read_bytes, read_json, read_text
 from anaphora.folder import (
     CHECKPOINTS,

@@ -295,7 +295,7 @@ def test_blanks_are_filled_with_the_models_probabilities(folders: dict[str, Path
 
 
 def test_the_words_beside_a_blank_are_cut_as_ever(folders: dict[str, Path]) -> None:
-    from anaphora.decoding.filling import hide
+    from anaphora.decoding.hidden_words import hide
 
     for name in ("bpe masked", "punctuation masked", "transformer-encoder", "bytes masked"):
         tokenizer = loaded(folders[name]).tokenizer

@@ -17,8 +17,8 @@ import anaphora
 from anaphora import text_model
 from anaphora.alignment.model_alignment import Alignment, Method
 from anaphora.arguments.signatures import spelled_out
+from anaphora.decoding.decoding_settings import SAYING, DecodingConfig
 from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
-from anaphora.decoding.settings import SAYING, DecodingConfig
 from anaphora.decoding.translate import ScoredPair, Translation
 from anaphora.ensemble_model import EnsembleModel
 from anaphora.errors import UserError

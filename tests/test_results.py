@@ -25,23 +25,23 @@ from anaphora.checking.findings import Finding, Report
 from anaphora.comparing.comparison import Comparison
 from anaphora.comparing.language import LanguageTask
 from anaphora.converting import Conversion
-from anaphora.decoding import filling
-from anaphora.decoding.classifying import Classified
-from anaphora.decoding.evaluation import Evaluation
+from anaphora.decoding import hidden_words as filling
+from anaphora.decoding.classes import Classified
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.generation import Generation, GenerationStream
-from anaphora.decoding.language import ScoredLine, TextEvaluation
 from anaphora.decoding.pronouns import Evened, Evenness
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.side_effect import SideEffect
+from anaphora.decoding.text_scoring import ScoredLine, TextEvaluation
+from anaphora.decoding.text_vectors import WordVectors
 from anaphora.decoding.translate import Candidate, ScoredPair, Translation
-from anaphora.decoding.unfinished import Unfinished
-from anaphora.decoding.vectors import WordVectors
-from anaphora.evaluation.alignment import AlignmentScore
+from anaphora.decoding.translation_scores import Evaluation
+from anaphora.decoding.unfinished_translation import Unfinished
+from anaphora.evaluation.alignment_error import AlignmentScore
 from anaphora.evaluation.by_length import LengthBin
-from anaphora.evaluation.classification import ClassificationReport, ClassScore
-from anaphora.evaluation.embeddings import AnalogyScore, SimilarityScore
+from anaphora.evaluation.class_scores import ClassificationReport, ClassScore
 from anaphora.evaluation.sense_similarity import SenseSimilarity
 from anaphora.evaluation.significance import Interval, PairedBootstrap, PairedScore
+from anaphora.evaluation.vector_benchmarks import AnalogyScore, SimilarityScore
 from anaphora.evaluation.weat import Association
 from anaphora.inspect.ratios import RatioTable
 from anaphora.inspect.sense_uses import Use

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anaphora
-from anaphora.decoding.language import evaluate_lines, line_encoder, score_ids, score_lines, windows_for
+from anaphora.decoding.text_scoring import evaluate_lines, line_encoder, score_ids, score_lines, windows_for
 from anaphora.errors import UserError
 from anaphora.text_model import TextModel
 from anaphora.tokenizers.tokenizer import EOS, UNK, Tokenizer

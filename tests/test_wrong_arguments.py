@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import anaphora
-from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError
 from anaphora.models.vectors.word_vectors import Vectors
 from neural_folders import neural_folder

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 import anaphora
 from anaphora.alignment.model_alignment import Alignment
-from anaphora.decoding.classifying import Classified
-from anaphora.decoding.filling import Filled
+from anaphora.decoding.classes import Classified
 from anaphora.decoding.generation import Generation
-from anaphora.decoding.language import ScoredLine
+from anaphora.decoding.hidden_words import Filled
+from anaphora.decoding.text_scoring import ScoredLine
 from anaphora.decoding.translate import ScoredPair, Translation
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError
-from anaphora.evaluation.alignment import GoldAlignment, alignment_error_rate
-from anaphora.evaluation.translation import exact_match
+from anaphora.evaluation.alignment_error import GoldAlignment, alignment_error_rate
+from anaphora.evaluation.translation_metrics import exact_match
 from anaphora.text.pocket import PocketPair, generate, words, write
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 
 from anaphora.data.formats import file_names, read_rows, same_table
 from anaphora.errors import UserError, nearest, option
-from anaphora.evaluation.language import perplexity
+from anaphora.evaluation.bits_per_byte import perplexity
 from anaphora.folder import (
     CARD,
     METRICS,

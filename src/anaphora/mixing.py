@@ -21,7 +21,7 @@ from anaphora.arguments.given import files_of, paths_of
 from anaphora.converting import arpa_config, write_arpa_folder
 from anaphora.data.formats import file_names
 from anaphora.errors import UserError, option
-from anaphora.evaluation.language import perplexity
+from anaphora.evaluation.bits_per_byte import perplexity
 from anaphora.folder import (
     CARD,
     METRICS,
@@ -175,7 +175,7 @@ def _check_fit(loaded: Sequence[TextModel], models: Sequence[Path_]) -> None:
 def _log_probabilities(loaded: Sequence[TextModel], text: Files, notes: Counter[str]) -> np.ndarray:
     """log P of each token of a text under each model: (models, N); `notes` counts what was odd about the text."""
     from anaphora.data.formats import read_column
-    from anaphora.decoding.language import is_blank, line_encoder, score_ids
+    from anaphora.decoding.text_scoring import is_blank, line_encoder, score_ids
 
     first, files = loaded[0], file_names(text)
     if not files:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, lines_of
 from anaphora.data.data_settings import DataConfig
-from anaphora.decoding.language import BlankLines, Boundaries, Encoder, check_ids, line_encoder, plain
 from anaphora.decoding.spelling import Prompt
+from anaphora.decoding.text_scoring import BlankLines, Boundaries, Encoder, check_ids, line_encoder, plain
 from anaphora.errors import UserError, shown
 from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, described_kind, read_language_model

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, lines_of, words_of
-from anaphora.decoding.language import is_blank
+from anaphora.decoding.text_scoring import is_blank
 from anaphora.errors import UserError
 from anaphora.models.abilities import require
 from anaphora.models.backpack.patch import FADE, MadeFor, Operation, Patch, several_patches

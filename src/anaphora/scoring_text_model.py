@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, lines_of, one_text
 from anaphora.arguments.signatures import also_named
-from anaphora.decoding.language import (
+from anaphora.decoding.text_scoring import (
     WINDOW,
     ScoredLine,
     TextEvaluation,
@@ -172,7 +172,7 @@ class ScoringTextModel(OpenedTextModel):
 
     def _against(self, other: ScoringTextModel, lines: list[str], stride: int | None, draws: Draws) -> PairedBootstrap:
         """Whether this model's bits per byte are better than the other's, or only on these lines."""
-        from anaphora.evaluation.language import text_bytes
+        from anaphora.evaluation.bits_per_byte import text_bytes
         from anaphora.evaluation.significance import compare_texts
 
         masked = ["masked" in one._needs("score").capabilities for one in (self, other)]

@@ -27,24 +27,24 @@ from numpy.typing import NDArray
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, lines_of, many_lines, one_text, path_of, words_of
 from anaphora.arguments.signatures import also_named, known_names, spelled_out
-from anaphora.decoding.language import (
+from anaphora.decoding.decoding_settings import DecodingConfig, changed, saying
+from anaphora.decoding.options import GENERATE_NAMES, DecodingOptions, GenerateOptions, TextOptions
+from anaphora.decoding.text_scoring import (
     plain,
 )
-from anaphora.decoding.options import GENERATE_NAMES, DecodingOptions, GenerateOptions, TextOptions
-from anaphora.decoding.settings import DecodingConfig, changed, saying
-from anaphora.decoding.vectors import Pool
+from anaphora.decoding.text_vectors import Pool
 from anaphora.errors import UserError
 from anaphora.folder import check_new_file, read_metrics, revision
 from anaphora.scoring_text_model import ScoringTextModel
 from anaphora.tokenizers.words import Split
 
 if TYPE_CHECKING:
-    from anaphora.decoding.classifying import Classified
+    from anaphora.decoding.classes import Classified
     from anaphora.decoding.drafts import Draft
-    from anaphora.decoding.filling import Filled
     from anaphora.decoding.generation import Generation, GenerationStream
-    from anaphora.decoding.vectors import WordVectors
-    from anaphora.evaluation.classification import ClassificationReport
+    from anaphora.decoding.hidden_words import Filled
+    from anaphora.decoding.text_vectors import WordVectors
+    from anaphora.evaluation.class_scores import ClassificationReport
     from anaphora.evaluation.sense_similarity import SenseSimilarity
     from anaphora.inspect.senses import SensesText
     from anaphora.inspect.trace import Trace
@@ -209,7 +209,7 @@ class TextModel(ScoringTextModel):
     def fill(self, lines: str | Lines, *, top: int = 5, unknown: bool = False) -> Filled | list[Filled]:
         """What may stand in the blanks (three underscores or more) of a text: the `top` likeliest tokens of each; a
         list for many lines."""
-        from anaphora.decoding.filling import fill_lines
+        from anaphora.decoding.hidden_words import fill_lines
 
         model, texts = self._needs("fill"), [plain(line) for line in lines_of(lines)]
         found = fill_lines(model, self.tokenizer, texts, top=top, unknown=unknown)
@@ -219,7 +219,7 @@ class TextModel(ScoringTextModel):
     def encode(self, lines: str | Lines, *, pool: Pool = "mean", layer: int | None = None) -> NDArray[np.float32]:
         """The vector of a text (dim,), or those of many lines (lines, dim). pool: mean, max, last, or first; layer: the
         last by default, 0 is the embedding."""
-        from anaphora.decoding.vectors import sentence_vectors
+        from anaphora.decoding.text_vectors import sentence_vectors
 
         found = list(sentence_vectors(self._needs("encode"), self.tokenizer, lines_of(lines), pool=pool, layer=layer))
         if isinstance(lines, str):
@@ -247,7 +247,7 @@ class TextModel(ScoringTextModel):
         self, lines: str | Lines, *, layer: int | None = None, split: Split = "punctuation"
     ) -> Iterator[WordVectors]:
         """`word_vectors` for more lines than fit in memory: an iterator, in order."""
-        from anaphora.decoding.vectors import word_vectors
+        from anaphora.decoding.text_vectors import word_vectors
 
         return word_vectors(self._needs("encode"), self.tokenizer, lines_of(lines), layer=layer, split=split)
 
@@ -266,7 +266,7 @@ class TextModel(ScoringTextModel):
 
         window: lines read ahead; 1 answers each line before the next is read.
         """
-        from anaphora.decoding.classifying import WINDOW, classify_lines
+        from anaphora.decoding.classes import WINDOW, classify_lines
 
         return classify_lines(self._needs("classify"), self.tokenizer, lines_of(lines), window=window or WINDOW)
 
@@ -274,7 +274,7 @@ class TextModel(ScoringTextModel):
     def evaluate_labels(self, lines: Lines, labels: Lines, *, progress: Progress | None = None) -> ClassificationReport:
         """How a classifier's answers compare with the correct labels: accuracy beside that of the commonest label,
         macro F1, precision, recall and F1 of each class, the confusion matrix."""
-        from anaphora.evaluation.classification import report_of
+        from anaphora.evaluation.class_scores import report_of
 
         correct = [label.strip() for label in many_lines(labels, "labels")]  # as training reads them
         answers: list[str] = []
@@ -396,8 +396,8 @@ class TextModel(ScoringTextModel):
     def evaluate_similarity(self, path: str | PathLike[str]) -> SenseSimilarity:
         """Spearman's correlation with people's numbers, a file of two words and a number a line: of each sense of a
         Backpack and of the least over senses; any other neural model has one vector a word, its embedding's."""
-        from anaphora.evaluation.embeddings import read_similarities
         from anaphora.evaluation.sense_similarity import similarity_by_sense
+        from anaphora.evaluation.vector_benchmarks import read_similarities
         from anaphora.models.backpack.sense_vectors import word_sense_vectors
 
         model, pairs = self._needs("encode"), read_similarities(path_of(path, "path"))

@@ -23,20 +23,20 @@ from anaphora.arguments.given import Lines, both_sides, lines_of, many_lines, on
 from anaphora.arguments.signatures import also_named, known_names, spelled_out
 from anaphora.data.corpus import Corpus
 from anaphora.data.preparation import open_prepared
-from anaphora.decoding.evaluation import Evaluation
+from anaphora.decoding.decoding_settings import DecodingConfig, changed
 from anaphora.decoding.options import TRANSFORMERS_NAMES, DecodingOptions
-from anaphora.decoding.settings import DecodingConfig, changed
 from anaphora.decoding.splitting import SINGLE, several_sentences
 from anaphora.decoding.translate import ScoredPair, Translation, clean, joined, one_line, score_lines, translate_lines
-from anaphora.decoding.unfinished import Unfinished
+from anaphora.decoding.translation_scores import Evaluation
+from anaphora.decoding.unfinished_translation import Unfinished
 from anaphora.device import describe_device
 from anaphora.errors import UserError, shown
-from anaphora.evaluation.alignment import GoldAlignment
+from anaphora.evaluation.alignment_error import GoldAlignment
 from anaphora.evaluation.by_length import by_length as binned
 from anaphora.evaluation.draws import SAMPLES, SEED, Draws
 from anaphora.evaluation.significance import compare_translations
-from anaphora.evaluation.translation import bleu, chrf
-from anaphora.evaluation.translation import ter as ter_of
+from anaphora.evaluation.translation_metrics import bleu, chrf
+from anaphora.evaluation.translation_metrics import ter as ter_of
 from anaphora.folder import CONFIG, DATA, read_config, read_metrics, revision, weights_file
 from anaphora.models import build as build_model
 from anaphora.models.contracts import Translator
@@ -245,7 +245,7 @@ class TranslationModel:
     ) -> Unfinished:
         """For `stream`: keeps results beside `output`, so that an interrupted translation can be resumed. force:
         what was kept with other settings or of other lines may go."""
-        from anaphora.decoding.unfinished import Unfinished
+        from anaphora.decoding.unfinished_translation import Unfinished
 
         circumstances = {
             "anaphora": __version__,

@@ -24,7 +24,7 @@ from anaphora.data.checksums import CHECKSUMS, check_data, check_file
 from anaphora.data.phrases import PHRASES
 from anaphora.data.prepared_text import TOKENIZER
 from anaphora.errors import UserError, option
-from anaphora.evaluation.embeddings import (
+from anaphora.evaluation.vector_benchmarks import (
     MOST_FREQUENT,
     AnalogyScore,
     SimilarityScore,

@@ -179,7 +179,7 @@ def test_a_second_interruption_takes_nothing_away(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("anaphora.decoding.unfinished.Unfinished.recall", interrupted)
+        patch.setattr("anaphora.decoding.unfinished_translation.Unfinished.recall", interrupted)
         answer = say(*words)
     assert answer.code == 130 and rest.read_bytes() == before
     said = f"interrupted; what was translated before is kept in {rest}: repeat the command to go on"

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from anaphora.decoding import counted, counted_beam, prompted
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.generation import _searcher
 from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.sampling import noise_keys, uniform
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling
 from anaphora.models.composites.mixture import Mixture
 from anaphora.models.ngram.ngram_model import NgramModel

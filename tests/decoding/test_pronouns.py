@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from anaphora.decoding.language import line_encoder
 from anaphora.decoding.pronouns import even, evenness, log_ratios, parted, prompts_for, tells_apart
+from anaphora.decoding.text_scoring import line_encoder
 from anaphora.errors import UserError
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.backpack.patch import ALL, Add, ProjectOut, Scale

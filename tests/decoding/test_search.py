@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_translator import ToyTranslator
 
-from anaphora.decoding.scoring import score
+from anaphora.decoding.pair_scoring import score
 from anaphora.decoding.search import DecodingConfig, Hypothesis, best_continuations, evaluating, length_penalty, search
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError

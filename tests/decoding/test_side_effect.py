@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.decoding.language import evaluate_ids
 from anaphora.decoding.side_effect import side_effect
+from anaphora.decoding.text_scoring import evaluate_ids
 from anaphora.errors import UserError
 from anaphora.models.backpack.patch import Remove, Scale
 from anaphora.models.backpack.patched import apply

@@ -25,7 +25,7 @@ from anaphora.alignment.dictionary import FILE, Dictionary, Entry
 from anaphora.alignment.model_alignment import Method
 from anaphora.alignment.unknown_words import UnknownWords, counted_replacements, replacing
 from anaphora.cli.main import main
-from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.splitting import split_line
 from anaphora.decoding.translate import Candidate, Translation
 from anaphora.errors import UserError

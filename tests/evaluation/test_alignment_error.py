@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.evaluation.alignment import (
+from anaphora.evaluation.alignment_error import (
     GoldAlignment,
     alignment_error_rate,
     check_range,

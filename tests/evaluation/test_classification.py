@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.evaluation.classification import report_of
+from anaphora.evaluation.class_scores import report_of
 
 CORRECT = ["money"] * 8 + ["river"] * 2
 ANSWERS = ["money"] * 7 + ["river"] + ["money", "river"]

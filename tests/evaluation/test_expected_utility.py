@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from anaphora.evaluation.expected_utility import UTILITIES, Utility, expected_utilities, utilities
-from anaphora.evaluation.sentence import REWARDS
+from anaphora.evaluation.sentence_scores import REWARDS
 
 WORDS = ["the", "cat", "Hund", "läuft", "don't", "3.5", "(now)", "...", "猫", "🙂", "a", "a", "ab", "aba", ",", "."]
 text = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)

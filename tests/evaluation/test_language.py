@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.evaluation.language import bits_per_byte, note_on_unknown, perplexity, text_bytes
+from anaphora.evaluation.bits_per_byte import bits_per_byte, note_on_unknown, perplexity, text_bytes
 
 
 def test_by_hand() -> None:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from anaphora.evaluation.embeddings import spearman
 from anaphora.evaluation.sense_similarity import cosines, similarity_by_sense
+from anaphora.evaluation.vector_benchmarks import spearman
 
 PAIRS = [("a", "b", 9.0), ("a", "c", 5.0), ("b", "c", 4.0), ("c", "d", 1.0)]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.evaluation.senses import commonest, nearest_centroid, sense_accuracy
+from anaphora.evaluation.sense_scores import commonest, nearest_centroid, sense_accuracy
 
 SENSES = ["shore", "money", "row"]
 

@@ -13,7 +13,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from anaphora.evaluation.sentence import REWARDS, sentence_bleu, sentence_chrf, sentence_gleu
+from anaphora.evaluation.sentence_scores import REWARDS, sentence_bleu, sentence_chrf, sentence_gleu
 
 WORDS = [
     "the",

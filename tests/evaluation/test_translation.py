@@ -7,7 +7,7 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.evaluation.translation import bleu, chrf, exact_match
+from anaphora.evaluation.translation_metrics import bleu, chrf, exact_match
 
 HYPOTHESES = ["the cat sat on the mat .", "he said : hello , world !", "a completely different line of words", ""]
 REFERENCES = ["the cat is on the mat .", "He said: hello, world!", "no word here is the same", "something"]

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import anaphora
-from anaphora.evaluation.translation import exact_match
+from anaphora.evaluation.translation_metrics import exact_match
 
 SYMBOLS = "abcdefghijklmnopqrst"
 TASKS: dict[str, Callable[[list[str]], list[str]]] = {"copy": list, "reverse": lambda s: s[::-1], "sort": sorted}

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anaphora.decoding.scoring import score
+from anaphora.decoding.pair_scoring import score
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 import anaphora
 from anaphora.data.batches import Batch
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.search import Hypothesis
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError
-from anaphora.evaluation.sentence import sentence_chrf
+from anaphora.evaluation.sentence_scores import sentence_chrf
 from anaphora.models.contracts import DecoderState, Translator
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from anaphora.training.objective import TranslationObjective

@@ -33,7 +33,7 @@ from anaphora.alignment.model_alignment import (
 from anaphora.data.corpus import Corpus
 from anaphora.data.preparation import open_prepared
 from anaphora.errors import UserError
-from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment, alignment_error_rate
+from anaphora.evaluation.alignment_error import AlignmentScore, GoldAlignment, alignment_error_rate
 from anaphora.files import read_json
 from anaphora.folder import DATA, write_json
 from anaphora.models.contracts import Translator

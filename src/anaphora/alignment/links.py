@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from anaphora.evaluation.alignment import Link
+from anaphora.evaluation.alignment_error import Link
 
 Rule = Literal["target", "source", "intersection", "union", "grow"]
 RULES: tuple[Rule, ...] = ("target", "source", "intersection", "union", "grow")

@@ -30,11 +30,11 @@ import torch
 
 from anaphora.alignment.aligned_pairs import Pair, Pairs, to_words
 from anaphora.alignment.links import RULE_MEANING, RULES, Rule, links_of
-from anaphora.decoding.scoring import score
+from anaphora.decoding.pair_scoring import score
 from anaphora.decoding.search import evaluating
 from anaphora.decoding.translate import Translation, clean, pad, token_batches
 from anaphora.errors import UserError, option
-from anaphora.evaluation.alignment import Link, write_pharaoh
+from anaphora.evaluation.alignment_error import Link, write_pharaoh
 from anaphora.models.composites.ensemble import Ensemble
 from anaphora.models.contracts import Translator
 from anaphora.nn.capture import attention_layers, capture

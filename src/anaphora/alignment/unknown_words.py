@@ -26,7 +26,7 @@ from anaphora.alignment.agreement import diagonal
 from anaphora.alignment.aligned_pairs import Pair
 from anaphora.alignment.dictionary import Dictionary, Entry, first_word, is_wordlike
 from anaphora.alignment.model_alignment import Method, normalise, word_weights
-from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.splitting import parts_of
 from anaphora.decoding.translate import Candidate, Replacement, Translation, clean, one_line
 from anaphora.errors import UserError

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anaphora.alignment.alignment_method import Rival
     from anaphora.alignment.model_alignment import Alignment
     from anaphora.api import TranslationModel
-    from anaphora.evaluation.alignment import AlignmentScore, GoldAlignment
+    from anaphora.evaluation.alignment_error import AlignmentScore, GoldAlignment
 
 
 def align(
@@ -150,7 +150,7 @@ def _first(aligned: list[Alignment], start: int) -> str:
 
 
 def _read_gold(file: Path, sources: list[str], targets: list[str], base: int, split: str) -> list[GoldAlignment]:
-    from anaphora.evaluation.alignment import check_range, read_pharaoh
+    from anaphora.evaluation.alignment_error import check_range, read_pharaoh
     from anaphora.tokenizers.words import split_words
 
     gold = read_pharaoh(file, base=base)
@@ -205,7 +205,7 @@ def _compare(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from anaphora.evaluation.alignment import alignment_error_rate
+    from anaphora.evaluation.alignment_error import alignment_error_rate
 
     score = alignment_error_rate([one.links for one in aligned], gold)
     out.result(f"AER {_percent(score)}")

@@ -40,7 +40,7 @@ def classify(
     """
     from anaphora import api
     from anaphora.errors import UserError
-    from anaphora.evaluation.classification import report_of
+    from anaphora.evaluation.class_scores import report_of
 
     out = Output(as_json=json, quiet=quiet)
     interactive = reads_terminal(out, model, file)

@@ -34,7 +34,7 @@ from anaphora.evaluation.draws import Draws
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.decoding.evaluation import Evaluation
+    from anaphora.decoding.translation_scores import Evaluation
 
 
 def evaluate(
@@ -121,7 +121,7 @@ def evaluate(
     anaphora evaluate runs/backpack --similarity wordsim353.tsv --similarity simlex999.tsv
     """
     from anaphora import api
-    from anaphora.evaluation.translation import bleu
+    from anaphora.evaluation.translation_metrics import bleu
 
     out = Output(as_json=json, quiet=quiet)
     bootstrap = bootstrap if bootstrap_samples is None else bootstrap_samples

@@ -13,7 +13,7 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.decoding.filling import Filled
+    from anaphora.decoding.hidden_words import Filled
     from anaphora.tokenizers.tokenizer import Tokenizer
 
 

@@ -101,9 +101,9 @@ def generate(
     anaphora generate model.arpa.gz --file prompts.txt --beam 8 --json
     """
     from anaphora import api
+    from anaphora.decoding.decoding_settings import SAYING
     from anaphora.decoding.extent import Extent
     from anaphora.decoding.line_breaks import one_line
-    from anaphora.decoding.settings import SAYING
     from anaphora.errors import UserError, nearest
     from anaphora.text_model import NEW_TOKENS
     from anaphora.tokenizers.tokenizer import UNK

@@ -140,7 +140,7 @@ def _learned_vectors(metrics: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
     """What there is to say of a language model, whatever it was made of."""
-    from anaphora.evaluation.language import UNNORMALISED
+    from anaphora.evaluation.bits_per_byte import UNNORMALISED
 
     cut = found["tokenizer"]
     parted = {"blanks": " between blanks", "whitespace": " between spaces", "punctuation": ", punctuation apart"}

@@ -27,7 +27,7 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.decoding.language import ScoredLine
+    from anaphora.decoding.text_scoring import ScoredLine
     from anaphora.tokenizers.token_names import ShownToken
 
 
@@ -119,8 +119,8 @@ def _score_text(
     stride: int | None,
     patch: list[Path] | None,
 ) -> None:
-    from anaphora.decoding.language import PSEUDO, WINDOW
-    from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
+    from anaphora.decoding.text_scoring import PSEUDO, WINDOW
+    from anaphora.evaluation.bits_per_byte import bits_per_byte, note_on, perplexity, text_bytes
     from anaphora.tokenizers.token_names import shown_token
     from anaphora.tokenizers.tokenizer import UNK
 

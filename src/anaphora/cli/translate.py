@@ -29,7 +29,7 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.decoding.unfinished import Unfinished
+    from anaphora.decoding.unfinished_translation import Unfinished
 
 
 def translate(

@@ -27,7 +27,7 @@ from anaphora.data.formats import read_blocks
 from anaphora.data.language_corpus import check_text, fingerprint, prepare_text
 from anaphora.data.prepared_text import MANIFEST, PreparedText
 from anaphora.errors import UserError, option
-from anaphora.evaluation.language import UNNORMALISED, note_on_unknown
+from anaphora.evaluation.bits_per_byte import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import COUNTED_MODELS
 from anaphora.results import count

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.search import Hypothesis, search
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
 from anaphora.evaluation.expected_utility import Utility, expected_utilities
 from anaphora.models.contracts import Translator

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.sampling import shares
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.extent import Extent, joined, one_after_another
 from anaphora.decoding.generation import (
     MOST_SAMPLES,
@@ -24,7 +25,6 @@ from anaphora.decoding.generation import (
     spoken,
 )
 from anaphora.decoding.hypothesis import Hypothesis
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Prompt
 from anaphora.errors import UserError
 from anaphora.tokenizers.tokenizer import Tokenizer

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.hypothesis import Hypothesis, length_penalty
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from anaphora.decoding.counted import F32, FORBIDDEN, Counted, Ids, Row, constrain, search_prompt_aloud
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.hypothesis import Hypothesis, length_penalty
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
 from anaphora.tokenizers.tokenizer import EOS
 

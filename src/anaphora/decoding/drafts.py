@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anaphora.decoding.constraints import FORBIDDEN, Constraints, forbidden_tokens
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.prompted import remembered
 from anaphora.decoding.sampling import pick
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.models.contracts import DecoderState, LanguageModel, rewound
 from anaphora.models.ngram.kernels.ngram_draws import draw_ahead, shares_of
 from anaphora.models.ngram.ngram_model import NgramModel

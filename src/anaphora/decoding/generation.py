@@ -12,7 +12,7 @@ new tokens. ⟨unk⟩ is never said unless asked for: the other tokens then shar
 
 A model of a *stream* has read line after line, and can write so: it goes on past line ends, to a number of lines or to
 the limit of tokens. What no longer fits into a model that can read only so much is forgotten by halves: it reads ⟨s⟩
-and the last half of what it can hold, and goes on from there, as long texts are scored (language.py).
+and the last half of what it can hold, and goes on from there, as long texts are scored (text_scoring.py).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.extent import Extent
 from anaphora.decoding.hypothesis import Hypothesis
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.errors import UserError, option
 from anaphora.results import brief, count, figure, token_table

@@ -1,6 +1,7 @@
 """The settings of DecodingConfig as keyword arguments, for type checkers and signatures; None: as the folder has it.
 
-What each of them does, and its default, is written in settings.py alone; a test holds names and types together.
+What each of them does, and its default, is written in decoding_settings.py alone; a test holds names and types
+together.
 """
 
 from __future__ import annotations

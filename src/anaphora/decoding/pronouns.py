@@ -29,7 +29,7 @@ from anaphora.results import brief, count
 from anaphora.tokenizers.tokenizer import BOS
 
 if TYPE_CHECKING:
-    from anaphora.decoding.language import Encoder
+    from anaphora.decoding.text_scoring import Encoder
     from anaphora.models.backpack.backpack import Backpack
 
 PAIR = ("he", "she")

@@ -38,9 +38,9 @@ from anaphora.decoding.constraints import (
     penalise_repeats,
     prefix_table,
 )
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.hypothesis import Hypothesis, length_penalty
 from anaphora.decoding.sampling import draw, noise_keys, uniform
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, Translator

@@ -19,10 +19,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anaphora.decoding.language import Boundaries, context_of, windows_for
 from anaphora.decoding.search import evaluating
+from anaphora.decoding.text_scoring import Boundaries, context_of, windows_for
 from anaphora.errors import UserError
-from anaphora.evaluation.language import perplexity
+from anaphora.evaluation.bits_per_byte import perplexity
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.results import brief, figure
 from anaphora.tokenizers.tokenizer import BOS

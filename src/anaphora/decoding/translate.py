@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.line_breaks import clean, one_line
-from anaphora.decoding.scoring import score
+from anaphora.decoding.pair_scoring import score
 from anaphora.decoding.search import Hypothesis, evaluating, length_penalty, search
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.splitting import parts_of, sentences
 from anaphora.errors import UserError
@@ -36,7 +36,7 @@ from anaphora.tokenizers.words import Word
 
 if TYPE_CHECKING:
     from anaphora.alignment.model_alignment import Alignment
-    from anaphora.decoding.unfinished import Unfinished
+    from anaphora.decoding.unfinished_translation import Unfinished
 
 WINDOW = 4096
 """Lines read before any is translated: enough to fill batches with lines of like length."""

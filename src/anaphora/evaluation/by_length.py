@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anaphora.evaluation.translation import bleu, chrf
+from anaphora.evaluation.translation_metrics import bleu, chrf
 from anaphora.results import brief, figure
 
 FEW = 20

@@ -6,11 +6,11 @@ utility, which is how good y would be, by some measure u, were the truth a trans
 
     U(y) = Σ_r P(r) u(y, r)        P(r): how often r was drawn, or how probable it is
 
-The measures are the sentence scores of evaluation/sentence.py: chrF, BLEU, GLEU. For N different texts that is N² pair
-scores, and the plain way counts the n-grams of every text N times. Here they are counted once. All n-grams of a pool
-go into one table, in which each has the list of the texts that hold it; walking the lists, every two texts of a list
-share that n-gram, as often as both have it. So the cost is that of counting once, and of one addition for each n-gram
-that two texts share: what they do not share costs nothing.
+The measures are the sentence scores of evaluation/sentence_scores.py: chrF, BLEU, GLEU. For N different texts that is
+N² pair scores, and the plain way counts the n-grams of every text N times. Here they are counted once. All n-grams of
+a pool go into one table, in which each has the list of the texts that hold it; walking the lists, every two texts of a
+list share that n-gram, as often as both have it. So the cost is that of counting once, and of one addition for each
+n-gram that two texts share: what they do not share costs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from anaphora.evaluation.sentence import Counts, bleu_of, characters_of, chrf_of, gleu_of, longer, words_of
+from anaphora.evaluation.sentence_scores import Counts, bleu_of, characters_of, chrf_of, gleu_of, longer, words_of
 
 Utility = Literal["chrf", "bleu", "gleu"]
 UTILITIES: dict[

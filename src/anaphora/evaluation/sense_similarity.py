@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.evaluation.embeddings import spearman
+from anaphora.evaluation.vector_benchmarks import spearman
 from anaphora.results import brief, figure, html_table
 
 Pair = tuple[str, str, float]

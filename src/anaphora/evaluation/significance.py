@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.evaluation.draws import DRAWS, Draws
-from anaphora.evaluation.translation import bleu_metric, ter_metric
+from anaphora.evaluation.translation_metrics import bleu_metric, ter_metric
 from anaphora.results import brief, count, html_table
 
 SIGNIFICANT = 0.05

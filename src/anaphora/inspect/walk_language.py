@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from anaphora.decoding.filling import blank_of
+from anaphora.decoding.hidden_words import blank_of
 from anaphora.errors import UserError
 from anaphora.inspect import segments
 from anaphora.inspect.selection import place

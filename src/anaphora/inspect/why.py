@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from anaphora.decoding.filling import blank_of, hide
+from anaphora.decoding.hidden_words import blank_of, hide
 from anaphora.errors import UserError, option
 from anaphora.inspect.columns import NARROWEST, NUMBER, bar, number, padded, wrapped
 from anaphora.inspect.terminal import cells, cut, isolated, visible

@@ -23,7 +23,7 @@ from anaphora.data.changes import CorpusChanged
 from anaphora.data.formats import describe_notes
 from anaphora.data.language_corpus import check_text, prepare_text
 from anaphora.data.prepared_text import TOKENIZER, PreparedText, read_manifest
-from anaphora.decoding.language import Ids, TextEvaluation, evaluate_ids
+from anaphora.decoding.text_scoring import Ids, TextEvaluation, evaluate_ids
 from anaphora.device import peak_resident
 from anaphora.errors import UserError, option
 from anaphora.files import LARGE, read_bytes

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from anaphora.decoding.language import TextEvaluation
-from anaphora.evaluation.language import UNNORMALISED
+from anaphora.decoding.text_scoring import TextEvaluation
+from anaphora.evaluation.bits_per_byte import UNNORMALISED
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
 from anaphora.models.ngram.ngram_model import NgramConfig, without_padding

@@ -23,7 +23,7 @@ from anaphora.data.language_corpus import check_text
 from anaphora.data.prepared_text import TOKENIZER, PreparedText
 from anaphora.device import choose_device, describe_device, peak_flops, peak_memory
 from anaphora.errors import UserError
-from anaphora.evaluation.language import note_on_unknown
+from anaphora.evaluation.bits_per_byte import note_on_unknown
 from anaphora.folder import read_metrics, weights_file
 from anaphora.models import build_language_model
 from anaphora.models.weights import read_weights

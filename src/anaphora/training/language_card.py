@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anaphora.evaluation.language import note_on_unknown
+from anaphora.evaluation.bits_per_byte import note_on_unknown
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.names import as_wished
 from anaphora.results import count

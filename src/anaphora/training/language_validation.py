@@ -15,10 +15,10 @@ import torch
 from anaphora.data.labels import VALID_CLASSES
 from anaphora.data.language_batches import LineBatches
 from anaphora.data.prepared_text import PreparedText
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.generation import generate
-from anaphora.decoding.language import score_ids
-from anaphora.decoding.settings import DecodingConfig
-from anaphora.evaluation.language import bits_per_byte, perplexity
+from anaphora.decoding.text_scoring import score_ids
+from anaphora.evaluation.bits_per_byte import bits_per_byte, perplexity
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from anaphora.training.language_objective import ClassificationObjective, MaskedObjective
 from anaphora.training.recipes import RunConfig

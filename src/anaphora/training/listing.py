@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from anaphora.config import documentation, to_mapping
 from anaphora.data.data_settings import DataConfig
-from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, meant
 from anaphora.models import (
     CONVOLUTIONAL_TRANSLATORS,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.config import build, convert, merge, overrides, read_yaml, shown, to_mapping
 from anaphora.data.data_settings import DataConfig
-from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, nearest, option
 from anaphora.models import (
     CONVOLUTIONAL_TRANSLATORS,
@@ -113,7 +113,7 @@ class RunConfig:
 
     def windows(self) -> tuple[int, int] | None:
         """How a stream is read by a model that carries nothing along: so many tokens at once, moved by so many
-        (decoding/language.py). None: the text is not a stream, or is read as a whole."""
+        (decoding/text_scoring.py). None: the text is not a stream, or is read as a whole."""
         if self.data.boundaries != "stream" or self.model.kind not in WINDOWED:
             return None
         context = self.training.context

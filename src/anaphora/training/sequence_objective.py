@@ -39,9 +39,9 @@ from torch import Tensor
 from anaphora.data.batches import Batch
 from anaphora.data.corpus import Corpus
 from anaphora.decoding.constraints import FORBIDDEN, forbidden_tokens
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.search import Hypothesis, evaluating, search
-from anaphora.decoding.settings import DecodingConfig
-from anaphora.evaluation.sentence import REWARDS
+from anaphora.evaluation.sentence_scores import REWARDS
 from anaphora.models.contracts import Translator
 from anaphora.nn.kernels.cross_entropy import token_log_probabilities
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, Tokenizer

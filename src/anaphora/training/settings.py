@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from anaphora.config import byte_size
-from anaphora.decoding.settings import MOST_ROWS
+from anaphora.decoding.decoding_settings import MOST_ROWS
 
 
 @dataclass(kw_only=True)

@@ -13,9 +13,9 @@ import torch
 from anaphora.alignment.unknown_words import UnknownWords
 from anaphora.data.batches import Batches
 from anaphora.data.corpus import Corpus
-from anaphora.decoding.settings import DecodingConfig
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.translate import translate_lines
-from anaphora.evaluation.translation import bleu, chrf, gleu
+from anaphora.evaluation.translation_metrics import bleu, chrf, gleu
 from anaphora.models.contracts import Translator
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.objective import TranslationObjective

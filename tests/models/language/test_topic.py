@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.generation import generate
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.backpack.patch import Patch, Remove, Topic
 from anaphora.models.backpack.patched import apply, patched

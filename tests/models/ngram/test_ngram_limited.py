@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.data.prepared_text import PreparedText
-from anaphora.decoding.language import Boundaries, evaluate_ids
+from anaphora.decoding.text_scoring import Boundaries, evaluate_ids
 from anaphora.errors import UserError
 from anaphora.models.ngram import limited
 from anaphora.models.ngram.kernels.ngrams import U32

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.generation import generate
-from anaphora.decoding.settings import DecodingConfig
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState
 from anaphora.models.ngram.kernels.ngrams import NOWHERE, walk

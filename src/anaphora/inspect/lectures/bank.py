@@ -5,8 +5,8 @@
 Two encoders learn the English side of the pocket corpus, whose grammar knows each word's sense: an LSTM, which reads
 from left to right and guesses the next word, and a Transformer, which reads both ways and guesses hidden words. Nobody
 tells them of senses. Then the vectors of *bank* at each layer are put with the nearest mean vector of a sense
-(evaluation/senses.py). Layer 0 is the table of word vectors, in which *bank* is *bank*. `benchmarks/bank.py` does the
-same with sentences of Wikipedia.
+(evaluation/sense_scores.py). Layer 0 is the table of word vectors, in which *bank* is *bank*. `benchmarks/bank.py`
+does the same with sentences of Wikipedia.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from anaphora.evaluation.senses import SenseAccuracy, commonest, nearest_centroid, sense_accuracy
+from anaphora.evaluation.sense_scores import SenseAccuracy, commonest, nearest_centroid, sense_accuracy
 from anaphora.folder import read_config
 from anaphora.inspect.lectures.all_scores import one_thread
 from anaphora.inspect.trace import Check, Step, Walk
@@ -29,7 +29,7 @@ from anaphora.text import pocket
 from anaphora.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from anaphora.decoding.vectors import WordVectors
+    from anaphora.decoding.text_vectors import WordVectors
 
 WORD = "bank"
 SENTENCES, TEST = 4000, 1000
@@ -135,7 +135,7 @@ def learn(reader: str, folder: Path, text: Path, *, steps: int, seed: int) -> tu
 
 def bank(steps: int = STEPS, sentences: int = SENTENCES, test: int = TEST, seed: int = 1) -> list[Walk]:
     """Train both readers on pocket English; nearest-centroid accuracy by layer, of *bank* and of all words."""
-    from anaphora.decoding.vectors import layers_of, word_vectors
+    from anaphora.decoding.text_vectors import layers_of, word_vectors
 
     pairs = ambiguous("train", sentences, seed)
     uses, asked = pocket_uses(pairs), pocket_uses(ambiguous("valid", test, seed))

@@ -3,8 +3,8 @@
     ⟨s⟩ w₁ … ⟨mask⟩ … w_T ⟨/s⟩ → embedding → encoder → head → softmax at ⟨mask⟩
 
 It guesses hidden words (`fill`), and gives each word a vector that knows its whole context (`hidden`), of which those
-of sentences are made (decoding/vectors.py). It has no probability of a text; the sum of log P(w_t | the others), each
-word hidden in turn, is its *pseudo-likelihood* (Salazar et al. 2020), which compares texts under one model, but no
+of sentences are made (decoding/text_vectors.py). It has no probability of a text; the sum of log P(w_t | the others),
+each word hidden in turn, is its *pseudo-likelihood* (Salazar et al. 2020), which compares texts under one model, but no
 model with one of another kind.
 """
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.evaluation.language import bits_per_byte, note_on, perplexity, text_bytes
+from anaphora.evaluation.bits_per_byte import bits_per_byte, note_on, perplexity, text_bytes
 from anaphora.results import brief, count, figure, html_table, token_table
 from anaphora.tokenizers.token_names import token_name
 from anaphora.tokenizers.tokenizer import BLANKS, EOS, UNK, Tokenizer

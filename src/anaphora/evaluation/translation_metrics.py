@@ -71,8 +71,8 @@ def ter_metric() -> TER:
 
 
 def gleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """The mean of the sentences' GLEU, 0 to 100 (evaluation/sentence.py); words are those of sacreBLEU's 13a."""
-    from anaphora.evaluation.sentence import sentence_gleu
+    """The mean of the sentences' GLEU, 0 to 100 (evaluation/sentence_scores.py); words are those of sacreBLEU's 13a."""
+    from anaphora.evaluation.sentence_scores import sentence_gleu
 
     return 100 * float(sentence_gleu(hypotheses, references).mean()) if len(hypotheses) else 0.0
 
