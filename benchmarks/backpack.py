@@ -56,12 +56,12 @@ from anaphora.device import choose_device, describe_device
 from anaphora.models import build_language_model, settings
 from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.nn.sense_network import reference_mix
+from anaphora.tasks.recipes import load_recipe
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from anaphora.training.graphs import GraphedLearning
-from anaphora.training.language_objective import LanguageObjective, LanguageTensors
-from anaphora.training.optimiser import build_optimiser
-from anaphora.training.recipes import load_recipe
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.objectives.language_objective import LanguageObjective, LanguageTensors
+from anaphora.training.optimizer import build_optimiser
+from anaphora.training.training_settings import TrainingConfig
 
 STEP, MEMORY, SPEAKING, PERPLEXITY, MINUTES = 1.30, 1.6, 1.2, 1.03, 8.0
 VOCABULARY, LESSONS = 50_264, 60_000

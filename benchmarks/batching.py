@@ -21,9 +21,9 @@ from anaphora.data.preparation import prepare
 from anaphora.device import choose_device, describe_device
 from anaphora.models import build
 from anaphora.models.translation.transformer_translator import TransformerConfig
-from anaphora.training.objective import TranslationObjective
-from anaphora.training.optimiser import build_optimiser
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.objectives.objective import TranslationObjective
+from anaphora.training.optimizer import build_optimiser
+from anaphora.training.training_settings import TrainingConfig
 
 
 def main() -> None:

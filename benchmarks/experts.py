@@ -26,11 +26,11 @@ import torch
 
 from anaphora.device import choose_device, describe_device
 from anaphora.models import build, settings
-from anaphora.training.balancing import balanced
 from anaphora.training.graphs import GraphedLearning
-from anaphora.training.objective import TranslationBatch, TranslationObjective
-from anaphora.training.optimiser import build_optimiser
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.objectives.balancing import balanced
+from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
+from anaphora.training.optimizer import build_optimiser
+from anaphora.training.training_settings import TrainingConfig
 
 LIMIT = 1.3
 EXPERTS = (4, 8, 16, 32)

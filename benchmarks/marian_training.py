@@ -19,9 +19,9 @@ from anaphora.data.batches import Batches
 from anaphora.data.preparation import open_prepared
 from anaphora.folder import DATA
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
-from anaphora.training.objective import TranslationBatch, TranslationObjective
-from anaphora.training.optimiser import build_optimiser
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
+from anaphora.training.optimizer import build_optimiser
+from anaphora.training.training_settings import TrainingConfig
 
 IGNORED = -100  # the label that Marian's loss leaves out
 

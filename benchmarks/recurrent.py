@@ -146,9 +146,9 @@ def child(arguments: argparse.Namespace) -> None:
 
 def our_update(arguments: argparse.Namespace, system: str) -> tuple[Callable[[dict[str, np.ndarray]], float], int]:
     from anaphora.models import build, settings
-    from anaphora.training.objective import TranslationBatch, TranslationObjective
-    from anaphora.training.optimiser import build_optimiser
-    from anaphora.training.settings import TrainingConfig
+    from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
+    from anaphora.training.optimizer import build_optimiser
+    from anaphora.training.training_settings import TrainingConfig
 
     kind, _, unroll = system.partition("-")
     chosen: dict[str, Any] = {"kind": kind, "cell": "gru", "score": "additive", "dim": arguments.dim, "layers": 1}
@@ -268,9 +268,9 @@ class PlainLoop(nn.Module):
 def on_gpu(arguments: argparse.Namespace) -> None:
     from anaphora.models import build, settings
     from anaphora.training.graphs import MULTIPLE, GraphedLearning
-    from anaphora.training.objective import TranslationBatch, TranslationObjective
-    from anaphora.training.optimiser import build_optimiser
-    from anaphora.training.settings import TrainingConfig
+    from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
+    from anaphora.training.optimizer import build_optimiser
+    from anaphora.training.training_settings import TrainingConfig
 
     device = torch.device("cuda")
     with tempfile.TemporaryDirectory() as name:

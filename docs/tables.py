@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from anaphora.training.listing import CORPUS_SIZES, TEXT_SIZES, section_class, settings_of, type_in_words
+from anaphora.tasks.settings_listing import CORPUS_SIZES, TEXT_SIZES, section_class, settings_of, type_in_words
 
 PART = re.compile(r"<!-- written from the code: ([\w -]+?) -->\n.*?<!-- end -->", re.DOTALL)
 POCKET_PAIRS = 4_000
@@ -76,7 +76,7 @@ def _recipes() -> str:
     """What each recipe says, beside the others of its sort: Transformers, recurrent and convolutional translators,
     published sizes of those, and all that is made of text alone."""
     from anaphora.models import CONVOLUTIONAL_TRANSLATORS, RECURRENT_TRANSLATORS, TRANSLATORS
-    from anaphora.training.recipes import load_recipe, recipe_names
+    from anaphora.tasks.recipes import load_recipe, recipe_names
 
     sorts: dict[str, dict[str, Any]] = {}
     for name in recipe_names():
@@ -102,8 +102,8 @@ def _beside(recipes: dict[str, Any]) -> str:
 
 def _sizes() -> str:
     """What the size of a corpus decides where recipe and user say nothing."""
+    from anaphora.tasks.recipes import sized_to
     from anaphora.tokenizers.tokenizer import vocabulary_for
-    from anaphora.training.recipes import sized_to
 
     by_size = {pairs: sized_to(pairs, {}) for pairs in CORPUS_SIZES}
     rows = [["`tokenizer.vocabulary`", *(f"{vocabulary_for(pairs):,}" for pairs in CORPUS_SIZES)]]
@@ -116,14 +116,14 @@ def _sizes() -> str:
 def _recurrent_sizes() -> str:
     """The same for each kind of recurrent translator."""
     from anaphora.models import RECURRENT_TRANSLATORS
-    from anaphora.training.translator_sizes import recurrent_sizes
+    from anaphora.tasks.translator_sizes import recurrent_sizes
 
     return _kinds(RECURRENT_TRANSLATORS, recurrent_sizes)
 
 
 def _convolutional_sizes() -> str:
     from anaphora.models import CONVOLUTIONAL_TRANSLATORS
-    from anaphora.training.translator_sizes import convolutional_sizes
+    from anaphora.tasks.translator_sizes import convolutional_sizes
 
     return _kinds(CONVOLUTIONAL_TRANSLATORS, convolutional_sizes)
 
@@ -143,7 +143,7 @@ def _kinds(kinds: tuple[str, ...], sizes: Callable[[str, int], tuple[dict[str, A
 def _text_sizes() -> str:
     """What the length of a text decides, for each kind of language model that learns."""
     from anaphora.models import NEURAL_MODELS
-    from anaphora.training.text_sizes import sized_to_text
+    from anaphora.tasks.text_sizes import sized_to_text
 
     rows = []
     for kind in NEURAL_MODELS:
@@ -226,7 +226,7 @@ CLASSES = {
     "Trace": "anaphora.inspect.trace",
     "SimilarityScore": "anaphora.evaluation.vector_benchmarks",
     "AnalogyScore": "anaphora.evaluation.vector_benchmarks",
-    "Outcome": "anaphora.training.request",
+    "Outcome": "anaphora.tasks.request",
     "Report": "anaphora.checking.findings",
     "Finding": "anaphora.checking.findings",
     "Comparison": "anaphora.comparing.comparison",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anaphora
-from anaphora.training import counting
+from anaphora.tasks import counting
 
 WORDS = ["the", "dog", "cat", "sees", "a", "runs", "Straße", ",", "<unk>"]
 

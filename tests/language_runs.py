@@ -11,7 +11,7 @@ import torch
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.training.request import Outcome
+from anaphora.tasks.request import Outcome
 
 WORDS = ["the", "dog", "cat", "sees", "a", "runs", "Straße", ",", "tree", "old"]
 CARRYING = ("rnn", "gru", "lstm", "window", "conv")

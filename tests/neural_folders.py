@@ -11,8 +11,8 @@ import torch
 from anaphora.folder import METRICS, WEIGHTS, write_config, write_json
 from anaphora.models import build_language_model
 from anaphora.models.weights import model_weights, write_weights
+from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
-from anaphora.training.recipes import RunConfig
 from ngram_folders import VERSE, WORDS
 
 SHAPES: dict[str, dict[str, Any]] = {

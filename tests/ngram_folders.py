@@ -12,8 +12,8 @@ from anaphora.folder import METRICS, WEIGHTS, write_config, write_json
 from anaphora.models.composites.mixture import MixtureConfig
 from anaphora.models.ngram.counting import fit
 from anaphora.models.ngram.ngram_model import NgramConfig
+from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
-from anaphora.training.recipes import RunConfig
 
 VERSE = [
     "the cat sat on the mat",

@@ -28,11 +28,11 @@ from anaphora.decoding.decoding_settings import DecodingConfig, changed
 from anaphora.errors import UserError, nearest
 from anaphora.models import COUNTED_MODELS, NEURAL_MODELS, TRANSLATORS
 from anaphora.models.translation.transformer_translator import TransformerConfig
+from anaphora.tasks.language_settling import planned_settings
+from anaphora.tasks.recipes import SECTIONS, RunConfig, complete, load_recipe, recipe_names, sized_to
+from anaphora.tasks.request import Request
 from anaphora.tokenizers.tokenizer import TokenizerConfig
-from anaphora.training.language_settling import planned_settings
-from anaphora.training.recipes import SECTIONS, RunConfig, complete, load_recipe, recipe_names, sized_to
-from anaphora.training.request import Request
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.training_settings import TrainingConfig
 
 EVERY = [DataConfig, TokenizerConfig, TransformerConfig, TrainingConfig, DecodingConfig]
 

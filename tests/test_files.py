@@ -37,10 +37,10 @@ from anaphora.models.ngram.ngram_file import read_checksum, read_trie
 from anaphora.models.vectors.cooccurrence import Cooccurrences
 from anaphora.models.vectors.vector_files import load_vectors
 from anaphora.models.weights import read_weights
+from anaphora.tasks.recipes import load_recipe
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.word_tokenizer import open_tokenizer
 from anaphora.training.checkpoint import Progress
-from anaphora.training.recipes import load_recipe
 from anaphora.training.reporting import RunReporter
 
 
@@ -169,7 +169,7 @@ def test_files_of_folders_are_read_through_one_door() -> None:
         for path in source.rglob("*.py")
         if path.name != "files.py" and any(opened.search(line) for line in path.read_text().splitlines())
     }
-    own = {"comparing/running.py", "training/proposal.py", "device.py"}  # of its own processes, and /proc
+    own = {"comparing/running.py", "tasks/proposal.py", "device.py"}  # of its own processes, and /proc
     named = {"data/lines.py", "models/backpack/patch.py", "inspect/trace_file.py", "inspect/walk_file.py"}  # by a user
     looked_at = {
         "models/weights.py",

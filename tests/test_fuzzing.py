@@ -34,8 +34,8 @@ from anaphora.models import build
 from anaphora.models.vectors.vector_files import load_vectors, save_vectors
 from anaphora.models.vectors.word_vectors import Vectors
 from anaphora.models.weights import load_weights, read_weights
+from anaphora.tasks.recipes import SECTIONS, RunConfig, load_recipe
 from anaphora.tokenizers.tokenizer import Tokenizer
-from anaphora.training.recipes import SECTIONS, RunConfig, load_recipe
 
 ROWS = [
     ("ein Hund", "a dog"),

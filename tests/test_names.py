@@ -13,7 +13,7 @@ import anaphora
 from anaphora.config import read_yaml, write_yaml
 from anaphora.errors import UserError
 from anaphora.names import by_name, name_of, without_folders
-from anaphora.training.recipes import recipe_folder
+from anaphora.tasks.recipes import recipe_folder
 from micro_runs import MICRO
 
 SHARED = ("config.yaml", "card.md", "metrics.json")

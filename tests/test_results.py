@@ -60,10 +60,10 @@ from anaphora.models.vectors.word_vectors import Neighbours, Vectors
 from anaphora.models.why import MixtureWhy
 from anaphora.nn.capture import Attended, Seen
 from anaphora.results import LONGEST, Info, brief, count, html_table
+from anaphora.tasks.counting import Counted
+from anaphora.tasks.request import Average, Outcome
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.words import Word, split_words
-from anaphora.training.counting import Counted
-from anaphora.training.request import Average, Outcome
 
 ODD = "<script>alert('x')</script>&amp;\x1b[2J\n\u202eevil\u2028"
 LONG = "Der alte Bauer kaufte drei Äpfel und ging nach Hause. " * 20

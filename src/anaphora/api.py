@@ -20,9 +20,9 @@ from anaphora.data.formats import same_table
 from anaphora.device import device_name
 from anaphora.errors import UserError, option
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, described_kind
+from anaphora.tasks.recipes import Document, RunConfig, load_recipe, said_settings
+from anaphora.tasks.request import Average, Outcome, Request, check_files, choose_recipe, filled
 from anaphora.training.bars import console_for
-from anaphora.training.recipes import Document, RunConfig, load_recipe, said_settings
-from anaphora.training.request import Average, Outcome, Request, check_files, choose_recipe, filled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,18 +117,18 @@ def train(
     )
     kind = check_files(request)
     if kind == "ngram":
-        from anaphora.training.counting import count_run
+        from anaphora.tasks.counting import count_run
 
         return count_run(request, console)
     if kind in VECTOR_MODELS:
-        from anaphora.training.vectors import train_vectors
+        from anaphora.tasks.word_vector_runs import train_vectors
 
         return train_vectors(request, console)
     if kind in LANGUAGE_MODELS:
-        from anaphora.training.language import train_text
+        from anaphora.tasks.language_modelling import train_text
 
         return train_text(request, console)
-    from anaphora.training.run import train as learn
+    from anaphora.tasks.translation import train as learn
 
     return learn(request, console)
 
@@ -163,7 +163,7 @@ def check(
     from anaphora.checking.corpus_cleaning import write_clean as write_clean_corpus
     from anaphora.data.preparation import refuse_one_file_twice
     from anaphora.device import choose_device
-    from anaphora.training.settling import longest
+    from anaphora.tasks.translation_settling import longest
 
     own = _settings(settings)
     texts = {"train": (text, "text"), "valid": (valid_text, "valid_text"), "test": (test_text, "test_text")}
@@ -311,13 +311,13 @@ def average(
     as `train` measures. force: keep a worse one, too. undo: bring back what training published, byte for byte, however
     many averages came after it."""
     if undo:
-        from anaphora.training.published import undo_average
+        from anaphora.tasks.published_scores import undo_average
 
         if last is not None or force:
             cure = f"leave out {option('last')} and {option('force')}"
             raise UserError(f"{option('undo', True)} brings back what training published", cure=cure)
         return undo_average(Path(run))
-    from anaphora.training.opening import open_run
+    from anaphora.tasks.opening import open_run
 
     return open_run(path_of(run, "run"), device).average(last, force=force)
 
@@ -457,7 +457,7 @@ def _check_text(
     from anaphora.data.data_settings import DataConfig
     from anaphora.data.language_corpus import check_text
     from anaphora.device import choose_device
-    from anaphora.training.text_proposal import propose_for_text
+    from anaphora.tasks.text_proposal import propose_for_text
 
     if not files["train"]:
         raise UserError("no text to learn from", cure=f"give {option('text', 'FILE')}")
@@ -486,7 +486,7 @@ def _check_text(
 
 
 def _proposal(train: Part, recipe: str, own: Document, *, held_out: bool, device: str) -> dict[str, Any]:
-    from anaphora.training.proposal import propose_for
+    from anaphora.tasks.proposal import propose_for
 
     try:
         return dataclasses.asdict(propose_for(train, recipe, own, held_out=held_out, device=device))

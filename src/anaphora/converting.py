@@ -39,8 +39,8 @@ from anaphora.tokenizers.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
+    from anaphora.tasks.recipes import RunConfig
     from anaphora.text_model import TextModel
-    from anaphora.training.recipes import RunConfig
 
 CONVERTIBLE = (
     "n-grams become an ARPA file (.arpa, .arpa.gz), word vectors .txt .vec .bin .safetensors, and a Backpack a folder "
@@ -252,7 +252,7 @@ def write_arpa_folder(folder: Path, loaded: TextModel, *, name: str) -> None:
 
 def arpa_config(order: int) -> RunConfig:
     """The settings that describe a model from an ARPA file."""
-    from anaphora.training.recipes import RunConfig
+    from anaphora.tasks.recipes import RunConfig
 
     words = {"kind": "word", "split": "blanks", "fallback": "unk", "unknown": UNKNOWN}
     model = {"kind": "ngram", "order": order, "smoothing": "given"}

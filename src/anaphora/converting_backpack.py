@@ -121,7 +121,7 @@ def read_published(source: Path, target: Path, *, force: bool) -> tuple[int, lis
     from anaphora.models.backpack.backpack import Backpack
     from anaphora.models.backpack.published_backpack import load_published_backpack, published_backpack_settings
     from anaphora.models.weights import model_weights, no_larger_than, write_weights
-    from anaphora.training.recipes import RunConfig
+    from anaphora.tasks.recipes import RunConfig
 
     refuse_existing_folder(target, force=force)
     document = _document(source)

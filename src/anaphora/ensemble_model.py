@@ -25,8 +25,8 @@ from anaphora.models.composites.ensemble import Ensemble, Reading
 from anaphora.models.composites.parts import Path_, part_names
 from anaphora.models.translation.translator_settings import EnsembleConfig, Mean
 from anaphora.results import Info
+from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import Tokenizer
-from anaphora.training.recipes import RunConfig
 from anaphora.translation_model import TranslationModel
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from anaphora.models import LANGUAGE_MODELS, described_kind, read_language_model
 from anaphora.models.abilities import Ability, require
 from anaphora.models.shape import normalised, shape
 from anaphora.results import Info
+from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import SPECIALS, Tokenizer
 from anaphora.tokenizers.vocabulary_file import UNKNOWN
 from anaphora.tokenizers.word_tokenizer import open_tokenizer
-from anaphora.training.recipes import RunConfig
 
 if TYPE_CHECKING:
     from anaphora.models.contracts import LanguageModel

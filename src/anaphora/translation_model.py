@@ -43,10 +43,10 @@ from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.nn.mixture_of_experts import active_parameters
 from anaphora.results import Info, count
+from anaphora.tasks.recipes import RunConfig
+from anaphora.tasks.translation_settling import load_tokenizers
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.words import Split, split_words
-from anaphora.training.recipes import RunConfig
-from anaphora.training.settling import load_tokenizers
 from anaphora.version import __version__
 
 if TYPE_CHECKING:

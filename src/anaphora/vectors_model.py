@@ -55,9 +55,9 @@ from anaphora.models.vectors.vector_files import load_vectors, save_vectors
 from anaphora.models.vectors.word_vectors import F32, NUMBER_NAMES, Near, Vectors
 from anaphora.names import name_of
 from anaphora.results import Info, count
+from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.tokenizer_file import check_tokenizer
-from anaphora.training.recipes import RunConfig
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class VectorsModel:
 
     def _read(self, verify: bool) -> Vectors:
         """Those that were written when all was learned, or else of the last checkpoint."""
-        from anaphora.training.checkpointed_vectors import unfinished_vectors
+        from anaphora.tasks.checkpointed_vectors import unfinished_vectors
 
         assert self.config is not None
         if is_there(self.folder / WEIGHTS):

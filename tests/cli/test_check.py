@@ -126,7 +126,7 @@ def test_help_has_examples(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_proposal(say: Any, flawed: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anaphora.training.proposal.SECONDS", 0.2)
+    monkeypatch.setattr("anaphora.tasks.proposal.SECONDS", 0.2)
     answer = say("check", *options(flawed), *FAST, "--device", "cpu")
     assert answer.code == 0, answer.err
     whole = " ".join(answer.out.split())
@@ -150,7 +150,7 @@ def test_train_warns_once_and_learns_the_same(
     again = say("train", tmp_path / "one", *longer, "training.max_steps=3")
     assert again.code == 0, again.err
     assert "repeats line" not in again.err  # said once, when the run began
-    monkeypatch.setattr("anaphora.training.settling.warn", lambda config, reporter: None)
+    monkeypatch.setattr("anaphora.tasks.translation_settling.warn", lambda config, reporter: None)
     say("train", tmp_path / "two", *words)
     say("train", tmp_path / "two", *longer, "training.max_steps=3")
     one, two = ((tmp_path / run / "model.safetensors").read_bytes() for run in ("one", "two"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from anaphora.cli.app import app
-from anaphora.training.recipes import recipe_names
+from anaphora.tasks.recipes import recipe_names
 
 VERBS = [info.name or getattr(info.callback, "__name__", "") for info in app.registered_commands]
 PRIVATE = r"\b(says?|said|tells?|told|asked|so many|unless said|unless given|nothing:|likeliest texts that|way back)\b"

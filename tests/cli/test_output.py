@@ -111,7 +111,7 @@ def test_training_ends_with_why_and_what_to_do_now(
 ) -> None:
     from anaphora import api
     from anaphora.cli import train
-    from anaphora.training.request import Outcome
+    from anaphora.tasks.request import Outcome
 
     ended = Outcome(Path("run"), reason, 1, 1, 1.0, 1.0, 1, "", validation, kind)
     monkeypatch.setattr(api, "train", lambda *_, **__: ended)
@@ -132,7 +132,7 @@ def test_an_interrupted_training_says_what_is_saved(
     say: Any, monkeypatch: pytest.MonkeyPatch, step: int | None, said: str
 ) -> None:
     from anaphora import api
-    from anaphora.training.request import Interrupted
+    from anaphora.training.interruption import Interrupted
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise Interrupted(step)

@@ -13,8 +13,8 @@ import pytest
 from anaphora.folder import write_config
 from anaphora.inspect.terminal import cells
 from anaphora.models.composites.mixture import MixtureConfig
+from anaphora.tasks.recipes import RunConfig
 from anaphora.text_model import TextModel
-from anaphora.training.recipes import RunConfig
 from neural_folders import neural_folder
 from ngram_folders import VERSE, ngram_folder
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from anaphora.models import KINDS
-from anaphora.training.listing import every_setting, find_settings
-from anaphora.training.recipes import recipe_names
+from anaphora.tasks.recipes import recipe_names
+from anaphora.tasks.settings_listing import every_setting, find_settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 

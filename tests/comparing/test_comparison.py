@@ -15,7 +15,7 @@ import anaphora
 from anaphora.comparing.comparison import Comparison
 from anaphora.errors import UserError
 from anaphora.folder import read_metrics
-from anaphora.training.recipes import recipe_folder
+from anaphora.tasks.recipes import recipe_folder
 from micro_runs import pairs
 
 ROWS = "unigram, bigram, lstm"

@@ -15,7 +15,7 @@ from anaphora.comparing.translation import TranslationTask
 from anaphora.data.batches import Batch
 from anaphora.models import build, settings
 from anaphora.tokenizers.tokenizer import BOS, EOS
-from anaphora.training.objective import TranslationObjective
+from anaphora.training.objectives.objective import TranslationObjective
 from grouped_flops import COUNTED
 
 ROWS, SOURCE, TARGET, WORDS = 4, 15, 12, 40

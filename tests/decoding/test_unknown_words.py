@@ -472,7 +472,7 @@ def test_a_run_that_was_interrupted_has_the_dictionary_that_was_given(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("anaphora.training.learning.LearningRun.finish", interrupted)
+        patch.setattr("anaphora.tasks.learning.LearningRun.finish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             anaphora.train(tmp_path / "run", **files, settings={**few, "decoding.dictionary": str(mine)}, device="cpu")
     mine.unlink()

@@ -15,8 +15,8 @@ import anaphora
 from anaphora.cli.main import main
 from anaphora.models.ngram.ngram_model import NgramConfig
 from anaphora.models.ngram.smoothing import SMOOTHINGS
+from anaphora.tasks.recipes import COUNTED
 from anaphora.tokenizers.tokenizer import Tokenizer
-from anaphora.training.recipes import COUNTED
 
 KINDS = ("word", "bpe", "unigram", "character", "byte")
 TEXT = ["the dog sees the cat", "", "the cat sees a dog , Straße", "   ", "a dog runs ."] * 8

@@ -20,9 +20,9 @@ import anaphora
 from anaphora.data.corpus import DataConfig
 from anaphora.decoding.search import DecodingConfig
 from anaphora.models.translation.transformer_translator import TransformerConfig
+from anaphora.tasks.recipes import meaningful
 from anaphora.tokenizers.tokenizer import TokenizerConfig
-from anaphora.training.recipes import meaningful
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.training_settings import TrainingConfig
 from micro_runs import MICRO, pairs, write_pairs
 
 FEW_WORDS = {"tokenizer.kind": "word", "tokenizer.fallback": "unk", "tokenizer.vocabulary": 12}

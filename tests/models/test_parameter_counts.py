@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from anaphora.models import TRANSLATORS, build, settings
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.attention_backends import CHUNK
-from anaphora.training.recipes import load_recipe, recipe_names
+from anaphora.tasks.recipes import load_recipe, recipe_names
 from grouped_flops import COUNTED
 
 

@@ -13,8 +13,8 @@ from anaphora.errors import UserError
 from anaphora.models import build, settings
 from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.nn.capture import attention_layers
-from anaphora.training.guided import guided_layer
-from anaphora.training.recipes import complete
+from anaphora.tasks.recipes import complete
+from anaphora.training.objectives.guided import guided_layer
 
 SHAPE: dict[str, Any] = {"dim": 16, "layers": 2, "heads": 2, "feed_forward": 16, "max_length": 16}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import anaphora
-from anaphora.training import language_objective
-from anaphora.training.recipes import load_recipe
-from anaphora.training.text_sizes import sized_to_run
+from anaphora.tasks.recipes import load_recipe
+from anaphora.tasks.text_sizes import sized_to_run
+from anaphora.training.objectives import language_objective
 from language_runs import train
 
 

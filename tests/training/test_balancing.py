@@ -15,8 +15,8 @@ from anaphora.errors import UserError
 from anaphora.models import build, settings
 from anaphora.nn.mixture_of_experts import MixtureOfExperts, counting, load, mixtures, telling
 from anaphora.tokenizers.tokenizer import PAD
-from anaphora.training.balancing import BalancedObjective, balanced
-from anaphora.training.objective import TranslationBatch, TranslationObjective
+from anaphora.training.objectives.balancing import BalancedObjective, balanced
+from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
 from anaphora.training.reporting import describe_experts
 from micro_runs import MICRO, command
 

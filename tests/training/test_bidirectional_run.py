@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 
 import anaphora
 from anaphora.errors import UserError
+from anaphora.tasks.recipes import complete
 from anaphora.training.loop import planned_steps
-from anaphora.training.recipes import complete
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.training_settings import TrainingConfig
 from micro_runs import MICRO, write_pairs
 
 BOTH: dict[str, Any] = {**MICRO, "training.bidirectional_epochs": 1, "tokenizer.dropout": 0.1}

@@ -17,8 +17,8 @@ from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.models.weights import load_weights, model_weights, read_weights, write_weights
 from anaphora.training.averaging import MovingAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
-from anaphora.training.optimiser import build_optimiser
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.optimizer import build_optimiser
+from anaphora.training.training_settings import TrainingConfig
 
 
 def model(seed: int, **changes: Any) -> TransformerTranslator:

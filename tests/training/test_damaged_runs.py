@@ -155,7 +155,7 @@ def published(run: Path) -> dict[str, bytes]:
 
 def worsen(run: Path, monkeypatch: pytest.MonkeyPatch, by: float) -> None:
     """Make the mean that much worse than it is."""
-    from anaphora.training import learning
+    from anaphora.tasks import learning
 
     mean = learning.average_weights
     monkeypatch.setattr(

@@ -19,8 +19,8 @@ from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.tokenizers.subword_dropout import SubwordSampler
 from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.tokenizers.words import split_words
-from anaphora.training.guided import Guide, GuidedObjective, guided_loss
-from anaphora.training.objective import TranslationObjective
+from anaphora.training.objectives.guided import Guide, GuidedObjective, guided_loss
+from anaphora.training.objectives.objective import TranslationObjective
 from micro_runs import MICRO, write_pairs
 
 GUIDED = {**MICRO, "training.guided_alignment": 0.5}

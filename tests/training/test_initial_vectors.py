@@ -13,8 +13,8 @@ from anaphora.errors import UserError
 from anaphora.models import NEURAL_MODELS
 from anaphora.models.vectors.vector_files import save_vectors
 from anaphora.models.vectors.word_vectors import Vectors
+from anaphora.tasks.initial_vectors import fill_table, whole_word
 from anaphora.tokenizers.tokenizer import SPECIALS, Tokenizer, TokenizerConfig
-from anaphora.training.initial_vectors import fill_table, whole_word
 from micro_runs import MICRO
 from vector_runs import grouped
 

@@ -16,9 +16,8 @@ from rich.console import Console
 
 import anaphora
 from anaphora.training import loop
-from anaphora.training.interruption import SIGNALS, STOPPING, interruptible
+from anaphora.training.interruption import SIGNALS, STOPPING, Interrupted, interruptible
 from anaphora.training.loop import Trainer
-from anaphora.training.request import Interrupted
 from deadly import in_a_child
 from micro_runs import MICRO
 from vector_runs import grouped

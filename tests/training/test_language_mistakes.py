@@ -67,7 +67,7 @@ def test_a_context_that_is_too_long_is_refused_before_the_text_is_read(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("the text was prepared")
 
-    monkeypatch.setattr("anaphora.training.language_settling.prepare_text", never)
+    monkeypatch.setattr("anaphora.tasks.language_settling.prepare_text", never)
     settings = {"training.context": 513, "training.batch_tokens": 1024}  # the longest is nowhere said: 512 by default
     said = refused(tmp_path / "run", "transformer-decoder", settings, plain_text)
     assert "training.context=513 is more than the model can read, model.max_length=512" in said

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from anaphora.data.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches
 from anaphora.models import NEURAL_MODELS, build_language_model, settings
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
-from anaphora.training.language_objective import ClassificationObjective, LanguageObjective, MaskedObjective
+from anaphora.training.objectives.language_objective import ClassificationObjective, LanguageObjective, MaskedObjective
 
 CPU = torch.device("cpu")
 CARRYING = ("rnn", "gru", "lstm", "window", "conv")

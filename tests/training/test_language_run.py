@@ -126,8 +126,8 @@ def test_every_setting_is_exercised() -> None:
     from dataclasses import fields
 
     from anaphora.data.data_settings import DataConfig
-    from anaphora.training.recipes import meaningful
-    from anaphora.training.settings import TrainingConfig
+    from anaphora.tasks.recipes import meaningful
+    from anaphora.training.training_settings import TrainingConfig
 
     said = {key for option in OPTIONS for key in option} | set(MICRO) | set(KILLED)
     said |= {"training.activation_penalty", "training.temporal_penalty", "training.masked", "training.stride"}
@@ -150,7 +150,7 @@ def test_samples_show_where_the_model_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from anaphora.training.language_validation import TextValidator
+    from anaphora.training.text_validation import TextValidator
 
     seen, measure = [], TextValidator.__call__
 

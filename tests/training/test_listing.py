@@ -10,12 +10,19 @@ import pytest
 from rich.console import Console
 
 from anaphora.models import KINDS, NEURAL_MODELS, TRANSLATORS, usual_recipe
-from anaphora.training.language_settling import settle_text
-from anaphora.training.listing import CLASSIFIERS, CLASSIFYING, Setting, find_settings, kinds_in_words, settings_of
-from anaphora.training.recipes import RunConfig, complete, load_recipe, recipe_names
+from anaphora.tasks.language_settling import settle_text
+from anaphora.tasks.recipes import RunConfig, complete, load_recipe, recipe_names
+from anaphora.tasks.request import Request
+from anaphora.tasks.settings_listing import (
+    CLASSIFIERS,
+    CLASSIFYING,
+    Setting,
+    find_settings,
+    kinds_in_words,
+    settings_of,
+)
+from anaphora.tasks.text_sizes import complete_text
 from anaphora.training.reporting import RunReporter
-from anaphora.training.request import Request
-from anaphora.training.text_sizes import complete_text
 
 NAMED = {"text", "labels"}
 """Settings of these runs that the user did say."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from anaphora.data.batches import Batch, pad
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
-from anaphora.training.objective import TranslationBatch, TranslationObjective
+from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
 from micro_runs import MICRO, write_pairs
 
 CPU = torch.device("cpu")

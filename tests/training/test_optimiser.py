@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from anaphora.training.optimiser import build_optimiser, learning_rate
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.optimizer import build_optimiser, learning_rate
+from anaphora.training.training_settings import TrainingConfig
 
 
 def rates(steps: list[int], total: int | None = None, **settings: Any) -> list[float]:

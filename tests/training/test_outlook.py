@@ -15,8 +15,8 @@ import torch
 from anaphora.errors import UserError
 from anaphora.models import build_language_model
 from anaphora.models.language.language_settings import TransformerLanguageConfig
-from anaphora.training import learning, outlook
-from anaphora.training.settings import TrainingConfig
+from anaphora.tasks import learning, outlook
+from anaphora.training.training_settings import TrainingConfig
 from language_runs import train
 
 CPU = torch.device("cpu")

@@ -9,10 +9,10 @@ import pytest
 
 from anaphora.config import overrides
 from anaphora.errors import UserError
+from anaphora.tasks.proposal import Proposal, attempt, propose
+from anaphora.tasks.recipes import SECTIONS, complete
 from anaphora.tokenizers.tokenizer import vocabulary_for
 from anaphora.training.loop import planned_steps
-from anaphora.training.proposal import Proposal, attempt, propose
-from anaphora.training.recipes import SECTIONS, complete
 from micro_runs import MICRO, arguments, pairs
 
 OWN = overrides(arguments({k: v for k, v in MICRO.items() if k != "tokenizer.vocabulary"}), SECTIONS)

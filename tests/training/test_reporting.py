@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from anaphora.training.checkpoint import Progress
 from anaphora.training.loop import Update
 from anaphora.training.reporting import RunReporter, describe, duration, short
-from anaphora.training.validation import Sample, Validation
+from anaphora.training.translation_validation import Sample, Validation
 
 
 def update(step: int) -> Update:

@@ -178,7 +178,7 @@ def test_an_interrupted_preparation_says_how_to_go_on(files: dict[str, Path], tm
 def test_sigterm_during_the_last_validation_loses_nothing(files: dict[str, Path], tmp_path: Path) -> None:
     program = (
         "import os, signal, sys\n"
-        "from anaphora.training.validation import Validator\n"
+        "from anaphora.training.translation_validation import Validator\n"
         "measure = Validator._measure\n"
         "def interrupted(self, *rest):\n"
         "    Validator.times = getattr(Validator, 'times', 0) + 1\n"

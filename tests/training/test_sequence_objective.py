@@ -22,13 +22,18 @@ from anaphora.decoding.search import Hypothesis
 from anaphora.errors import UserError
 from anaphora.evaluation.sentence_scores import sentence_chrf
 from anaphora.models.contracts import DecoderState, Translator
+from anaphora.tasks.recipes import complete
+from anaphora.tasks.request import Outcome, Request, check_files
+from anaphora.tasks.translator_sizes import whole_translations
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
-from anaphora.training.objective import TranslationObjective
-from anaphora.training.recipes import complete
-from anaphora.training.request import Outcome, Request, check_files
-from anaphora.training.sequence_objective import SequenceObjective, expected_reward_loss, expected_risk, gather
-from anaphora.training.settings import TrainingConfig
-from anaphora.training.translator_sizes import whole_translations
+from anaphora.training.objectives.objective import TranslationObjective
+from anaphora.training.objectives.sequence_objective import (
+    SequenceObjective,
+    expected_reward_loss,
+    expected_risk,
+    gather,
+)
+from anaphora.training.training_settings import TrainingConfig
 from deadly import in_a_child
 from micro_runs import MICRO, write_pairs
 
@@ -279,7 +284,7 @@ def test_draws_differ_from_visit_to_visit_and_go_on_where_they_stopped() -> None
 
 def test_autocast_keeps_the_gradient(micro: Path) -> None:
     """What was converted while drawing, without gradients, is not used for learning."""
-    from anaphora.training.opening import open_run
+    from anaphora.tasks.opening import open_run
 
     run = open_run(micro, "cpu")
     config = TrainingConfig(objective="reinforce", candidates=3, likelihood_weight=0.0)

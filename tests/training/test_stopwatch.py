@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from anaphora.training import proposal
+from anaphora.tasks import proposal
 
 
 def timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took: list[float]) -> Any:

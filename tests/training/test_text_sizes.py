@@ -9,7 +9,7 @@ from anaphora.models import NEURAL_MODELS
 
 def test_the_laboratory_settings_for_a_million_words() -> None:
     """Penn Treebank's 929,589 tokens: what was found to be good for it (docs/lab-notes.md)."""
-    from anaphora.training.text_sizes import sized_to_text
+    from anaphora.tasks.text_sizes import sized_to_text
 
     lstm = sized_to_text("lstm", 929_589, labelled=False, recipe={"model": {"kind": "lstm"}})
     assert (lstm["model"]["dim"], lstm["model"]["hidden"], lstm["model"]["layers"]) == (400, 1150, 3)
@@ -21,8 +21,8 @@ def test_the_laboratory_settings_for_a_million_words() -> None:
 @pytest.mark.parametrize("kind", NEURAL_MODELS)
 @pytest.mark.parametrize("tokens", [0, 300, 300_000, 1_000_000, 2_000_000, 20_000_000, 10**10])
 def test_every_size_is_a_sound_document(kind: str, tokens: int) -> None:
-    from anaphora.training.recipes import RunConfig, refuse_meaningless
-    from anaphora.training.text_sizes import sized_to_text, text_vocabulary
+    from anaphora.tasks.recipes import RunConfig, refuse_meaningless
+    from anaphora.tasks.text_sizes import sized_to_text, text_vocabulary
 
     for labelled in (False,) if kind == "backpack" else (False, True):  # it is no classifier
         document = sized_to_text(kind, tokens, labelled=labelled, recipe={"model": {"kind": kind}})

@@ -90,7 +90,7 @@ class Report:
     corpus: dict[str, Any]
     """Counts that are no problem: lines, words, repeated sides, unknown words."""
     proposal: dict[str, Any] | None = None
-    """What training would be like here (training/proposal.py), where it was asked for."""
+    """What training would be like here (tasks/proposal.py), where it was asked for."""
     cleaned: dict[str, Any] | None = None
     """What `write_clean` wrote and dropped."""
     seconds: float = 0.0

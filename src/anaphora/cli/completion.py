@@ -50,7 +50,7 @@ def _completer(offer: Offer) -> Callable[[Any, str], list[Any]]:
 
 
 def _recipes(_: Any, __: str) -> list[str]:
-    from anaphora.training.recipes import recipe_names
+    from anaphora.tasks.recipes import recipe_names
 
     return recipe_names()
 
@@ -74,7 +74,7 @@ def _settings(context: Any, begun: str) -> Iterator[str]:
 
 
 def _of_recipe(recipe: str | None, begun: str) -> Iterator[str]:
-    from anaphora.training.listing import choices_of_settings
+    from anaphora.tasks.settings_listing import choices_of_settings
 
     name, equals, _ = begun.partition("=")
     for known, choices in choices_of_settings(recipe).items():
@@ -92,7 +92,7 @@ def _decoding(_: Any, begun: str) -> Iterator[str]:
 
 def _listed(context: Any, begun: str) -> list[str]:
     """Sections and names of settings."""
-    from anaphora.training.listing import SECTIONS, choices_of_settings
+    from anaphora.tasks.settings_listing import SECTIONS, choices_of_settings
 
     return [*SECTIONS, *choices_of_settings(context.params.get("recipe"))]
 

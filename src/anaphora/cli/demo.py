@@ -49,7 +49,7 @@ def demo(
         return
 
     from anaphora.demo import run_demo
-    from anaphora.training.loop import Interrupted
+    from anaphora.training.interruption import Interrupted
 
     try:
         report = run_demo(folder, device=device, console=out.console, say=out.say)

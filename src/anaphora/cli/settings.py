@@ -11,7 +11,7 @@ import typer
 from anaphora.cli.output import Json, Output, Quiet
 
 if TYPE_CHECKING:
-    from anaphora.training.listing import Setting
+    from anaphora.tasks.settings_listing import Setting
 
 WIDEST = 100
 """Columns: longer lines are hard to read, however wide the terminal."""
@@ -41,7 +41,7 @@ def settings(
 
     anaphora settings --json
     """
-    from anaphora.training.listing import SECTIONS, find_settings
+    from anaphora.tasks.settings_listing import SECTIONS, find_settings
 
     out = Output(as_json=json, quiet=quiet)
     found = find_settings(name, recipe)
@@ -66,7 +66,7 @@ def _heading(setting: Setting, recipe: str | None) -> str:
 
 def _entry(setting: Setting, recipe: str | None, width: int, *, with_kinds: bool) -> str:
     """Name, type, default and the recipe's value on a line, the meaning indented below."""
-    from anaphora.training.listing import in_yaml
+    from anaphora.tasks.settings_listing import in_yaml
 
     parts = [setting.type, f"default {'; '.join(setting.defaults())}"]
     if setting.in_recipe:

@@ -86,7 +86,7 @@ def train(
     from anaphora import api
     from anaphora.errors import UserError
     from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
-    from anaphora.training.request import Interrupted
+    from anaphora.training.interruption import Interrupted
 
     output = Output(as_json=json, quiet=quiet)
     given = [item.partition("=")[0] for item in settings or ()]

@@ -20,7 +20,7 @@ from dataclasses import replace
 from anaphora.comparing.rows import Entry, parted_endings
 from anaphora.config import merge
 from anaphora.errors import UserError
-from anaphora.training.recipes import Document
+from anaphora.tasks.recipes import Document
 
 ENDING = re.compile(r"big|posunk|rl|ensemble(\d{1,2})?")
 MEMBERS = 3

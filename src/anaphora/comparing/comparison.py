@@ -46,9 +46,9 @@ from anaphora.folder import (
 )
 from anaphora.names import by_name, name_of, paths_in, without_folders
 from anaphora.results import brief, html_table
+from anaphora.tasks.run_session import working_in
 from anaphora.training.memory import is_out_of_memory
 from anaphora.training.reporting import RunReporter, duration
-from anaphora.training.session import working_in
 from anaphora.version import __version__
 
 if TYPE_CHECKING:

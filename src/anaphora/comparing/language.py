@@ -31,10 +31,10 @@ from anaphora.evaluation.bits_per_byte import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import COUNTED_MODELS
 from anaphora.results import count
+from anaphora.tasks.recipes import COUNTED, Document, RunConfig
+from anaphora.tasks.request import Request
 from anaphora.tokenizers.tokenizer import TokenizerConfig
-from anaphora.training.recipes import COUNTED, Document, RunConfig
 from anaphora.training.reporting import RunReporter
-from anaphora.training.request import Request
 
 SAID = 128
 """Tokens that a model says while it is timed."""
@@ -112,7 +112,7 @@ class LanguageTask(RecipeTask):
     # -- the text ------------------------------------------------------------------------------------------------------
 
     def prepare(self, folder: Path, entries: Sequence[Entry], *, force: bool, reporter: RunReporter) -> None:
-        from anaphora.training.language_settling import by_size, sized_by_text
+        from anaphora.tasks.language_settling import by_size, sized_by_text
 
         asked = RunConfig.read({"model": {"kind": "ngram"}, **self.common})
         found = by_size(asked, None, reporter)
@@ -171,7 +171,7 @@ class LanguageTask(RecipeTask):
         import torch
 
         from anaphora.models import build_language_model
-        from anaphora.training.language_settling import planned_settings
+        from anaphora.tasks.language_settling import planned_settings
 
         config = planned_settings(request, self.prepared)
         with torch.device("meta"):  # a model without numbers: it is only asked how large it is
@@ -199,14 +199,14 @@ class LanguageTask(RecipeTask):
         if plan.counted or plan.steps is None:
             return None
         from anaphora.comparing.trial import time_updates
-        from anaphora.training.language_settling import planned_settings
+        from anaphora.tasks.language_settling import planned_settings
 
         assert self.prepared is not None
         request = Request(run=Path(entry.name), own=plan.settings, recipe=entry.recipe, device=self.device)
         return time_updates(planned_settings(request, self.prepared), self._new_run, self.device, plan.steps)
 
     def _new_run(self, folder: Path, config: RunConfig, reporter: Any, device: Any) -> Any:
-        from anaphora.training.language import LanguageRun
+        from anaphora.tasks.language_modelling import LanguageRun
 
         assert self.prepared is not None
         return LanguageRun(folder, config, self.prepared, reporter, device)

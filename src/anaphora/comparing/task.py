@@ -16,7 +16,7 @@ from typing import Any
 
 from anaphora.comparing.budget import Budget
 from anaphora.comparing.rows import Entry
-from anaphora.training.recipes import Document
+from anaphora.tasks.recipes import Document
 from anaphora.training.reporting import RunReporter
 
 

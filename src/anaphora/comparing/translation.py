@@ -29,9 +29,9 @@ from anaphora.data.formats import read_rows
 from anaphora.errors import UserError, option
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import settings as model_settings
-from anaphora.training.recipes import Document, RunConfig, complete, load_recipe
+from anaphora.tasks.recipes import Document, RunConfig, complete, load_recipe
+from anaphora.tasks.request import Request
 from anaphora.training.reporting import RunReporter
-from anaphora.training.request import Request
 
 if TYPE_CHECKING:
     from anaphora.data.preparation import Prepared
@@ -183,7 +183,7 @@ class TranslationTask(RecipeTask):
         return RunConfig.read(merge(load_recipe(first.recipe), self.request(first).own))
 
     def text_of(self, folder: Path, entry: Entry) -> Path:
-        from anaphora.training.settling import longest, text_settings
+        from anaphora.tasks.translation_settling import longest, text_settings
 
         asked = self._asked(entry)
         said = {**text_settings(asked.document()), "longest": longest(asked)}
@@ -191,7 +191,7 @@ class TranslationTask(RecipeTask):
         return folder / f"{asked.tokenizer.kind}-{digest}"
 
     def prepare(self, folder: Path, entries: Sequence[Entry], *, force: bool, reporter: RunReporter) -> None:
-        from anaphora.training.settling import prepare_pairs
+        from anaphora.tasks.translation_settling import prepare_pairs
 
         self.corpora, texts = {}, {entry.name: self.text_of(folder, entry) for entry in entries}
         self.texts = {name: text.name for name, text in texts.items()}
@@ -311,7 +311,7 @@ class TranslationTask(RecipeTask):
             prepared = self._prepared(entry)
 
             def new_run(folder: Path, config: RunConfig, reporter: Any, device: Any) -> Any:
-                from anaphora.training.run import Run
+                from anaphora.tasks.translation import Run
 
                 return Run(folder, config, prepared, reporter, device)
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from anaphora.training.recipes import Document, RunConfig
+from anaphora.tasks.recipes import Document, RunConfig
 
 if TYPE_CHECKING:
     from anaphora.data.preparation import Prepared
@@ -28,7 +28,9 @@ def flops_a_token(model: Any, prepared: Prepared, config: RunConfig) -> float:
         source, target = source + 1, target + 1  # end marks
         once = model.flops(source, target, source, target)
         likelihood = once * (2 if training.consistency else 1)
-        if training.objective != "likelihood":  # as training/sequence_objective.py counts them, no two drawn alike
+        if (
+            training.objective != "likelihood"
+        ):  # as training/objectives/sequence_objective.py counts them, no two drawn alike
             many = training.candidates
             scored = model.flops(many * source, many * target, source, target)
             drawn = model.flops(source, many * target, source, target) / 3

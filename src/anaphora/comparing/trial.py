@@ -1,6 +1,6 @@
 """How long a row will take: some real updates on its real text, timed, and a validation.
 
-As `anaphora check` does it (training/proposal.py), with the run's own trainer; here in this process, since it is asked
+As `anaphora check` does it (tasks/proposal.py), with the run's own trainer; here in this process, since it is asked
 for time and not for memory.
 """
 
@@ -18,12 +18,12 @@ import torch
 
 from anaphora.device import choose_device
 from anaphora.errors import UserError
-from anaphora.training.learning import LearningRun
+from anaphora.tasks.learning import LearningRun
+from anaphora.tasks.proposal import Enough, on_trial, stopwatch
+from anaphora.tasks.recipes import RunConfig
+from anaphora.training.interruption import Interrupted
 from anaphora.training.loop import Trainer
 from anaphora.training.memory import is_out_of_memory
-from anaphora.training.proposal import Enough, on_trial, stopwatch
-from anaphora.training.recipes import RunConfig
-from anaphora.training.request import Interrupted
 
 SECONDS = 1.0
 """Of updates."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError, first_line
-from anaphora.training.settings import TrainingConfig
+from anaphora.training.training_settings import TrainingConfig
 
 Learn = Callable[[Any, Tensor], Tensor]
 """Forward and backward over a batch, the loss divided by a number of tokens: (batch, tokens ()) -> loss ()."""

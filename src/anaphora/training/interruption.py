@@ -15,6 +15,16 @@ LEFT_ALONE = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGQUIT") if ha
 STOPPING = "stopping: what is being computed is finished and saved first; interrupt again to stop at once"
 
 
+class Interrupted(Exception):
+    """Ctrl-C, SIGTERM, SIGHUP or SIGQUIT; everything up to this moment is saved.
+
+    step: of what learns in updates; 0 where none was made."""
+
+    def __init__(self, step: int | None = None) -> None:
+        self.step = step
+        super().__init__("interrupted")
+
+
 @contextmanager
 def interruptible(message: Callable[[str], None]) -> Iterator[threading.Event]:
     """Within the block, the first signal sets the event and is announced at once; a second one is a

@@ -31,13 +31,12 @@ from anaphora.results import count
 from anaphora.training.averaging import DescentAverage, MovingAverage, WeightAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
 from anaphora.training.graphs import GraphedLearning, graphs_pay
-from anaphora.training.interruption import interruptible
+from anaphora.training.interruption import Interrupted, interruptible
 from anaphora.training.memory import try_largest
-from anaphora.training.objective import Forward, Objective
-from anaphora.training.optimiser import build_optimiser, learning_rate
-from anaphora.training.request import Interrupted
-from anaphora.training.settings import TrainingConfig
-from anaphora.training.validation import Validation, better
+from anaphora.training.objectives.objective import Forward, Objective
+from anaphora.training.optimizer import build_optimiser, learning_rate
+from anaphora.training.training_settings import TrainingConfig
+from anaphora.training.translation_validation import Validation, better
 
 
 @dataclass

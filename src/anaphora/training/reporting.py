@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from anaphora.training.checkpoint import Progress
     from anaphora.training.loop import Update
-    from anaphora.training.validation import Validation
+    from anaphora.training.translation_validation import Validation
 
 
 SHOWN_EVERY = 15.0

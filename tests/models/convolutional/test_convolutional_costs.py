@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.models import build, settings
-from anaphora.training.recipes import complete, load_recipe
+from anaphora.tasks.recipes import complete, load_recipe
 
 
 def paper(name: str, source: int, target: int) -> Any:

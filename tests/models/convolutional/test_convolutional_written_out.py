@@ -21,7 +21,7 @@ from anaphora.models.translation.convolutional.convolutional_settings import Byt
 from anaphora.models.translation.convolutional.convs2s import ConvS2SEncoder
 from anaphora.nn.convolution import windows
 from anaphora.nn.normalized_linear import NormalisedLinear
-from anaphora.training.recipes import complete
+from anaphora.tasks.recipes import complete
 
 WORDS = 19
 SOURCE = torch.tensor([[5, 6, 7, 8, 2], [9, 4, 2, 0, 0], [7, 2, 0, 0, 0]])

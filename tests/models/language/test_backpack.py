@@ -14,8 +14,8 @@ from anaphora.models import build_language_model, settings
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.backpack.sense_table import FILE, SenseTable
 from anaphora.nn.kernels.sense_sums import distinct
+from anaphora.tasks.recipes import load_recipe
 from anaphora.tokenizers.tokenizer import BOS
-from anaphora.training.recipes import load_recipe
 from neural_rungs import CAUSAL, rung
 
 BODIES = ["backpack", "backpack lstm", "backpack conv"]
@@ -118,7 +118,7 @@ def test_training_sends_the_distinct_words_along() -> None:
     import numpy as np
 
     from anaphora.data.language_batches import LanguageBatch
-    from anaphora.training.language_objective import LanguageObjective
+    from anaphora.training.objectives.language_objective import LanguageObjective
 
     model = CAUSAL["backpack"]()
     batch = LanguageBatch(np.array([[BOS, 4, 5, 4, 6]]), np.array([5]), rows=1)

@@ -12,7 +12,7 @@ from anaphora.errors import UserError
 from anaphora.models import build_language_model, settings
 from anaphora.models.language.language_settings import BERT, GPT2
 from anaphora.models.language.published_weights import load_published, published_settings, published_weights
-from anaphora.training.recipes import load_recipe
+from anaphora.tasks.recipes import load_recipe
 
 SMALL = {"dim": 32, "layers": 3, "heads": 4, "max_length": 20, "dropout": 0.0, "attention_dropout": 0.0}
 WORDS = 41

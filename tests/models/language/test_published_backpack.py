@@ -17,7 +17,7 @@ from anaphora.models.backpack.published_backpack import (
     published_backpack_weights,
     published_document,
 )
-from anaphora.training.recipes import load_recipe
+from anaphora.tasks.recipes import load_recipe
 from published_backpacks import DIM, DOCUMENT, PLACES, SENSES, WORDS, as_safetensors, as_trained, plainly, published
 
 FLAVOURS = {

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.models import build, settings
 from anaphora.nn.mixture_of_experts import active_parameters, mixtures
-from anaphora.training.recipes import load_recipe
+from anaphora.tasks.recipes import load_recipe
 from grouped_flops import COUNTED
 
 

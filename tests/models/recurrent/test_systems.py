@@ -15,7 +15,7 @@ from anaphora.models import build, settings
 from anaphora.models.translation.recurrent.bahdanau import Maxout
 from anaphora.nn.capture import capture
 from anaphora.nn.recurrence import RecurrentEncoder, turned
-from anaphora.training.recipes import complete
+from anaphora.tasks.recipes import complete
 
 WORDS = 19
 SOURCE = torch.tensor([[5, 6, 7, 8, 2], [9, 4, 2, 0, 0], [7, 2, 0, 0, 0]])

@@ -120,9 +120,9 @@ def learn(
     variant: str, folder: Path, files: dict[str, Path], *, steps: int, rate: float, seed: int
 ) -> tuple[Translator, Tokenizer, Tokenizer]:
     """Train a run as `anaphora train` does, and take what it left in its folder."""
-    from anaphora.training.recipes import RunConfig
-    from anaphora.training.run import train
-    from anaphora.training.settling import Request, load_start, load_tokenizers
+    from anaphora.tasks.recipes import RunConfig
+    from anaphora.tasks.translation import train
+    from anaphora.tasks.translation_settling import Request, load_start, load_tokenizers
 
     own: dict[str, dict[str, Any]] = {"data": {side: [str(file)] for side, file in files.items()}}
     for name, value in recall_settings(variant, steps=steps, rate=rate, seed=seed).items():

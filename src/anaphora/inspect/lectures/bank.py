@@ -119,9 +119,9 @@ def _places(uses: Sequence[Use], word: str) -> list[int]:
 def learn(reader: str, folder: Path, text: Path, *, steps: int, seed: int) -> tuple[Any, Tokenizer]:
     """Train a language model as `anaphora train` does, and take what it left in its folder."""
     from anaphora.models import read_language_model
-    from anaphora.training.language import train_text
-    from anaphora.training.recipes import RunConfig
-    from anaphora.training.request import Request
+    from anaphora.tasks.language_modelling import train_text
+    from anaphora.tasks.recipes import RunConfig
+    from anaphora.tasks.request import Request
 
     own: dict[str, dict[str, Any]] = {"data": {"text": [str(text)]}}
     limits = {"training.max_steps": steps, "training.checkpoint_every": steps, "training.seed": seed}

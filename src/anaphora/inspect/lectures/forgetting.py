@@ -131,9 +131,9 @@ def learn(
 ) -> tuple[TextClassifier, Tokenizer]:
     """Train one rung as `anaphora train` does, and take what it left in its folder."""
     from anaphora.models import read_language_model
-    from anaphora.training.language import train_text
-    from anaphora.training.recipes import RunConfig
-    from anaphora.training.request import Request
+    from anaphora.tasks.language_modelling import train_text
+    from anaphora.tasks.recipes import RunConfig
+    from anaphora.tasks.request import Request
 
     own: dict[str, dict[str, Any]] = {"data": {name: [str(file)] for name, file in files.items()}}
     for name, value in settings(rung, distance, steps=steps, seed=seed).items():

@@ -1,0 +1,481 @@
+"""From a recipe's name and the size of a corpus to the settings of one run.
+
+A recipe is a YAML file with some of the sections `data tokenizer model training decoding` (recipes/*.yaml; a path
+works too). Settings come from four places, each winning over those before it: the defaults in the code, the size of
+the corpus, the recipe, the user's own `section.key=value`. The result is one document, saved with the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from anaphora.config import build, convert, merge, overrides, read_yaml, shown, to_mapping
+from anaphora.data.data_settings import DataConfig
+from anaphora.decoding.decoding_settings import DecodingConfig
+from anaphora.errors import UserError, nearest, option
+from anaphora.models import (
+    CONVOLUTIONAL_TRANSLATORS,
+    COUNTED_MODELS,
+    ENSEMBLES,
+    KINDS,
+    LANGUAGE_MODELS,
+    NEURAL_MODELS,
+    RECURRENT_TRANSLATORS,
+    VECTOR_MODELS,
+    listing_option,
+    named_by_decoder,
+    settings_class,
+)
+from anaphora.models import settings as model_settings
+from anaphora.names import by_name
+from anaphora.results import brief
+from anaphora.tasks.refusals import check, check_objective, has_dropout
+from anaphora.tasks.translator_sizes import (
+    BYTES_A_PAIR,
+    convolutional_sizes,
+    recurrent_sizes,
+    whole_translations,
+)
+from anaphora.tokenizers.tokenizer import TokenizerConfig
+from anaphora.training.training_settings import LIMITS, SEQUENCE, TrainingConfig
+
+if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
+    from anaphora.models import ModelConfig
+    from anaphora.models.language.language_settings import LanguageConfig
+    from anaphora.models.translation.translator_settings import TranslatorConfig
+    from anaphora.models.vectors.vector_settings import VectorsConfig, VectorsTraining
+
+SECTIONS = ("data", "tokenizer", "model", "training", "decoding")
+
+Document = dict[str, dict[str, Any]]
+
+
+@dataclass
+class RunConfig:
+    """All settings of one run: what config.yaml holds."""
+
+    recipe: str
+    start_from: str | None
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    model: ModelConfig
+    training: TrainingConfig
+    decoding: DecodingConfig
+
+    def __repr__(self) -> str:
+        return brief("RunConfig", self.recipe, self.model.kind)
+
+    def document(self) -> dict[str, Any]:
+        """What config.yaml holds: every setting that means something for this kind of model."""
+        sections = {section: to_mapping(getattr(self, section)) for section in SECTIONS}
+        classifier = bool(getattr(self.model, "labels", ()))
+        known = {
+            section: meaningful(self.model.kind, section, content, classifier=classifier)
+            for section, content in sections.items()
+        }
+        return {"run": {"recipe": self.recipe, "start_from": self.start_from}, **known}
+
+    @property
+    def translator(self) -> TranslatorConfig:
+        """The model's settings, where it must be a translator."""
+        if self.model.kind in VECTOR_MODELS:
+            cure = "neighbours, analogy, map, evaluate and info take word vectors"
+            raise UserError(f"{self.model.kind} is word vectors, and this needs a translator", cure=cure)
+        if self.model.kind in LANGUAGE_MODELS:
+            what, verbs = "a language model", "score, evaluate and generate take language models"
+            if getattr(self.model, "labels", ()):
+                what, verbs = "a classifier", "classify and evaluate take classifiers"
+            raise UserError(f"{self.model.kind} is {what}, and this needs a translator", cure=verbs)
+        if self.model.kind in ENSEMBLES:
+            raise UserError("an ensemble has no model of its own", cure="give one of its members, a folder inside it")
+        return cast("TranslatorConfig", self.model)
+
+    @property
+    def language(self) -> LanguageConfig:
+        """The model's settings, where it must be a neural language model."""
+        if self.model.kind not in NEURAL_MODELS:
+            cure = f"choose {option('recipe', 'lstm')}, say"
+            raise UserError(f"{self.model.kind} is no neural language model", cure=cure)
+        return cast("LanguageConfig", self.model)
+
+    @property
+    def vectors(self) -> tuple[VectorsConfig, VectorsTraining]:
+        """What is learned and how, where it must be word vectors: they have a section `training` of their own."""
+        if self.model.kind not in VECTOR_MODELS:
+            raise UserError(
+                f"{self.model.kind} is no kind of word vectors", cure=f"choose {option('recipe', 'skipgram')}, say"
+            )
+        return cast("VectorsConfig", self.model), cast("VectorsTraining", self.training)
+
+    def windows(self) -> tuple[int, int] | None:
+        """How a stream is read by a model that carries nothing along: so many tokens at once, moved by so many
+        (decoding/text_scoring.py). None: the text is not a stream, or is read as a whole."""
+        if self.data.boundaries != "stream" or self.model.kind not in WINDOWED:
+            return None
+        context = self.training.context
+        return context, self.training.stride or max(1, context // 2)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any], *, file: str | None = None) -> RunConfig:
+        """The typed settings of a document; every key is checked."""
+        for section, content in document.items():
+            if section not in (*SECTIONS, "run"):
+                raise UserError(f"unknown section {shown.repr(section)}", file=file, cure=nearest(section, SECTIONS))
+            if content is not None and not isinstance(content, Mapping):
+                cure = f"write `{section}:` and below it `  key: value` lines"
+                raise UserError(f"section {section!r} holds no settings", file=file, cure=cure)
+        run = document.get("run") or {}
+        model = model_settings(document.get("model") or {}, file=file)
+        return cls(
+            recipe=convert(run.get("recipe", "transformer"), str, name="run.recipe", file=file),
+            start_from=convert(run.get("start_from"), str | None, name="run.start_from", file=file),
+            data=build(DataConfig, document.get("data") or {}, section="data", file=file),
+            tokenizer=build(TokenizerConfig, document.get("tokenizer") or {}, section="tokenizer", file=file),
+            model=model,
+            training=build(
+                training_class(model.kind),
+                document.get("training") or {},
+                section="training",
+                file=file,
+                listed=f"training{listing_option(model.kind)}",
+            ),
+            decoding=build(DecodingConfig, document.get("decoding") or {}, section="decoding", file=file),
+        )
+
+
+def said_settings(words: Iterable[str]) -> Document:
+    """`["training.seed=3", …]` as sections; whoever leaves the section out is told which ones have that setting."""
+
+    def places(key: str) -> list[str]:
+        from anaphora.tasks.settings_listing import every_setting
+
+        return list(dict.fromkeys(one.section for one in every_setting() if one.key == key))
+
+    return overrides(words, SECTIONS, places)
+
+
+def training_class(kind: str) -> type[TrainingConfig]:
+    """The settings of section `training` of one kind of model; those of vectors are read through `RunConfig.vectors`
+    alone, and everybody else may take them for what they are not."""
+    if kind in VECTOR_MODELS:
+        from anaphora.models.vectors.vector_settings import TRAININGS
+
+        return cast("type[TrainingConfig]", TRAININGS[kind])
+    return TrainingConfig
+
+
+WINDOWED = ("dan", "transformer-decoder", "transformer-encoder", "backpack")
+"""Kinds whose rows know nothing of those before them: the mean of a whole book says nothing, and attention to all of it
+has no room."""
+COUNTED: dict[str, tuple[str, ...]] = {
+    "data": ("text", "valid_text", "boundaries", "blank_lines", "hold_out", "tokenizer_lines", "seed", "paths"),
+    "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
+    "training": ("max_memory",),
+    "decoding": (
+        "temperature",
+        "top_k",
+        "top_p",
+        "seed",
+        "unknown",
+        "min_length",
+        "no_repeat_ngram",
+        "length_penalty",
+    ),
+}
+"""Settings that mean something for models that are counted: nothing is learned, so there are no steps and no rates; how
+many texts are drawn, how long, or by which beam, is said when they are asked for."""
+PHRASES = ("phrases", "phrase_score", "phrase_threshold", "phrase_minimum_count", "phrase_connectors", "phrases_from")
+OF_VECTORS = ("items", "punctuation", "lowercase", *PHRASES)
+"""Settings of section `data` that only word vectors have."""
+VECTORS: dict[str, tuple[str, ...]] = {
+    "data": ("text", "paths", *OF_VECTORS),
+    "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
+    "decoding": (),
+}
+"""Settings that mean something for word vectors: a line is all that words are seen together in, and nothing is said."""
+ONLY_WITH: dict[str, dict[str, tuple[str, Any]]] = {
+    "ngram": {"k": ("smoothing", "add-k"), "backoff": ("smoothing", "stupid-backoff")},
+    "word2vec": {
+        **dict.fromkeys(("negatives", "exponent"), ("objective", "negative-sampling")),
+        **dict.fromkeys(("shortest_subword", "longest_subword", "buckets"), ("subwords", True)),
+    },
+}
+"""Settings of section `model` that mean something only where another one has some value, by the kind."""
+UNSAID = {"smoothing": "kneser-ney", "objective": "negative-sampling", "subwords": False}
+"""What those others are where nobody says it."""
+OF_CONTEXTUALISERS = (
+    *("heads", "key_value_heads", "feed_forward", "norm", "epsilon", "activation", "positions", "scale_embedding"),
+    *("attention_dropout", "activation_dropout", "inverse_layer_scale", "attention", "window", "hidden", "initial"),
+    *("weight_dropout", "forget_bias", "width", "dilated", "gated", "normalised"),
+)
+"""Settings of a Backpack's contextualiser: each kind has some of them."""
+PENALTIES = ("activation_penalty", "temporal_penalty")
+TEXT = {
+    "data": ("text", "valid_text", "labels", "valid_labels", *OF_VECTORS, "boundaries", "blank_lines"),
+    "training": ("max_memory", "context", "stride", "masked", *PENALTIES),
+}
+"""Settings that mean nothing for a translator."""
+PAIRED = {
+    "data": ("source", "target", "valid_source", "valid_target", "max_length", *OF_VECTORS),
+    "tokenizer": ("shared", "dropout"),
+    "training": (
+        *("consistency", "bidirectional_epochs", "guided_alignment", "guided_layer", "guided_head"),
+        *("validation_beam", "max_memory"),
+        *("objective", *SEQUENCE),
+    ),
+    "decoding": (
+        *("replace_unknown", "dictionary", "dictionary_threshold"),
+        *("mbr", "mbr_samples", "mbr_candidates"),
+    ),
+}
+"""Settings that mean nothing for a language model that learns."""
+
+
+def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifier: bool = False) -> dict[str, Any]:
+    """The settings of a section that mean something for a kind of model."""
+    if kind in ONLY_WITH and section == "model":
+        return {key: value for key, value in settings.items() if key not in _without_effect(kind, settings)}
+    if kind in COUNTED_MODELS:
+        return {key: value for key, value in settings.items() if key in COUNTED.get(section, settings)}
+    if kind in VECTOR_MODELS:
+        return {key: value for key, value in settings.items() if key in VECTORS.get(section, settings)}
+    if kind not in NEURAL_MODELS:
+        return {key: value for key, value in settings.items() if key not in TEXT.get(section, ())}
+    without = set(PAIRED.get(section, ()))
+    if section == "training":
+        masked = kind == "transformer-encoder" and not classifier
+        without |= set() if masked else {"masked"}
+        without |= {*PENALTIES, "stride"} if masked or classifier else set()
+        without |= {"context"} if classifier else set()
+    if section == "data" and not classifier:
+        without |= {name for name in ("labels", "valid_labels") if not settings.get(name)}
+    if section == "model" and not classifier:
+        without |= {"labels", "pool", "both_ways"}
+    if section == "model" and kind == "backpack":  # what its contextualiser does not have
+        without |= {key for key, value in settings.items() if value is None and key in OF_CONTEXTUALISERS}
+    return {key: value for key, value in settings.items() if key not in without}
+
+
+def _without_effect(kind: str, model: Mapping[str, Any]) -> list[str]:
+    """Settings of a model that its other settings leave unused."""
+    needs = ONLY_WITH.get(kind, {}).items()
+    return [key for key, (other, value) in needs if key in model and model.get(other, UNSAID[other]) != value]
+
+
+def refuse_meaningless(kind: str, said: Document, *, classifier: bool = False) -> None:
+    """A setting that would change nothing is named, not ignored."""
+    what = f"a classifier of kind {kind}" if classifier else f"a model of kind {kind}"
+    if unused := _without_effect(kind, said.get("model", {})):
+        other, value = ONLY_WITH[kind][unused[0]]
+        only = str(value).lower() if isinstance(value, bool) else value
+        raise UserError(
+            f"model.{unused[0]} means nothing without model.{other}={only}", cure="leave it out, or choose that"
+        )
+    for section, settings in said.items():
+        known = meaningful(kind, section, settings, classifier=classifier)
+        for key in (key for key in settings if key not in known):  # the first one that was said
+            its = (VECTORS if kind in VECTOR_MODELS else COUNTED if kind in COUNTED_MODELS else {}).get(section, ())
+            cure = f"of that section it has {', '.join(f'{section}.{name}' for name in its)}" if its else "leave it out"
+            raise UserError(f"{section}.{key} means nothing for {what}", cure=cure)
+
+
+def recipe_folder() -> Path:
+    """recipes/: inside the package when installed, beside src/ in a checkout."""
+    here = Path(__file__).resolve().parent.parent
+    return here / "recipes" if (here / "recipes").is_dir() else here.parent.parent / "recipes"
+
+
+def recipe_names() -> list[str]:
+    return sorted(path.stem for path in recipe_folder().glob("*.yaml"))
+
+
+ELSEWHERE = {
+    "word2vec": "choose skipgram or cbow",
+    "fasttext": "choose skipgram or cbow, with model.subwords=true",
+}
+"""Names that people bring from other tools."""
+
+
+def load_recipe(name: str) -> Document:
+    """The sections of a recipe, by name or by file."""
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        path = recipe_folder() / f"{name}.yaml"
+        if not path.is_file():
+            cure = ELSEWHERE.get(name.lower()) or nearest(name, recipe_names())
+            raise UserError(f"there is no recipe {name!r}", cure=cure)
+    elif not path.exists():
+        raise UserError("there is no such recipe file", file=path, cure=f"or a name: {', '.join(recipe_names())}")
+    document = read_yaml(path)
+    _check_recipe(document, str(path))
+    return {section: content for section, content in document.items() if content is not None}
+
+
+def _check_recipe(document: dict[str, Any], file: str) -> None:
+    """A mistake in a recipe is named by its file. What names no kind of model is no mistake if any kind takes it."""
+    try:
+        RunConfig.read(document, file=file)
+    except UserError:
+        model = document.get("model") or {}
+        if not isinstance(model, Mapping) or {"kind", "decoder"} & model.keys():
+            raise
+        for kind in KINDS:
+            with suppress(UserError):
+                RunConfig.read({**document, "model": {**model, "kind": kind}})
+                return
+        raise
+
+
+def sized_to(pairs: int, recipe: Document, kind: str = "transformer") -> Document:
+    """Starting points by corpus size and kind of translator, for whatever the recipe leaves open.
+
+    Small corpora want small, strongly regularised models and many epochs; large ones the published sizes. Validation
+    decides when to stop, so the number of updates is a ceiling.
+    """
+    training: dict[str, Any]
+    if kind in RECURRENT_TRANSLATORS:
+        model, training = recurrent_sizes(kind, pairs)
+    elif kind in CONVOLUTIONAL_TRANSLATORS:
+        model, training = convolutional_sizes(kind, pairs)
+    elif pairs < 15_000:
+        model = {"dim": 128, "layers": 4, "heads": 4, "feed_forward": 256, "dropout": 0.3}
+        training = {"learning_rate": 2e-3, "warmup_steps": 500, "batch_tokens": 2048}
+    elif pairs < 300_000:
+        model = {"dim": 256, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.3}
+        training = {"learning_rate": 2e-3, "warmup_steps": 1000, "batch_tokens": 4096, "schedule": "cosine"}
+        training |= {"consistency": 5.0, "metric": "bleu"}  # Multi30k and Tatoeba: docs/lab-notes.md
+        if pairs >= 100_000:  # room for more, which the consistency loss keeps from learning by heart
+            model |= {"dim": 512, "heads": 8}
+            training |= {"learning_rate": 1e-3, "batch_tokens": 8192}
+    elif pairs < 2_000_000:
+        model = {"dim": 512, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.2}
+        training = {"learning_rate": 7e-4, "warmup_steps": 2000, "batch_tokens": 8192}
+    else:
+        model = {"dim": 512, "layers": 6, "heads": 8, "feed_forward": 2048, "dropout": 0.1}
+        training = {"learning_rate": 7e-4, "warmup_steps": 4000, "batch_tokens": 12_500, "accumulate": 2}
+    # about 20 tokens a pair: 60 epochs of a small corpus, few of a large one, between 2,000 and 100,000 updates
+    tokens = (BYTES_A_PAIR if kind == "bytenet" else 20) * pairs
+    updates = 60 * tokens / (training["batch_tokens"] * training.get("accumulate", 1))
+    training["max_steps"] = int(min(100_000, max(2_000, round(updates, -3))))
+    training["checkpoint_every"] = max(100, min(2_000, training["max_steps"] // 20))
+    training["patience"] = 8
+    if "model" in recipe and set(recipe["model"]) - SYSTEM:  # the recipe has a size of its own
+        model = {}
+    return {"model": model, "training": training}
+
+
+SYSTEM = {"kind", "encoder", "decoder"}
+"""Settings of a model that say which one it is, not how large."""
+
+
+FREE = {
+    "model": (
+        *("dropout", "attention_dropout", "activation_dropout", "attention", "max_length"),
+        *("input_dropout", "output_dropout", "embedding_dropout", "weight_dropout", "sense_dropout", "locked"),
+        *("labels", "pool", "unroll", "expert_balance"),
+    ),
+    "tokenizer": ("dropout",),
+}
+"""What fine-tuning may change of the model it starts from: how it learns and computes, not what its weights mean."""
+
+
+def inherit(recipe: Document, start: Mapping[str, Any]) -> Document:
+    """A recipe for learning on: model and tokeniser are those of the folder that the run starts from, but for what the
+    recipe may change of them."""
+    kept = {
+        section: {**start[section], **{key: value for key, value in recipe.get(section, {}).items() if key in free}}
+        for section, free in FREE.items()
+    }
+    return {**recipe, **kept}
+
+
+def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) -> None:
+    """A user who asks for another shape or tokeniser than the start has is told so, before any work is done."""
+    own, start = by_name(own), by_name(start)
+    for section, free in FREE.items():
+        for key, value in own.get(section, {}).items():
+            placed = start[section].get("positions") == "learned" or start[section].get("kind") == "convs2s"
+            bound = key not in free or (key == "max_length" and placed)
+            if key in start[section] and bound and str(value) != str(start[section][key]):
+                raise UserError(
+                    f"has {section}.{key}={start[section][key]}, which cannot become {value}",
+                    file=folder,
+                    cure=f"leave that setting out, or train without {option('start_from')}: a model keeps its "
+                    "shape and its tokeniser",
+                )
+
+
+def training_said(recipe: Document, own: Document) -> dict[str, Any]:
+    """Section `training` as recipe and user say it. Learning from whole translations is plain descent unless told
+    otherwise; a recipe's optimiser is for learning from nothing, and stays behind where the user asks for the other."""
+    mine = own.get("training", {})
+    said = {**recipe.get("training", {}), **mine}
+    if said.get("objective", "likelihood") != "likelihood":
+        if "objective" in mine and "optimizer" not in mine:
+            said.pop("optimizer", None)
+        said.setdefault("optimizer", "sgd")
+    return said
+
+
+def named_by_kind(recipe: Document, own: Document) -> tuple[Document, Document]:
+    """Both without `model.decoder`, which is another way to say the kind (models.named_by_decoder)."""
+    model = merge(recipe, own).get("model", {})
+    if "decoder" not in model:
+        return recipe, own
+    found = named_by_decoder(model)
+    said: dict[str, Any] = {key: found[key] for key in ("kind", "encoder") if key in found}
+    known = {field.name for field in fields(settings_class(found["kind"]))}
+    for key in recipe.get("model", {}):
+        if key not in known | {"decoder"}:
+            raise UserError(
+                f"the recipe says model.{key}, which a translator with the decoder of {found['kind']} has not",
+                cure=f"take the recipe {found['kind']} with model.encoder={said.get('encoder')}",
+            )
+
+    def without(one: Document) -> Document:
+        return {**one, "model": {key: value for key, value in one.get("model", {}).items() if key != "decoder"}}
+
+    return without(recipe), merge(without(own), {"model": said})
+
+
+def complete(
+    recipe: str, own: Document, *, pairs: int, start_from: str | None = None, start: Mapping[str, Any] | None = None
+) -> RunConfig:
+    """The full settings of a run over that many pairs; `own` is what the user said, `start` the settings of the model
+    that the run starts from."""
+    chosen, own = named_by_kind(load_recipe(recipe), own)
+    kind = merge(chosen, own).get("model", {}).get("kind", "transformer")
+    if kind in COUNTED_MODELS + VECTOR_MODELS:  # no size to choose
+        return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **merge(chosen, own)})
+    sized = sized_to(pairs, chosen, str(kind) if start is None else str(start["model"].get("kind")))
+    if start is not None:  # fine-tuning: the model is what it is, and learns on gently
+        chosen, sized["model"] = inherit(chosen, start), {}
+        sized["training"] |= {"learning_rate": sized["training"]["learning_rate"] / 4, "warmup_steps": 100}
+    said = training_said(chosen, own)
+    check_objective(said, started=start is not None)
+    if said.get("objective", "likelihood") != "likelihood":
+        mine = own.get("training", {})
+        sized["training"] |= whole_translations(pairs, said["optimizer"])
+        sized["training"]["metric"] = said.get("reward", "gleu")
+        if "objective" in mine:  # the recipe's own rates and limits are for learning from nothing
+            kept = {key: value for key, value in chosen.get("training", {}).items() if key not in sized["training"]}
+            chosen, said = {**chosen, "training": kept}, {**kept, **mine}
+    if any(limit in said for limit in LIMITS[:-1]):
+        sized["training"].pop("max_steps")  # whoever says how far to go is not stopped before
+    document = merge(sized, chosen, own)
+    if "consistency" not in said and not has_dropout(RunConfig.read(document)):
+        document["training"]["consistency"] = 0.0  # two draws of no dropout are the same
+    training = document["training"]
+    if "schedule" not in said and all(training.get(limit) is None for limit in LIMITS[:-1]):
+        training["schedule"] = "inverse-sqrt"  # cosine must know where the run ends
+    shared = document.get("tokenizer", {}).get("shared", True)
+    tied = document.setdefault("model", {}).get("tie", "all") == "all"
+    if not shared and tied and "tie" not in own.get("model", {}) and start is None:
+        document["model"]["tie"] = "target"  # two vocabularies cannot share one table
+    config = RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **document})
+    check(config)
+    return config

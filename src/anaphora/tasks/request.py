@@ -1,0 +1,181 @@
+"""What a run is asked for, and how it ended: what counting and learning have in common, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anaphora.config import merge
+from anaphora.errors import UserError, option
+from anaphora.folder import read_config
+from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS, VECTOR_MODELS
+from anaphora.results import Facts, brief, count, figure
+from anaphora.tasks.recipes import (
+    Document,
+    RunConfig,
+    load_recipe,
+    refuse_meaningless,
+    training_said,
+)
+from anaphora.tasks.refusals import check_objective, check_spelling
+
+
+@dataclass
+class Request:
+    """What the user asks for: the arguments of `anaphora train`."""
+
+    run: Path
+    own: Document
+    """Settings said by the user, files included, by section."""
+    recipe: str = "transformer"
+    start_from: Path | None = None
+    device: str = "auto"
+    force: bool = False
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    folder: Path
+    """The run, which is a model folder too."""
+    reason: str
+    """Why training ended."""
+    steps: int
+    """Updates made, those of earlier calls included."""
+    tokens: int
+    """Tokens learned from, repeated ones counted again."""
+    seconds: float
+    """That this and earlier calls trained."""
+    flops: float
+    """Floating-point operations of the whole training."""
+    parameters: int
+    """Of the model."""
+    weights: str
+    """Which weights the model folder has: those of the best checkpoint, a mean, the last ones."""
+    validation: dict[str, Any] = field(default_factory=dict)
+    """The scores on the validation text."""
+    kind: str = "transformer"
+    """What was trained: model.kind."""
+
+    def __repr__(self) -> str:
+        from anaphora.training.reporting import describe, duration
+
+        scores = describe(self.validation).replace("  ", ", ")
+        return brief(type(self).__name__, str(self.folder), self.reason, scores, duration(self.seconds))
+
+
+class Average(Facts):
+    """How the mean of some checkpoints compares with the model that was there, and which of them was kept: a dict."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        end = "undone" if facts.get("undone") else "kept" if facts["kept"] else "not kept"
+        number, metric = len(facts.get("averaged", ())), facts.get("metric", "")
+        found = [facts[when][metric] for when in ("before", "after") if facts.get(when)]
+        scores = f"{metric} {' → '.join(figure(score, '.4f') for score in found)}" if found else ""
+        super().__init__(facts, facts["folder"], count(number, "checkpoint") if number else "", scores, end)
+
+
+PAIRS = ("source", "target", "valid_source", "valid_target")
+"""Settings of section `data` that name the files of a translator."""
+
+
+def choose_recipe(data: Mapping[str, Any], start_from: Path | None = None) -> str:
+    """The recipe of those who name none: plain text is counted, labels are learned by a Transformer that reads both
+    ways, pairs by one that translates; whoever starts from a trained model stays with its kind."""
+    file_of_vectors = start_from is not None and start_from.is_file()
+    model = (read_config(start_from).get("model") or {}) if start_from is not None and not file_of_vectors else {}
+    kind = str(model.get("kind"))
+    if not data.get("text") or any(data.get(name) for name in PAIRS):
+        return kind if kind in TRANSLATORS else "transformer"
+    if kind in NEURAL_MODELS:
+        return kind
+    if kind in VECTOR_MODELS:
+        return str(model.get("algorithm", kind))
+    if data.get("items") or file_of_vectors:
+        return "skipgram"
+    return "transformer-encoder" if data.get("labels") else "ngram"
+
+
+def filled(recipe: str, own: Document, data: Mapping[str, Any], start_from: Path | None = None) -> Document:
+    """The user's settings, with what a recipe leaves open that names no kind of model (a file of one's own): it is then
+    said as by the recipe that would be taken without it."""
+    said = load_recipe(recipe)
+    if {"kind", "decoder"} & merge(said, own).get("model", {}).keys():
+        return own
+    usual = load_recipe(choose_recipe(data, start_from))
+    if start_from is not None:  # the rest is as it was there
+        usual = {"model": usual["model"]}
+    return merge(usual, said, own)
+
+
+def check_files(request: Request) -> str:
+    """The kind of model that is asked for; a misspelt setting, or text of the wrong sort for it, is said before any
+    work."""
+    recipe = load_recipe(request.recipe)
+    settings = merge(recipe, request.own)
+    data = settings.get("data", {})
+    text, pairs = data.get("text") or data.get("valid_text"), any(data.get(name) for name in PAIRS)
+    if text and pairs:
+        raise UserError(
+            "both text and pairs are given: one model learns from one of them",
+            cure=f"give {option('text')} for a language model, or {option('source')} and {option('target')} "
+            "for a translator",
+        )
+    if pairs and (data.get("labels") or data.get("valid_labels")):
+        raise UserError(
+            "labels tell the lines of one text apart, and a translator learns from pairs",
+            cure=f"leave out {option('labels')}, or give {option('text', 'FILE')} instead of {option('source')} and "
+            f"{option('target')}",
+        )
+    settings = {**settings, "training": training_said(recipe, request.own)}
+    config = RunConfig.read(settings)
+    kind = config.model.kind
+    if kind == "mixture":
+        raise UserError("a mixture is not trained", cure="train its parts, then put them together: anaphora mix")
+    if kind in ENSEMBLES:
+        raise UserError("an ensemble is not trained", cure="train its members, then put them together: anaphora mix")
+    if kind in LANGUAGE_MODELS and pairs:
+        raise UserError(
+            f"{kind} is a language model and learns from plain text, not from pairs",
+            cure=f"give {option('text', 'FILE')}; for a translator leave out {option('recipe')}, or choose one "
+            "such as small",
+        )
+    if kind in VECTOR_MODELS and (pairs or data.get("valid_text")):
+        what = "pairs" if pairs else "a validation text"
+        files = f"{option('text', 'FILE')} (or {option('items', 'FILE')})"
+        cure = f"give {files} alone; `anaphora evaluate` measures vectors"
+        raise UserError(f"word vectors are learned from plain text, and {what} tells them nothing", cure=cure)
+    if kind not in LANGUAGE_MODELS + VECTOR_MODELS and text:
+        cure = f"for {option('text')} use {option('recipe', 'ngram')}, or lstm, say"
+        raise UserError(f"{request.recipe} learns translations", cure=cure)
+    if config.data.labels and kind not in NEURAL_MODELS:
+        cure = f"for {option('labels')} use {option('recipe', 'lstm')}, say"
+        raise UserError(f"a model of kind {kind} does not tell texts apart", cure=cure)
+    if config.data.boundaries == "packed" and kind not in NEURAL_MODELS:
+        raise UserError(
+            "data.boundaries=packed is about rows that are learned from",
+            cure="leave it out: every line counts by itself",
+        )
+    if request.own.get("model", {}).get("labels"):
+        raise UserError("model.labels are found in the labels themselves", cure=f"give {option('labels', 'FILE')}")
+    try:
+        refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
+    except UserError as error:
+        if "kind" in recipe.get("model", {}):
+            raise
+        cure = f"{error.cure}, or name the kind that you mean: model.kind=lstm, say"
+        raise UserError(error.what, file=request.recipe, cure=cure) from None
+    if kind not in LANGUAGE_MODELS + VECTOR_MODELS:
+        check_objective(settings.get("training", {}), started=request.start_from is not None)
+        if request.start_from is None:  # else model and tokeniser are those of the start
+            check_spelling(config)
+    if (vectors := request.own.get("model", {}).get("embedding_from")) is not None:
+        if request.start_from is not None:
+            what = f"{option('start_from')} has a table of words, and so has model.embedding_from"
+            raise UserError(what, cure="leave one of them out")
+        if not Path(str(vectors)).exists():
+            raise UserError("there is no such folder or file of word vectors", file=str(vectors), cure="mend its name")
+    return kind

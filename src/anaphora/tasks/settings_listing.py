@@ -1,0 +1,352 @@
+"""Every setting of a run with its type, default and meaning: for `anaphora settings` and for the tables of docs/.
+
+Settings are the fields of the classes that read them, and defaults are those of the runs that would begin, so nothing
+here can be out of date. Section `model`, and of word vectors section `training`, have other settings for each kind of
+model: a setting then names the kinds that have it. A setting of the other sections that kinds have another default of
+names those.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+from anaphora.config import documentation, to_mapping
+from anaphora.data.data_settings import DataConfig
+from anaphora.decoding.decoding_settings import DecodingConfig
+from anaphora.errors import UserError, meant
+from anaphora.models import (
+    CONVOLUTIONAL_TRANSLATORS,
+    KINDS,
+    NEURAL_MODELS,
+    RECURRENT_TRANSLATORS,
+    TRANSLATORS,
+    VECTOR_MODELS,
+    named_by_decoder,
+    settings_class,
+    usual_recipe,
+)
+from anaphora.tasks.recipes import (
+    SECTIONS,
+    RunConfig,
+    complete,
+    load_recipe,
+    meaningful,
+    training_class,
+)
+from anaphora.tasks.text_sizes import complete_text
+from anaphora.tokenizers.tokenizer import TokenizerConfig
+
+CORPUS_SIZES = (5_000, 50_000, 150_000, 500_000, 5_000_000)
+"""Pairs of a parallel corpus, one number for each size that decides otherwise."""
+TEXT_SIZES = (350_000, 1_000_000, 12_000_000)
+"""Tokens of a text, likewise."""
+FEWEST, MOST = 20_000, 500_000_000
+"""Tokens of texts that are shorter and longer than all of these: what is the same of all follows from the kind."""
+DEFAULT_RECIPE = "transformer"
+CLASSIFIERS = "classifiers"
+"""Stands among the kinds for any of them that learns from labels."""
+FAMILIES = {
+    "translators": TRANSLATORS,
+    "recurrent translators": RECURRENT_TRANSLATORS,
+    "convolutional translators": CONVOLUTIONAL_TRANSLATORS,
+    "neural language models": NEURAL_MODELS,
+    "word vectors": VECTOR_MODELS,
+}
+"""Names of kinds that often go together."""
+
+
+@dataclass(frozen=True)
+class Default:
+    """What a setting is in a new run whose user says nothing of it."""
+
+    value: Any
+    sized: bool = False
+    """Whether the size of the corpus decides, where nothing else does."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of models for which it is that, where not for all."""
+
+    def words(self, quote: str = "") -> str:
+        return f"{quote}{in_yaml(self.value)}{quote}" + (", or by corpus size" if self.sized else "")
+
+    def in_words(self, having: Collection[str], quote: str = "") -> str:
+        """With the kinds for which it is that, of those that have the setting at all."""
+        value = "by corpus size" if self.sized else self.words(quote)
+        return f"{value} for {kinds_in_words(self.kinds, having)}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting."""
+
+    section: str
+    key: str
+    type: str
+    """In words, its choices where there are some."""
+    default: Any
+    meaning: str
+    kinds: tuple[str, ...] = ()
+    """Kinds of models that have it, where not all do."""
+    sized: bool = False
+    """Whether the size of the corpus decides where neither user nor recipe does."""
+    elsewhere: tuple[Default, ...] = ()
+    """What the default is for other kinds of models."""
+    in_recipe: bool = False
+    value: Any = None
+    """The recipe's value, where it has one."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.section}.{self.key}"
+
+    def defaults(self, quote: str = "") -> list[str]:
+        """The default and what it is for other kinds of models, in words."""
+        having = defaults_by_kind(self.section, self.key) if self.elsewhere else {}
+        return [
+            Default(self.default, self.sized).words(quote),
+            *(other.in_words(having, quote) for other in self.elsewhere),
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        found = {"name": self.name, "type": self.type, "default": self.default, "meaning": self.meaning}
+        found |= {"by_corpus_size": self.sized}
+        found |= {"kinds": list(self.kinds)} if self.kinds else {}
+        if self.elsewhere:
+            found["elsewhere"] = [
+                {"default": one.value, "by_corpus_size": one.sized, "kinds": list(one.kinds)} for one in self.elsewhere
+            ]
+        return found | ({"recipe_value": self.value} if self.in_recipe else {})
+
+
+def section_class(section: str, kind: str) -> type:
+    """The class that reads a section of a run with a model of that kind."""
+    if section == "model":
+        return settings_class(kind)
+    if section == "training":
+        return training_class(kind)
+    return {"data": DataConfig, "tokenizer": TokenizerConfig, "decoding": DecodingConfig}[section]
+
+
+def settings_of(section: str, kind: str = DEFAULT_RECIPE) -> list[Setting]:
+    """All settings of one section, in the order of their class, with the defaults that models of that kind have; of
+    sections that many kinds share, with those of the others too."""
+    cls = section_class(section, kind)
+    hints = typing.get_type_hints(cls)
+    own = section == "model" or (section == "training" and kind in VECTOR_MODELS)
+    found = []
+    for key, (_, default, meaning) in documentation(cls).items():
+        setting = Setting(section, key, type_in_words(hints[key]), default, meaning, (kind,) if own else ())
+        if not own:
+            found.append(_with_defaults(setting, defaults_by_kind(section, key)))
+        elif (section, key) in (there := _usual(kind)):
+            found.append(replace(setting, default=there[section, key].value, sized=there[section, key].sized))
+        else:  # what nobody trains, or what a kind has for another contextualiser
+            found.append(setting)
+    return found
+
+
+def _with_defaults(setting: Setting, by_kind: dict[str, Default]) -> Setting:
+    """A setting that many kinds have: the default of Transformer translators, or of the class, and all other ones."""
+    plain = Default(setting.default)
+    first = by_kind.get(DEFAULT_RECIPE, plain if plain in by_kind.values() else next(iter(by_kind.values()), plain))
+    others: dict[str, Default] = {}
+    for kind, default in by_kind.items():
+        if default != first:
+            there = others.get(default.words(), default)
+            others[default.words()] = replace(there, kinds=(*there.kinds, kind))
+    return replace(setting, default=first.value, sized=first.sized, elsewhere=tuple(others.values()))
+
+
+def defaults_by_kind(section: str, key: str) -> dict[str, Default]:
+    """A setting's default for each kind of model for which it means something."""
+    kinds = [kind for kind in KINDS if usual_recipe(kind) and training_class(kind) is training_class(DEFAULT_RECIPE)]
+    kinds += VECTOR_MODELS if section != "training" else ()
+    found = {kind: _usual(kind)[section, key] for kind in kinds if (section, key) in _usual(kind)}
+    labelled = [one for kind in CLASSIFYING if (one := _usual_labelled(kind).get((section, key))) is not None]
+    if any(one != found.get(kind) for kind, one in zip(CLASSIFYING, labelled)):
+        found[CLASSIFIERS] = labelled[0]  # all have the same sizes
+    return found
+
+
+CLASSIFYING = tuple(kind for kind in NEURAL_MODELS if kind != "backpack")
+"""Kinds that learn from labels too."""
+
+
+def _usual(kind: str) -> dict[tuple[str, str], Default]:
+    """What a model of a kind has by the recipe that only names it."""
+    recipe = usual_recipe(kind)
+    return {} if recipe is None else in_effect(recipe)
+
+
+def _usual_labelled(kind: str) -> dict[tuple[str, str], Default]:
+    return in_effect(str(usual_recipe(kind)), labelled=True)
+
+
+@cache
+def in_effect(recipe: str, *, labelled: bool = False) -> dict[tuple[str, str], Default]:
+    """The settings of new runs by a recipe whose user says nothing: (section, key) → what it is, whatever the corpus;
+    or, where its size decides, what the class has."""
+    runs = list(_new_runs(recipe, labelled=labelled))
+    kind, plain = runs[0].model.kind, RunConfig.read(load_recipe(recipe))
+    documents = [run.document() for run in runs]
+    by_size = {("data", "hold_out")} if kind in NEURAL_MODELS else set()
+    if kind in NEURAL_MODELS and plain.tokenizer.kind in ("bpe", "unigram") and plain.tokenizer.vocabulary is None:
+        by_size |= {("tokenizer", "vocabulary")}
+    found = {}
+    for section in SECTIONS:
+        for key in dict.fromkeys(key for document in documents for key in document[section]):
+            values = [document[section].get(key) for document in documents]
+            sized = (section, key) in by_size or any(value != values[0] for value in values)
+            value = getattr(getattr(plain, section), key) if sized else values[0]
+            found[section, key] = Default(value, sized)
+    return found
+
+
+def _new_runs(recipe: str, *, labelled: bool) -> Iterator[RunConfig]:
+    """Runs that would begin by this recipe: one for each size of a corpus that decides something."""
+    if RunConfig.read(load_recipe(recipe)).model.kind not in NEURAL_MODELS:
+        yield from (complete(recipe, {}, pairs=pairs) for pairs in CORPUS_SIZES)
+        return
+    own: dict[str, dict[str, Any]] = {"model": {"labels": ["this", "that"]}} if labelled else {}
+    for tokens in (FEWEST, *TEXT_SIZES, MOST):
+        manifest = {"train": {"tokens": tokens}, "valid": {"tokens": 1}}
+        yield complete_text(recipe, own, manifest, labelled=labelled)
+
+
+def type_in_words(hint: Any, quote: str = "") -> str:
+    """A type as somebody who writes YAML thinks of it, its values in quotes."""
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is Literal:
+        return ", ".join(f"{quote}{choice}{quote}" for choice in arguments)
+    if type(None) in arguments:
+        inner = next(a for a in arguments if a is not type(None))
+        return f"{type_in_words(inner, quote)}, or {quote}null{quote}"
+    if typing.get_origin(hint) is list:
+        return f"list of {type_in_words(arguments[0], quote)}"
+    words = {bool: f"{quote}true{quote}, {quote}false{quote}", int: "whole number", float: "number", str: "text"}
+    return words.get(hint, "text")
+
+
+def in_yaml(value: Any) -> str:
+    """A value as it is written on the command line."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, list):
+        return f"[{', '.join(map(in_yaml, value))}]"
+    if value == "":
+        return "''"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def of_recipe(recipe: str) -> list[Setting]:
+    """The settings that a run by this recipe has, with the recipe's own values."""
+    document = load_recipe(recipe)
+    config = RunConfig.read(document, file=None)
+    document["model"] = named_by_decoder(document.get("model", {}))
+    kind, found = config.model.kind, []
+    here = in_effect(recipe)
+    labelled = in_effect(recipe, labelled=True) if kind in CLASSIFYING else {}
+    for section in SECTIONS:
+        values, said = to_mapping(getattr(config, section)), document.get(section, {})
+        known = set(values) if section == "model" else _meaningful(kind, section, values)
+        for setting in (one for one in settings_of(section, kind) if one.key in known):
+            at = section, setting.key
+            setting = replace(setting, elsewhere=())
+            if setting.key in said:
+                own = {"default": _of_class(setting, kind), "in_recipe": True, "value": values[setting.key]}
+                found.append(replace(setting, **own, sized=False))
+                continue
+            there = here.get(at) or labelled.get(at) or Default(setting.default)
+            other = labelled.get(at, there)
+            if other != there and setting.key != "labels":
+                setting = replace(setting, elsewhere=(replace(other, kinds=(CLASSIFIERS,)),))
+            found.append(replace(setting, default=there.value, sized=there.sized))
+    return found
+
+
+def _of_class(setting: Setting, kind: str) -> Any:
+    """The default where a recipe has another value: what the code says, whatever the kind and the corpus."""
+    return documentation(section_class(setting.section, kind))[setting.key][1]
+
+
+def _meaningful(kind: str, section: str, values: dict[str, Any]) -> set[str]:
+    """Settings that mean something for a kind of model; for those that can classify, with labels or without."""
+    found = set(meaningful(kind, section, values))
+    return found | set(meaningful(kind, section, values, classifier=True)) if kind in NEURAL_MODELS else found
+
+
+def without_recipe() -> list[Setting]:
+    """All settings of all sections; of section `model` those of the default recipe."""
+    return [setting for section in SECTIONS for setting in settings_of(section)]
+
+
+def kinds_in_words(kinds: Collection[str], having: Collection[str]) -> str:
+    """Kinds of models as people name them: families that are complete, or all but one, among those that have a
+    setting; the others one by one."""
+    left, words = dict.fromkeys(kinds), []
+    for name, members in FAMILIES.items():
+        family = [kind for kind in members if kind in having]
+        missing = [kind for kind in family if kind not in left]
+        if len(family) > 1 and (not missing or (len(missing) == 1 and len(family) > 3)):
+            words.append(name + (f" but {missing[0]}" if missing else ""))
+            left = {kind: None for kind in left if kind not in family}
+    return ", ".join([*words, *left])
+
+
+def every_setting() -> list[Setting]:
+    """Those of all kinds of models too; kinds that have the same setting stand together."""
+    found: dict[tuple[str, str, str, str], list[Setting]] = {}
+    for one in without_recipe():
+        if one.section != "model":
+            found[one.name, one.type, in_yaml(one.default), one.meaning] = [one]
+    for section, kinds in (("model", KINDS), ("training", VECTOR_MODELS)):
+        for one in (one for kind in kinds for one in settings_of(section, kind)):
+            found.setdefault((one.name, one.type, in_yaml(one.default), one.meaning), []).append(one)
+    return [replace(same[0], kinds=tuple(kind for one in same for kind in one.kinds)) for same in found.values()]
+
+
+def choices_of_settings(recipe: str | None = None) -> dict[str, list[str]]:
+    """Names of the settings that a run by a recipe has, with their values where those can be counted; for the shell,
+    which waits, so no default is looked up. Without a recipe those of a Transformer translator."""
+    config = RunConfig.read({} if recipe is None else load_recipe(recipe))
+    found: dict[str, list[str]] = {}
+    for section in SECTIONS:
+        values = to_mapping(getattr(config, section))
+        known = values if section == "model" else _meaningful(config.model.kind, section, values)
+        hints = typing.get_type_hints(section_class(section, config.model.kind))
+        found |= {f"{section}.{key}": _countable(hints[key]) for key in values if key in known}
+    return found
+
+
+def _countable(hint: Any) -> list[str]:
+    """The values of a type that has only a few."""
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is Literal:
+        return [str(choice) for choice in arguments]
+    if type(None) in arguments:
+        inner = _countable(next(one for one in arguments if one is not type(None)))
+        return [*inner, "null"] if inner else []
+    return ["true", "false"] if hint is bool else []
+
+
+def find_settings(wanted: str | None = None, recipe: str | None = None) -> list[Setting]:
+    """The settings of a section, or of a name with or without its section; all of them by default."""
+    listed = without_recipe() if recipe is None else of_recipe(recipe)
+    if wanted is None:
+        return listed
+    section = wanted.removesuffix(".")
+    if section in SECTIONS:
+        return [one for one in listed if one.section == section]
+    if recipe is None:
+        listed = every_setting()
+    if found := [one for one in listed if wanted in (one.name, one.key)]:
+        return found
+    known = {one.name for one in listed} if "." in wanted else {one.key for one in listed} | set(SECTIONS)
+    where = "" if recipe is None else f" with recipe {recipe}"
+    every = "`anaphora settings`" if recipe is None else f"`anaphora settings --recipe {recipe}`"
+    cure = meant(wanted, known) or f"{every} lists all of them"
+    raise UserError(f"there is no setting or section {wanted!r}{where}", cure=cure)

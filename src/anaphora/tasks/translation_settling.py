@@ -1,0 +1,246 @@
+"""What a run is about to do: its settings, compared with those its folder already has, and its corpus.
+
+A run folder remembers its settings. The same ones continue it, higher limits continue it further, anything else is
+named and refused unless forced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from anaphora.alignment.dictionary import FILE as DICTIONARY
+from anaphora.alignment.dictionary import Dictionary, copy_into
+from anaphora.alignment.unknown_words import refuse_replacing
+from anaphora.config import described, differences, merge
+from anaphora.data.batches import GROWTH
+from anaphora.data.preparation import Prepared, check_request, prepare
+from anaphora.errors import UserError, option
+from anaphora.files import LARGE, is_there, read_bytes
+from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_bytes, write_config
+from anaphora.models import TRANSLATORS, build
+from anaphora.models.composites.parts import HOLDERS
+from anaphora.models.contracts import Translator
+from anaphora.models.weights import load_weights, no_larger_than, read_weights
+from anaphora.names import as_wished, by_name
+from anaphora.tasks.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
+from anaphora.tasks.request import PAIRS, Request
+from anaphora.tokenizers.tokenizer import Tokenizer
+from anaphora.training.checkpoint import Checkpoints
+from anaphora.training.reporting import RunReporter
+from anaphora.training.training_settings import LIMITS, REPORTING
+
+
+def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
+    """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
+    folder = request.run
+    saved = saved_settings(folder, TRANSLATORS)
+    recipe, origin = load_recipe(request.recipe), None
+    if request.start_from is not None:
+        start_config = request.start_from / CONFIG
+        origin = saved or RunConfig.read(read_config(request.start_from), file=str(start_config)).document()
+        recipe = inherit(recipe, origin)
+        if saved is None:
+            load_start(request.start_from, RunConfig.read(origin))  # is it whole? Before the corpus takes an hour
+            check_inherited(merge(load_recipe(request.recipe), request.own), origin, folder=request.start_from)
+    asked = RunConfig.read(merge(recipe, request.own))  # sizes that follow the corpus are still open
+    check_replacing(asked)
+    for side in ("source", "target"):
+        if side not in asked.data.sides():
+            raise UserError(f"no {side} text to learn from", cure=f"give {option(side, 'FILE')}")
+    if saved is not None:  # before the corpus is touched
+        text = differences(text_settings(by_name(saved)), text_settings(by_name(asked.document())))
+        refuse(folder, text, force=request.force)
+    start = None if request.start_from is None else str(request.start_from)
+    forced = None
+    if saved is not None and request.force:
+        run = {"recipe": request.recipe, "start_from": start}
+        forced = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
+        refuse(folder, differences(by_name(saved), by_name(forced.document())), force=True)
+    if saved is None and not (folder / DATA).exists():
+        check_request(asked.data.sides(), asked.data.valid_sides(), asked.data.hold_out, longest(asked))
+        warn(asked, reporter)
+    # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
+    keeper = folder if saved is not None else request.start_from
+    keep = None if keeper is None else load_tokenizers(keeper)
+    rebuild = saved is None or request.force
+    prepared = prepare_pairs(folder / DATA, asked, keep=keep, rebuild=rebuild, reporter=reporter)
+    if forced is not None:
+        config = forced
+    else:
+        pairs = prepared.manifest["train"]["rows"]
+        config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start=origin)
+    changes = {} if saved is None else differences(by_name(saved), by_name(config.document()))
+    refuse(folder, changes, force=request.force)
+    for name, (old, new) in changes.items():
+        reporter.message(f"changed {name}: {old} → {new}")
+    given = config.decoding.dictionary
+    stale = saved is None or "decoding.dictionary" in changes or not (folder / DICTIONARY).exists()
+    if given is not None and stale:  # now, while its path is known: config.yaml keeps its name alone
+        reporter.message(f"unknown words: {copy_into(folder, given)}")
+    names = set(prepared.manifest["tokenizers"].values())
+    for name in sorted(names):
+        write_bytes(folder / name, read_bytes(folder / DATA / name, LARGE))
+    for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
+        if path.name not in names:
+            path.unlink()
+    if saved != as_wished(config.document()):
+        write_config(folder, config.document())
+    return config, prepared
+
+
+def prepare_pairs(
+    folder: Path, asked: RunConfig, *, keep: dict[str, Tokenizer] | None, rebuild: bool, reporter: RunReporter
+) -> Prepared:
+    """The corpus of a run with these settings, made or found there. keep: tokenisers that it is to have, by side."""
+    prepared = prepare(
+        folder,
+        asked.data.sides(),
+        valid_sides=asked.data.valid_sides() or None,
+        tokenizer=asked.tokenizer if keep is None else keep,
+        hold_out=asked.data.hold_out,
+        max_length=longest(asked),
+        tokenizer_lines=asked.data.tokenizer_lines,
+        seed=asked.data.seed,
+        on_change="rebuild" if rebuild else "raise",
+        progress=reporter.stage,
+    )
+    if keep is None and not prepared.reused:
+        _warn_of_fewer_tokens(prepared, asked, reporter)
+    return prepared
+
+
+def _warn_of_fewer_tokens(prepared: Prepared, asked: RunConfig, reporter: RunReporter) -> None:
+    """A vocabulary that was asked for, and that the text does not have. (Language models refuse far smaller ones; a
+    translator learns with what there is.)"""
+    wanted, shared = asked.tokenizer.vocabulary, asked.tokenizer.shared
+    reporter.finish()
+    for side, tokenizer in list(prepared.tokenizers.items())[: 1 if shared else None]:
+        if wanted is not None and len(tokenizer) < wanted:
+            text = "this text" if shared else f"the {side} text"
+            reporter.message(
+                f"warning: tokenizer.vocabulary is {wanted:,}, but {text} has no more than {len(tokenizer):,} "
+                "different tokens, which the vocabulary has now"
+            )
+
+
+def check_replacing(config: RunConfig) -> None:
+    """Unknown words can be replaced where there are some; the dictionary is read before any work is done."""
+    mode, tokenizer = config.decoding.replace_unknown, config.tokenizer
+    words = tokenizer.kind == "word" and tokenizer.fallback == "unk"
+    if mode not in (None, "none") and not words:
+        refuse_replacing(mode, tokenizer.kind)
+    if config.decoding.dictionary is not None:
+        if not words or mode in ("copy", "none"):
+            what = f"decoding.replace_unknown={mode}" if words else "a model that says no unknown words"
+            raise UserError(f"decoding.dictionary means nothing for {what}", cure="leave it out")
+        Dictionary.read(Path(config.decoding.dictionary))
+
+
+def saved_settings(folder: Path, kinds: Collection[str]) -> dict[str, Any] | None:
+    """The settings of the run that is in a folder and goes on; nothing if none has begun there. A trained model without
+    a checkpoint cannot go on: one of these kinds can be started from, any other one is in the wrong place."""
+    if Checkpoints(folder, keep=1, every=1).newest() is not None:
+        return RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
+    if (folder / CONFIG).exists() and (kind := (read_config(folder).get("model") or {}).get("kind")) in HOLDERS:
+        raise UserError(f"holds a model of kind {kind}", file=folder, cure="choose another folder")
+    if not (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
+        return None
+    if (folder / CONFIG).exists():
+        kind = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).model.kind
+        if kind not in kinds:
+            raise UserError(f"holds a model of kind {kind}", file=folder, cure="choose another folder")
+    raise UserError(
+        "holds a trained model but no checkpoint to continue from",
+        file=folder,
+        cure=f"choose another folder; to learn on from this model, add {option('start_from', str(folder))}",
+    )
+
+
+def warn(config: RunConfig, reporter: RunReporter) -> None:
+    """The cheap part of `anaphora check`, one line a finding. What reading itself counts or refuses is left to it."""
+    from anaphora.checking.check import quick_findings
+
+    data = config.data
+    parts = {"train": data.sides()} | ({"valid": data.valid_sides()} if data.valid_sides() else {})
+    try:
+        findings = quick_findings(parts, max_length=longest(config))
+    except UserError:
+        return  # preparing the corpus says it, in its own words
+    told = [finding for finding in findings if finding.problem not in COUNTED and not finding.stops]
+    for finding in told:
+        reporter.message(f"warning: {finding}")
+    if told:
+        reporter.message(f"`anaphora check` tells more, and its {option('write_clean')} mends most of it")
+
+
+COUNTED = ("bom", "crlf", "separator", "empty", "long", "huge", "no-text")
+"""Problems that preparation counts anyway."""
+
+
+def longest(config: RunConfig) -> int:
+    """The most tokens of a sentence to learn from: with its marks, and grown by subword dropout, the model must hold
+    it."""
+    growth = GROWTH if config.tokenizer.dropout else 1.0
+    return min(config.data.max_length, int((config.translator.max_length - 2) / growth))
+
+
+FILES = (*PAIRS, "text", "valid_text", "labels", "valid_labels", "paths")
+"""Settings that name files, and how to name them: what counts is their content, and `prepare` looks at that."""
+
+
+def text_settings(document: Mapping[str, Any]) -> Document:
+    """What decides how text becomes tokens, without the names of files and what is decided anew in every epoch."""
+    data = {key: value for key, value in document["data"].items() if key not in FILES}
+    tokenizer = {key: value for key, value in document["tokenizer"].items() if key != "dropout"}
+    return {"data": data, "tokenizer": tokenizer}
+
+
+def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool) -> None:
+    """Continue with the same settings or higher limits; name any other change.
+
+    What the saved weights mean, the shape of the model and its tokeniser, cannot change at all.
+    """
+    harmless = {f"training.{name}" for name in (*LIMITS, *REPORTING)} | {f"data.{name}" for name in FILES}
+    free = {f"{section}.{name}" for section, names in FREE.items() for name in names}
+    named = {name: both for name, both in changes.items() if name not in harmless}
+    fixed = {name: both for name, both in named.items() if name.partition(".")[0] in FREE and name not in free}
+    wrong = fixed if force else named
+    if wrong:
+        spoken = described(wrong)
+        cure = "repeat the old command to continue it, choose another folder, or "
+        cure += f"add {option('force', True)} to change it midway"
+        if fixed:
+            cure = "repeat the old command to continue it, or choose another folder"
+        raise UserError(f"holds a run with other settings: {spoken}", file=folder, cure=cure)
+
+
+def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
+    """By side: one joint tokenizer.json, or tokenizer.source.json and tokenizer.target.json."""
+    joint = folder / "tokenizer.json"
+    if is_there(joint) or not any(folder.glob("tokenizer.*.json")):
+        tokenizer = Tokenizer.load(joint)
+        tokenizers = {"source": tokenizer, "target": tokenizer}
+    else:
+        tokenizers = {side: Tokenizer.load(folder / f"tokenizer.{side}.json") for side in ("source", "target")}
+    learned = read_metrics(folder).get("vocabularies")
+    for side, tokenizer in tokenizers.items():
+        if isinstance(learned, dict) and learned.get(side, "") not in ("", tokenizer.vocabulary_fingerprint()):
+            raise UserError(
+                f"this is not the tokeniser that the model learned with: its {side} vocabulary is another one",
+                file=joint if joint.is_file() else folder / f"tokenizer.{side}.json",
+                cure="use the files of one and the same model",
+            )
+    return tokenizers
+
+
+def load_start(folder: Path, config: RunConfig) -> Translator:
+    """The model of a folder that a run is to start from."""
+    settings = config.translator
+    tokenizers, file = load_tokenizers(folder), weights_file(folder)
+    weights = read_weights(file)
+    with no_larger_than(weights, file):
+        model = build(settings, *(tokenizers[side].vocabulary_size for side in ("source", "target")))
+    load_weights(model, weights, file=file)
+    return model
