@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from anaphora.device import describe_device
-from anaphora.inspect.lectures.stack import kept_bytes
+from anaphora.lectures.stack import kept_bytes
 from anaphora.nn.attention import attend
 
 HEADS, SIZE = 4, 64

@@ -28,7 +28,7 @@ from typing import Any
 import anaphora
 from anaphora.data.formats import read_rows
 from anaphora.evaluation.sense_scores import SenseAccuracy
-from anaphora.inspect.lectures.bank import Use, always_commonest, by_layer
+from anaphora.lectures.bank import Use, always_commonest, by_layer
 from anaphora.models.language.language_settings import CONFIGS
 from anaphora.text_model import TextModel
 

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 from anaphora.evaluation.by_length import LengthBin
-from anaphora.inspect.lengths_picture import lengths_picture
+from anaphora.explain.draw.lengths_picture import lengths_picture
 
 
 def read(file: Path) -> tuple[str, list[LengthBin]]:

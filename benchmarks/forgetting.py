@@ -41,7 +41,7 @@ def one_run(job: Job) -> dict[str, Any]:
     import torch
 
     import anaphora
-    from anaphora.inspect.lectures import forgetting as lecture
+    from anaphora.lectures import forgetting as lecture
     from anaphora.text_model import TextModel
 
     torch.set_num_threads(1)
@@ -71,7 +71,7 @@ def one_run(job: Job) -> dict[str, Any]:
 
 
 def main() -> None:
-    from anaphora.inspect.lectures.forgetting import RUNGS, STEPS, TEXTS
+    from anaphora.lectures.forgetting import RUNGS, STEPS, TEXTS
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)

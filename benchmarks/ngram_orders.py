@@ -22,7 +22,7 @@ from typing import Any
 
 import anaphora
 from anaphora.data.formats import read_rows
-from anaphora.inspect.colours import LINK, hexadecimal, shade
+from anaphora.explain.draw.colors import LINK, hexadecimal, shade
 from anaphora.text_model import TextModel
 
 SHARE = 0.9

@@ -31,7 +31,7 @@ import torch
 from pocket_senses import cool_share, known
 
 import anaphora
-from anaphora.text.pocket import discourse, write
+from anaphora.pocket import discourse, write
 from anaphora.tokenizers.tokenizer import BOS
 
 LOOKED_AT = ("The teacher saw a sick", "Thomas will describe a sick", "They mentioned the sick")

@@ -2,7 +2,7 @@
 
     python benchmarks/pocket_senses.py [--steps 3000] [--seeds 1 2 3] [--work DIR] [KEY=VALUE …]
 
-A Backpack learns lines of pocket English in which a word keeps its meaning (text/pocket/discourse.py), by
+A Backpack learns lines of pocket English in which a word keeps its meaning (pocket/discourse.py), by
 `anaphora.train`. Then, for each ambiguous word, the ten words of the whole vocabulary that each of its senses raises
 most are held against the grammar's labels: a sense *belongs* to a meaning if at least three of its ten words do, and
 three times as many as belong to the other meaning; a word is *parted* if one of its senses belongs to one meaning and
@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import anaphora
-from anaphora.text.pocket import discourse
-from anaphora.text.pocket.senses import ADJECTIVE_SENSES, NOUN_SENSES
+from anaphora.pocket import discourse
+from anaphora.pocket.pocket_senses import ADJECTIVE_SENSES, NOUN_SENSES
 
 WORDS = tuple(dict.fromkeys(name.partition(".")[0] for name in (*NOUN_SENSES, *(a.sense for a, _ in ADJECTIVE_SENSES))))
 TOP, ENOUGH, TIMES = 10, 3, 3

@@ -14,8 +14,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from anaphora.explain.draw.colors import LINK, hexadecimal, shade
 from anaphora.folder import LOGS, read_config, read_metrics
-from anaphora.inspect.colours import LINK, hexadecimal, shade
 
 
 def read(run: Path) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def one_run(job: Job) -> dict[str, Any]:
     import torch
 
     import anaphora
-    from anaphora.inspect.lectures.all_scores import (
+    from anaphora.lectures.all_scores import (
         ASKED,
         TRAINED,
         accuracy,
@@ -110,7 +110,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    from anaphora.inspect.lectures.all_scores import ASKED
+    from anaphora.lectures.all_scores import ASKED
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))

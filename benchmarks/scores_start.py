@@ -45,7 +45,7 @@ def one_run(job: Job) -> dict[str, Any]:
     """Train from that start; accuracy on held-out texts of 1 to 8 pairs, and how often answers follow the question."""
     import torch
 
-    from anaphora.inspect.lectures.all_scores import TRAINED, accuracy, learn, recall_lines, write_recall
+    from anaphora.lectures.all_scores import TRAINED, accuracy, learn, recall_lines, write_recall
     from anaphora.nn.capture import attention_layers
     from anaphora.tasks import translation as run
 
@@ -76,7 +76,7 @@ def follows(model: Any, source: Any, target: Any) -> float:
     import torch
 
     from anaphora.decoding.translate import pad
-    from anaphora.inspect.lectures.all_scores import recall_lines
+    from anaphora.lectures.all_scores import recall_lines
     from anaphora.tokenizers.tokenizer import BOS, EOS
 
     draw, asked = random.Random(1), []

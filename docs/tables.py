@@ -165,14 +165,14 @@ def _said(value: Any) -> str:
 
 
 def _count() -> str:
-    from anaphora.text.pocket import constructions, count_sentences
+    from anaphora.pocket import constructions, count_sentences
 
     return f"The grammar has {len(constructions())} constructions and {count_sentences():,} sentences."
 
 
 def _constructions() -> str:
     """Each construction with the first sentence that the training split has of it."""
-    from anaphora.text.pocket import constructions, generate
+    from anaphora.pocket import constructions, generate
 
     first = {}
     for pair in generate("train", POCKET_PAIRS):
@@ -183,7 +183,7 @@ def _constructions() -> str:
 
 def _senses() -> str:
     """Each ambiguous word, its senses, the German word of each as the training split first says it."""
-    from anaphora.text.pocket import AMBIGUOUS, generate, words
+    from anaphora.pocket import AMBIGUOUS, generate, words
 
     said: dict[str, tuple[str, str]] = {}
     for pair in generate("train", POCKET_PAIRS):
@@ -218,12 +218,12 @@ CLASSES = {
     "Filled": "anaphora.decoding.hidden_words",
     "Classified": "anaphora.decoding.classes",
     "WordVectors": "anaphora.decoding.text_vectors",
-    "SensesText": "anaphora.inspect.senses",
-    "WordSenses": "anaphora.inspect.senses",
-    "TokenSenses": "anaphora.inspect.senses",
-    "Sense": "anaphora.inspect.senses",
-    "WhyText": "anaphora.inspect.why",
-    "Trace": "anaphora.inspect.trace",
+    "SensesText": "anaphora.explain.sense_lookup",
+    "WordSenses": "anaphora.explain.sense_lookup",
+    "TokenSenses": "anaphora.explain.sense_lookup",
+    "Sense": "anaphora.explain.sense_lookup",
+    "WhyText": "anaphora.explain.why",
+    "Trace": "anaphora.explain.trace",
     "SimilarityScore": "anaphora.evaluation.vector_benchmarks",
     "AnalogyScore": "anaphora.evaluation.vector_benchmarks",
     "Outcome": "anaphora.tasks.request",

@@ -14,7 +14,7 @@ from pathlib import Path
 from safetensors import safe_open
 
 import anaphora
-from anaphora.text.pocket import generate
+from anaphora.pocket import generate
 
 STEPS = 48
 SETTINGS = [

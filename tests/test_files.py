@@ -170,7 +170,7 @@ def test_files_of_folders_are_read_through_one_door() -> None:
         if path.name != "files.py" and any(opened.search(line) for line in path.read_text().splitlines())
     }
     own = {"comparing/running.py", "tasks/proposal.py", "device.py"}  # of its own processes, and /proc
-    named = {"data/lines.py", "models/backpack/patch.py", "inspect/trace_file.py", "inspect/walk_file.py"}  # by a user
+    named = {"data/lines.py", "models/backpack/patch.py", "explain/trace_file.py", "explain/walk_file.py"}  # by a user
     looked_at = {
         "models/weights.py",
         "models/ngram/ngram_file.py",

@@ -29,8 +29,6 @@ from anaphora.decoding import hidden_words as filling
 from anaphora.decoding.classes import Classified
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.generation import Generation, GenerationStream
-from anaphora.decoding.pronouns import Evened, Evenness
-from anaphora.decoding.side_effect import SideEffect
 from anaphora.decoding.text_scoring import ScoredLine, TextEvaluation
 from anaphora.decoding.text_vectors import WordVectors
 from anaphora.decoding.translate import Candidate, ScoredPair, Translation
@@ -43,21 +41,23 @@ from anaphora.evaluation.sense_similarity import SenseSimilarity
 from anaphora.evaluation.significance import Interval, PairedBootstrap, PairedScore
 from anaphora.evaluation.vector_benchmarks import AnalogyScore, SimilarityScore
 from anaphora.evaluation.weat import Association
-from anaphora.inspect.ratios import RatioTable
-from anaphora.inspect.sense_uses import Use
-from anaphora.inspect.senses import MovedToken, NearSense, Sense, SensesText, TokenSenses, WordSenses
-from anaphora.inspect.trace import READS, AttentionMap, Cell, Check, Segment, Step, Token, Trace, Walk
-from anaphora.inspect.vector_map import VectorMap
-from anaphora.inspect.why import WhyText
+from anaphora.explain.explanation import MixtureWhy
+from anaphora.explain.next_words import NextWords, RankedWord
+from anaphora.explain.pronouns import Evened, Evenness
+from anaphora.explain.ratios import RatioTable
+from anaphora.explain.sense_lookup import MovedToken, NearSense, Sense, SensesText, TokenSenses, WordSenses
+from anaphora.explain.sense_uses import Use
+from anaphora.explain.side_effect import SideEffect
+from anaphora.explain.trace import READS, AttentionMap, Cell, Check, Segment, Step, Token, Trace, Walk
+from anaphora.explain.vector_map import VectorMap
+from anaphora.explain.why import WhyText
 from anaphora.models.backpack.patch import MadeFor, Patch, Remove, Scale
 from anaphora.models.backpack.sense_shares import SensesWhy
 from anaphora.models.composites.parts import Mixed, MixedPart
-from anaphora.models.next_words import NextWords, RankedWord
 from anaphora.models.ngram.ngram_explanation import Why
 from anaphora.models.vectors.cooccurrence import Ratio
 from anaphora.models.vectors.index import VectorIndex
 from anaphora.models.vectors.word_vectors import Neighbours, Vectors
-from anaphora.models.why import MixtureWhy
 from anaphora.nn.capture import Attended, Seen
 from anaphora.results import LONGEST, Info, brief, count, html_table
 from anaphora.tasks.counting import Counted

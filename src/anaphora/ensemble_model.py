@@ -30,7 +30,7 @@ from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.translation_model import TranslationModel
 
 if TYPE_CHECKING:
-    from anaphora.inspect.trace import Trace
+    from anaphora.explain.trace import Trace
 
 
 class EnsembleModel(TranslationModel):

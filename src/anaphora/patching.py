@@ -25,8 +25,8 @@ from anaphora.models.backpack.patch_grammar import read_operation
 from anaphora.text_model import TextModel
 
 if TYPE_CHECKING:
-    from anaphora.decoding.pronouns import Evened
-    from anaphora.decoding.side_effect import SideEffect
+    from anaphora.explain.pronouns import Evened
+    from anaphora.explain.side_effect import SideEffect
     from anaphora.models.backpack.backpack import Backpack
 
 BEFORE = 28
@@ -100,7 +100,7 @@ def patch_notes(model: TextModel, operations: Sequence[Operation]) -> list[str]:
 @checked()
 def side_effect(model: TextModel, changed: TextModel, lines: str | Lines) -> SideEffect:
     """How far the predictions of a text move from the one model to the other: KL a token, perplexity."""
-    from anaphora.decoding.side_effect import side_effect as compare
+    from anaphora.explain.side_effect import side_effect as compare
 
     ids, starts = model.line_ids(_kept(model, lines))
     windows = model.windows()
@@ -119,8 +119,8 @@ def even(
 
     words: whose senses may change; professions by default. prompts: lines with {} where such a word stands.
     """
-    from anaphora.decoding.pronouns import PROMPTS
-    from anaphora.decoding.pronouns import even as find
+    from anaphora.explain.pronouns import PROMPTS
+    from anaphora.explain.pronouns import even as find
     from anaphora.models.backpack.patched import WordLookup
 
     if len(both := words_of(pair, "pair")) != 2:

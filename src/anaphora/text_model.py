@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from anaphora.decoding.text_vectors import WordVectors
     from anaphora.evaluation.class_scores import ClassificationReport
     from anaphora.evaluation.sense_similarity import SenseSimilarity
-    from anaphora.inspect.senses import SensesText
-    from anaphora.inspect.trace import Trace
-    from anaphora.inspect.why import WhyText
+    from anaphora.explain.sense_lookup import SensesText
+    from anaphora.explain.trace import Trace
+    from anaphora.explain.why import WhyText
     from anaphora.models.backpack.patch import Patch
 
 NEW_TOKENS = 100
@@ -324,7 +324,7 @@ class TextModel(ScoringTextModel):
     @checked()
     def why(self, prefix: str = "", *, top: int = 10, words: str | Sequence[str] = ()) -> WhyText:
         """Where the probability of the likeliest next words comes from, and of `words` beside them."""
-        from anaphora.inspect.why import explain_text
+        from anaphora.explain.why import explain_text
 
         parts = [] if self.config is None else getattr(self.config.model, "parts", [])
         text, ids = self._prompt(one_text(prefix, "prefix"))
@@ -352,8 +352,8 @@ class TextModel(ScoringTextModel):
     ) -> Trace:
         """One head of one attention, or one sense of a Backpack (part `senses`, the head being its number), step by
         step, while the model reads a text: `trace.walks[0]` has the steps and checks. See docs/walk.md."""
-        from anaphora.inspect.walk_language import walk_language
-        from anaphora.inspect.walk_model import Asked
+        from anaphora.explain.walk_language import walk_language
+        from anaphora.explain.walk_model import Asked
 
         model, prompt = self._needs("walk"), self._prompt(one_text(text))
         trace = walk_language(model, self.tokenizer, prompt.text, prompt.ids, Asked(part, layer, head, query))
@@ -378,8 +378,8 @@ class TextModel(ScoringTextModel):
         nearest: so many senses of other words that are most like it, of the whole vocabulary. text: lines in which the
         words are looked for: how much each sense is used, and the lines that use it most, so many `examples`.
         """
-        from anaphora.inspect.sense_uses import read_uses
-        from anaphora.inspect.senses import chief_tokens, look_up_senses
+        from anaphora.explain.sense_lookup import chief_tokens, look_up_senses
+        from anaphora.explain.sense_uses import read_uses
 
         model = self._needs("senses")
         words = words_of(words)

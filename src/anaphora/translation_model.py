@@ -50,7 +50,7 @@ from anaphora.tokenizers.words import Split, split_words
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.inspect.trace import Trace
+    from anaphora.explain.trace import Trace
 
 Progress = Callable[[int], None]
 
@@ -365,8 +365,8 @@ class TranslationModel:
     ) -> Trace:
         """One head of one attention, step by step, for a sentence and its translation (by default the model's own):
         `trace.walks[0]` has the steps and checks. See docs/walk.md."""
-        from anaphora.inspect.walk_model import Asked, choose_part
-        from anaphora.inspect.walk_translator import walk_translator
+        from anaphora.explain.walk_model import Asked, choose_part
+        from anaphora.explain.walk_translator import walk_translator
 
         asked = Asked(part, layer, head, query)
         choose_part(self.model, asked)  # what is not there is said before anything is translated

@@ -62,8 +62,8 @@ from anaphora.version import __version__
 
 if TYPE_CHECKING:
     from anaphora.evaluation.weat import Association
-    from anaphora.inspect.ratios import RatioTable
-    from anaphora.inspect.vector_map import VectorMap
+    from anaphora.explain.ratios import RatioTable
+    from anaphora.explain.vector_map import VectorMap
     from anaphora.models.vectors.cooccurrence import Cooccurrences
     from anaphora.models.vectors.index import VectorIndex
 
@@ -214,8 +214,8 @@ class VectorsModel:
     @checked(top=0)
     def ratios(self, first: str, second: str, words: str | Iterable[str] = (), *, top: int = 5) -> RatioTable:
         """P(k | first), P(k | second) and their ratio, of words k or of those that tell the two most apart: asked of
-        the counts that GloVe was learned from (inspect/ratios.py)."""
-        from anaphora.inspect.ratios import ratio_table
+        the counts that GloVe was learned from (explain/ratios.py)."""
+        from anaphora.explain.ratios import ratio_table
 
         if self.config is None or self.config.model.kind != "glove":
             kind = "a file of vectors" if self.config is None else f"a model of kind {self.config.model.kind}"
@@ -257,8 +257,8 @@ class VectorsModel:
         seed: int = 1,
     ) -> VectorMap:
         """Some words with `around` neighbours of each, or the `number` most frequent ones, as dots on a plane
-        (inspect/vector_map.py)."""
-        from anaphora.inspect.vector_map import map_vectors
+        (explain/vector_map.py)."""
+        from anaphora.explain.vector_map import map_vectors
 
         chosen = None if words is None else words_of(words)
         how: dict[str, Any] = {"number": number, "around": around, "clusters": clusters, "seed": seed}

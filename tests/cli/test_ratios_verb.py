@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anaphora
-from anaphora.inspect.ratios import ratio_table
-from anaphora.inspect.terminal import cells
+from anaphora.explain.draw.terminal import cells
+from anaphora.explain.ratios import ratio_table
 from anaphora.models.vectors.cooccurrence import Cooccurrences, count_cooccurrences
 from anaphora.tokenizers.tokenizer import EOS, SPECIALS
 from vector_runs import SMALL, grouped, learn

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from anaphora.explain.draw.terminal import cells
 from anaphora.folder import write_config
-from anaphora.inspect.terminal import cells
 from anaphora.models.composites.mixture import MixtureConfig
 from anaphora.tasks.recipes import RunConfig
 from anaphora.text_model import TextModel

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import anaphora
-from anaphora.inspect.trace import Trace
+from anaphora.explain.trace import Trace
 
 
 def test_the_verb_takes_language_models(say: Any, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from anaphora.inspect.lectures import EXAMPLES, Example
-from anaphora.inspect.trace import Check, Trace, Walk
-from anaphora.inspect.walk import walk_attention
+from anaphora.explain.trace import Check, Trace, Walk
+from anaphora.explain.walk import walk_attention
+from anaphora.lectures import EXAMPLES, Example
 from micro_runs import MICRO, command
 
 SENTENCE = "the old dog sees a cat."

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anaphora.inspect.terminal import cells
+from anaphora.explain.draw.terminal import cells
 from anaphora.text_model import TextModel
 from ngram_folders import VERSE, mixture_folder, ngram_folder
 

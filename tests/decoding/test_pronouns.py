@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from anaphora.decoding.pronouns import even, evenness, log_ratios, parted, prompts_for, tells_apart
 from anaphora.decoding.text_scoring import line_encoder
 from anaphora.errors import UserError
+from anaphora.explain.pronouns import even, evenness, log_ratios, parted, prompts_for, tells_apart
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.backpack.patch import ALL, Add, ProjectOut, Scale
 from anaphora.models.backpack.patched import WordLookup, apply
@@ -103,7 +103,7 @@ def test_halves_are_parted_by_place_and_equal_prompts_count_once() -> None:
 
 def test_too_few_words_are_said_with_those_that_are_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     model, tokenizer, lookup = prejudiced()
-    monkeypatch.setattr("anaphora.decoding.pronouns.PROFESSIONS", ("nurse", *(f"smith{n}" for n in range(10))))
+    monkeypatch.setattr("anaphora.explain.pronouns.PROFESSIONS", ("nurse", *(f"smith{n}" for n in range(10))))
     with pytest.raises(
         UserError, match=r"1 word .*; no tokens of this model are 'smith0', .*, 'smith7' and 2 more; give"
     ):

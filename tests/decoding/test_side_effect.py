@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.decoding.side_effect import side_effect
 from anaphora.decoding.text_scoring import evaluate_ids
 from anaphora.errors import UserError
+from anaphora.explain.side_effect import side_effect
 from anaphora.models.backpack.patch import Remove, Scale
 from anaphora.models.backpack.patched import apply
 from anaphora.tokenizers.tokenizer import BOS, EOS

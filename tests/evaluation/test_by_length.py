@@ -17,7 +17,7 @@ from anaphora.cli.main import main
 from anaphora.errors import UserError
 from anaphora.evaluation.by_length import FEW, LengthBin, by_length, fewest
 from anaphora.evaluation.translation_metrics import bleu
-from anaphora.inspect.lengths_picture import lengths_picture
+from anaphora.explain.draw.lengths_picture import lengths_picture
 from micro_runs import pairs
 
 

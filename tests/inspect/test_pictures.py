@@ -16,11 +16,11 @@ from rich.console import Console
 
 from anaphora.alignment.links import links_of
 from anaphora.alignment.model_alignment import Alignment, Method
-from anaphora.inspect import fonts
-from anaphora.inspect.colours import LINK, colour, luminance, on, shade
-from anaphora.inspect.png import png
-from anaphora.inspect.svg import svg
-from anaphora.inspect.terminal import heat_map
+from anaphora.explain.draw import fonts
+from anaphora.explain.draw.colors import LINK, colour, luminance, on, shade
+from anaphora.explain.draw.png import png
+from anaphora.explain.draw.svg import svg
+from anaphora.explain.draw.terminal import heat_map
 from anaphora.tokenizers.words import split_words
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -125,8 +125,8 @@ def test_png_opens(name: str) -> None:
 def test_cells_have_the_colours_of_their_weights() -> None:
     from PIL import Image
 
-    from anaphora.inspect.layout import lay_out
-    from anaphora.inspect.png import SCALE, Pen
+    from anaphora.explain.draw.layout import lay_out
+    from anaphora.explain.draw.png import SCALE, Pen
 
     alignment = drawn(*SCRIPTS["forty words"])
     alignment.links = []
@@ -206,6 +206,6 @@ def test_right_to_left_words_are_isolated_so_that_the_cells_stay() -> None:
 
 
 def test_a_font_of_boxes_is_no_font() -> None:
-    from anaphora.inspect import fonts
+    from anaphora.explain.draw import fonts
 
     assert not [path for path in fonts.installed() if "lastresort" in path.name.lower()]

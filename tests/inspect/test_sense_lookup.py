@@ -11,11 +11,11 @@ import torch
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.inspect.sense_uses import TokenUses, Use, read_uses
-from anaphora.inspect.senses import nearest_senses
-from anaphora.inspect.senses_picture import draw_senses
-from anaphora.inspect.terminal import cells
-from anaphora.inspect.walk_picture import walk_svg
+from anaphora.explain.draw.senses_picture import draw_senses
+from anaphora.explain.draw.terminal import cells
+from anaphora.explain.draw.walk_picture import walk_svg
+from anaphora.explain.sense_lookup import nearest_senses
+from anaphora.explain.sense_uses import TokenUses, Use, read_uses
 from anaphora.tokenizers.tokenizer import BOS
 from neural_folders import neural_folder
 from neural_rungs import CAUSAL

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.inspect.trace import SCHEMA, AttentionMap, Check, Segment, Step, Token, Trace, Walk, statistics
-from anaphora.inspect.walk import walk_attention
+from anaphora.explain.trace import SCHEMA, AttentionMap, Check, Segment, Step, Token, Trace, Walk, statistics
+from anaphora.explain.walk import walk_attention
 
 
 def tokens(*words: str) -> list[Token]:
@@ -64,7 +64,7 @@ def test_a_trace_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_shares_are_told_and_judged() -> None:
-    from anaphora.inspect.trace_file import _Wrong, from_document
+    from anaphora.explain.trace_file import _Wrong, from_document
 
     document = example().document()
     steps = [step for walk in document["walks"] for step in walk["steps"]]
@@ -90,7 +90,7 @@ def test_scores_without_softmax_have_no_entropy() -> None:
 
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 99))
 def test_weights_come_back_bit_for_bit(heads: int, queries: int, keys: int, seed: int) -> None:
-    from anaphora.inspect.trace_file import from_document
+    from anaphora.explain.trace_file import from_document
 
     sides = [Segment("q", "", tokens(*"x" * queries)), Segment("k", "", tokens(*"y" * keys))]
     own = weights(heads, queries, keys, seed)
@@ -249,7 +249,7 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
 @given(damaged())
 @settings(max_examples=300)
 def test_one_odd_value_anywhere_is_read_or_refused_and_never_a_traceback(document: dict[str, Any]) -> None:
-    from anaphora.inspect.trace_file import _Wrong, from_document
+    from anaphora.explain.trace_file import _Wrong, from_document
 
     try:
         from_document(document)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from anaphora.errors import UserError
-from anaphora.inspect.vector_map import distortion, map_vectors, principal, spherical_clusters
-from anaphora.inspect.vector_map_picture import draw_map
+from anaphora.explain.draw.vector_map_picture import draw_map
+from anaphora.explain.vector_map import distortion, map_vectors, principal, spherical_clusters
 from anaphora.models.vectors.word_vectors import Vectors
 
 
@@ -104,7 +104,7 @@ def test_lines_to_names_cross_neither_each_other_nor_a_name() -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    from anaphora.inspect.labels import _cross, _meets, label_dots
+    from anaphora.explain.draw.dot_labels import _cross, _meets, label_dots
 
     at = [np.array(point, float) for point in ((0, 0), (2, 2), (0, 2), (2, 0), (3, 3))]
     assert _cross((at[0], at[1]), (at[2], at[3])) and not _cross((at[0], at[2]), (at[3], at[1]))
@@ -134,6 +134,6 @@ def test_a_sample_of_a_bad_map_is_as_bad(monkeypatch: pytest.MonkeyPatch) -> Non
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     places = draw.normal(size=(800, 2))
     sampled = distortion(units, places)
-    monkeypatch.setattr("anaphora.inspect.vector_map.LOOKED_AT", 800)
+    monkeypatch.setattr("anaphora.explain.vector_map.LOOKED_AT", 800)
     assert sampled == pytest.approx(distortion(units, places), abs=0.02)
     assert sampled[2] == pytest.approx(0.5, abs=0.05)

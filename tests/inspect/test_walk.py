@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from anaphora.errors import UserError
-from anaphora.inspect import arithmetic
-from anaphora.inspect.selection import cell, place
-from anaphora.inspect.tables import decimals, step_text, walk_text
-from anaphora.inspect.trace import Check, Step
-from anaphora.inspect.walk import walk_attention, walk_projected
+from anaphora.explain import arithmetic
+from anaphora.explain.draw.walk_tables import decimals, step_text, walk_text
+from anaphora.explain.selection import cell, place
+from anaphora.explain.trace import Check, Step
+from anaphora.explain.walk import walk_attention, walk_projected
 from anaphora.nn.attention import attend, attention_weights
 from anaphora.nn.masks import Causal, Padding, Window
 from anaphora.nn.scores import SCORES
@@ -149,7 +149,7 @@ def test_the_last_check_never_compares_the_reference_with_itself(
     assert last.what == f"the weights times V are what {by_whom}"
     assert last.holds
     wrong = lambda *given, **more: attention_weights(*given, **more) * 0.9  # noqa: E731
-    monkeypatch.setattr("anaphora.inspect.walk.attention_weights", wrong)
+    monkeypatch.setattr("anaphora.explain.walk.attention_weights", wrong)
     assert not walk_attention(words, words, words, rows=list("AABA"), **choices).checks[-1].holds
 
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.inspect.selection import cell
-from anaphora.inspect.walk_file import KEYS, walk_file
+from anaphora.explain.selection import cell
+from anaphora.explain.walk_file import KEYS, walk_file
 
 ONE = [[1, 0], [0, 1]]
 PROJECTED: dict[str, Any] = {

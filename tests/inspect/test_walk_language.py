@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.inspect.selection import cell
-from anaphora.inspect.trace import Trace
-from anaphora.inspect.walk_language import walk_language
-from anaphora.inspect.walk_model import Asked, parts_of
-from anaphora.inspect.walk_senses import word_name
+from anaphora.explain.selection import cell
+from anaphora.explain.trace import Trace
+from anaphora.explain.walk_language import walk_language
+from anaphora.explain.walk_model import Asked, parts_of
+from anaphora.explain.walk_senses import word_name
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.language.causal import NeuralLanguageModel
 from anaphora.models.language.classifier import TextClassifier
@@ -250,7 +250,7 @@ def test_headings_tell_words_from_pieces_and_are_printable(pieces: tuple[Backpac
 
 
 def test_too_many_tokens_for_all_senses(pieces: tuple[Backpack, Tokenizer], monkeypatch: pytest.MonkeyPatch) -> None:
-    from anaphora.inspect import walk_senses
+    from anaphora.explain import walk_senses
 
     model, tokenizer = pieces
     monkeypatch.setattr(walk_senses, "MOST_BYTES", 4 * 4 * 3**2)

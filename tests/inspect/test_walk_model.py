@@ -10,11 +10,11 @@ import torch
 
 from anaphora.alignment.model_alignment import Method
 from anaphora.errors import UserError
-from anaphora.inspect import segments, walk_model
-from anaphora.inspect.selection import cell
-from anaphora.inspect.trace import READS, Trace
-from anaphora.inspect.walk_model import Asked, look, parts_of, there_are
-from anaphora.inspect.walk_translator import walk_translator
+from anaphora.explain import segments, walk_model
+from anaphora.explain.selection import cell
+from anaphora.explain.trace import READS, Trace
+from anaphora.explain.walk_model import Asked, look, parts_of, there_are
+from anaphora.explain.walk_translator import walk_translator
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.capture import attention_layers, capture

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
-from anaphora.inspect.colours import luminance, on_colour, signed
-from anaphora.inspect.sheet import Mark, lay_out, wrapped
-from anaphora.inspect.svg import estimated_width
-from anaphora.inspect.trace import Check, Step, Walk
-from anaphora.inspect.walk import walk_attention
-from anaphora.inspect.walk_picture import walk_png, walk_svg
+from anaphora.explain.draw.colors import luminance, on_colour, signed
+from anaphora.explain.draw.sheet import Mark, lay_out, wrapped
+from anaphora.explain.draw.svg import estimated_width
+from anaphora.explain.draw.walk_picture import walk_png, walk_svg
+from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.walk import walk_attention
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert(\"x\")</script> & 'y' ]]> &amp; \x00\x0b\ufffe</svg>"

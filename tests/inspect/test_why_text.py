@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.inspect.terminal import cells
-from anaphora.inspect.why import WhyText, explain_text, one_token
+from anaphora.explain.draw.terminal import cells
+from anaphora.explain.why import WhyText, explain_text, one_token
 from anaphora.models.composites.mixture import Mixture
 from anaphora.models.ngram.counting import count
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anaphora
-from anaphora.inspect.vector_map_picture import draw_map
+from anaphora.explain.draw.vector_map_picture import draw_map
 
 GENRES, BOOKS, READERS, READ = 10, 37_000, 40_000, 20
 NOISE = 0.1

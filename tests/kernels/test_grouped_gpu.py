@@ -12,7 +12,7 @@ from plain_grouped import plain_grouped
 import anaphora
 from anaphora.nn.kernels.grouped import combine, dispatch, fastest, grouped_linear, route
 from anaphora.nn.mixture_of_experts import MixtureOfExperts, telling
-from anaphora.text.pocket import generate
+from anaphora.pocket import generate
 
 pytestmark = [
     pytest.mark.gpu,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import anaphora
-from anaphora.inspect.lectures.counting import AFTER, BEFORE, IDS, TEXT, counting, library
-from anaphora.inspect.trace import Walk
+from anaphora.explain.trace import Walk
+from anaphora.lectures.counting import AFTER, BEFORE, IDS, TEXT, counting, library
 from anaphora.tokenizers.tokenizer import EOS, UNK
 
 BY_HAND = [  # the dog saw the cat: ⟨s⟩ the, the dog, dog saw, saw the, the cat, cat ⟨/s⟩

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.inspect.lectures import bank as lecture
+from anaphora.lectures import bank as lecture
 
 ROOT = Path(__file__).parents[2]
 

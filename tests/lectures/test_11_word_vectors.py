@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anaphora.inspect.lectures.word_vectors import (
+from anaphora.lectures.word_vectors import (
     ASKED,
     HIDDEN,
     LABELS,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import anaphora
-from anaphora.inspect.lectures.ice_and_steam import COUNTS, PROBES, TOTAL, ice_and_steam
+from anaphora.lectures.ice_and_steam import COUNTS, PROBES, TOTAL, ice_and_steam
 
 DATA = Path(os.environ.get("ANAPHORA_DATA") or Path(__file__).parents[3] / "shared" / "data")
 WIKI = DATA / "wiki-en" / "wiki-en.txt.xz"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anaphora.inspect.lectures.weat import weat
+from anaphora.lectures.weat import weat
 
 
 def test_the_page_shows_what_is_printed(page_shows) -> None:  # type: ignore[no-untyped-def]

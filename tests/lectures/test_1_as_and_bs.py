@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anaphora.inspect.lectures.as_and_bs import as_and_bs
-from anaphora.inspect.trace import Walk
+from anaphora.explain.trace import Walk
+from anaphora.lectures.as_and_bs import as_and_bs
 
 
 @pytest.fixture(scope="module")

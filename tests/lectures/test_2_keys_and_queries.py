@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anaphora.inspect.lectures.as_and_bs import as_and_bs, keys_and_queries
-from anaphora.inspect.trace import Walk
-from anaphora.inspect.walk_file import walk_file
+from anaphora.explain.trace import Walk
+from anaphora.explain.walk_file import walk_file
+from anaphora.lectures.as_and_bs import as_and_bs, keys_and_queries
 
 PAGES = Path(__file__).parents[2] / "docs" / "lectures"
 E = np.array([[1, 0], [1, 0], [0, 1], [1, 0]])

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.inspect.lectures import EXAMPLES
-from anaphora.inspect.lectures import the_task as lecture
-from anaphora.inspect.trace import Step, Walk
+from anaphora.explain.trace import Step, Walk
+from anaphora.lectures import EXAMPLES
+from anaphora.lectures import the_task as lecture
 
 PAGES = Path(__file__).parents[2] / "docs" / "lectures"
 LENGTHS = np.array(lecture.LENGTHS)

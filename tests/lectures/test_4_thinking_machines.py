@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anaphora.inspect.lectures.thinking_machines import thinking_machines
-from anaphora.inspect.trace import Walk
+from anaphora.explain.trace import Walk
+from anaphora.lectures.thinking_machines import thinking_machines
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.inspect.lectures import trick as lecture
-from anaphora.inspect.trace import Walk
+from anaphora.explain.trace import Walk
+from anaphora.lectures import trick as lecture
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_the_check_of_sick_compares_with_one_and_zero(monkeypatch: pytest.Monkey
 
 def test_a_backpack_of_the_given_senses_says_one_zero_zero_zero(walks: dict[str, Walk]) -> None:
     """By the class that learns: parallel, step by step, and with the reference's sum over senses and places."""
-    from anaphora.inspect.lectures.trick_backpack import as_backpack, sentence
+    from anaphora.lectures.trick_backpack import as_backpack, sentence
     from anaphora.nn.sense_network import reference_mix
 
     model, ids = as_backpack(), sentence("that trick was sick")

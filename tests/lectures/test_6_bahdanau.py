@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.inspect.lectures import bahdanau as lecture
+from anaphora.lectures import bahdanau as lecture
 from anaphora.nn.scores import SCORES
 
 

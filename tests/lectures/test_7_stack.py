@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.inspect.lectures import stack as lecture
-from anaphora.inspect.trace import Walk
+from anaphora.explain.trace import Walk
+from anaphora.lectures import stack as lecture
 from anaphora.nn.attention import attend
 from anaphora.nn.encoders import ConvolutionEncoder
 from anaphora.nn.positions import POSITIONS

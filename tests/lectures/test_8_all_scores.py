@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from anaphora.inspect.lectures import all_scores as lecture
+from anaphora.lectures import all_scores as lecture
 from anaphora.nn.attention_backends import NORMALISERS
 from anaphora.nn.scores import SCORES
 

@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.inspect.lectures import forgetting as lecture
+from anaphora.lectures import forgetting as lecture
 from anaphora.models import NEURAL_MODELS, build_language_model
 from anaphora.models import settings as model_settings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from anaphora.inspect.lectures import EXAMPLES
+from anaphora.lectures import EXAMPLES
 
 DOCS = Path(__file__).parents[2] / "docs"
 LIST = (DOCS / "lectures" / "README.md").read_text(encoding="utf-8")
@@ -50,6 +50,6 @@ def test_every_page_is_listed_and_has_an_example() -> None:
 
 
 def test_listing_them_loads_no_torch() -> None:
-    code = "import sys; from anaphora.inspect.lectures import EXAMPLES; print('torch' in sys.modules)"
+    code = "import sys; from anaphora.lectures import EXAMPLES; print('torch' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
+from anaphora.explain.explanation import MixtureWhy, after, explain_next, explains
 from anaphora.models.composites.mixture import Mixture
 from anaphora.models.ngram.ngram_explanation import Why
-from anaphora.models.why import MixtureWhy, after, explain_next, explains
 from anaphora.tokenizers.tokenizer import BOS, EOS, UNK
 from ngram_texts import FIRST, fitted, sentences
 

@@ -17,7 +17,7 @@ from anaphora.checking.corpus_cleaning import write_clean
 from anaphora.checking.file_reading import read_side
 from anaphora.checking.findings import KINDS, Report
 from anaphora.errors import UserError
-from anaphora.text.pocket.splits import generate
+from anaphora.pocket.splits import generate
 
 Rows = list[tuple[bytes, bytes]]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anaphora.checking import coverage, pairs
 from anaphora.checking import language_guess as language
-from anaphora.text.pocket.splits import generate
+from anaphora.pocket.splits import generate
 
 lines = st.lists(st.sampled_from(["a", "b", "", "c d", "ä"]), max_size=30)
 

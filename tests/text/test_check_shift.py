@@ -11,7 +11,7 @@ import pytest
 
 from anaphora.checking.shift import LEAST, Stretch, find_shifts, propose, words_of
 from anaphora.data.formats import read_column
-from anaphora.text.pocket.splits import generate
+from anaphora.pocket.splits import generate
 
 Side = list[str]
 

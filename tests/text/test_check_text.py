@@ -12,7 +12,7 @@ import anaphora
 from anaphora.checking.findings import Report
 from anaphora.checking.plain_text import LONG, check_plain_text, write_clean_text
 from anaphora.errors import UserError
-from anaphora.text.pocket.splits import generate
+from anaphora.pocket.splits import generate
 
 FOOTER = "Alle Rechte vorbehalten, 2026."
 

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.text.pocket import AMBIGUOUS, PocketPair, constructions, count_sentences, generate, words, write
-from anaphora.text.pocket.choices import NounPhrases, OneOf, Variant, count_distinct
-from anaphora.text.pocket.contexts import CONTEXTS
-from anaphora.text.pocket.lexicon import NOUNS
-from anaphora.text.pocket.numbers import (
+from anaphora.pocket import AMBIGUOUS, PocketPair, constructions, count_sentences, generate, words, write
+from anaphora.pocket.contexts import CONTEXTS
+from anaphora.pocket.lexicon import NOUNS
+from anaphora.pocket.numbers import (
     ENGLISH_TENS,
     ENGLISH_UNITS,
     english_cardinal,
     english_ordinal,
 )
-from anaphora.text.pocket.phrases import Weaver
-from anaphora.text.pocket.senses import (
+from anaphora.pocket.pocket_choices import NounPhrases, OneOf, Variant, count_distinct
+from anaphora.pocket.pocket_phrases import Weaver
+from anaphora.pocket.pocket_senses import (
     ADJECTIVE_SENSES,
     NOUN_SENSES,
 )
-from anaphora.text.pocket.splits import _grammar, is_withheld
+from anaphora.pocket.splits import _grammar, is_withheld
 
 SEED = 1
 

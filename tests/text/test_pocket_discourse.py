@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anaphora.text import pocket
-from anaphora.text.pocket.discourse import SENSES, deciding_words, discourses
-from anaphora.text.pocket.senses import ADJECTIVE_SENSES, NOUN_SENSES
+from anaphora import pocket
+from anaphora.pocket.discourse import SENSES, deciding_words, discourses
+from anaphora.pocket.pocket_senses import ADJECTIVE_SENSES, NOUN_SENSES
 
 NAMES = [*NOUN_SENSES, *(adjective.sense for adjective, _ in ADJECTIVE_SENSES)]
 WORDS = list(dict.fromkeys(name.partition(".")[0] for name in NAMES))

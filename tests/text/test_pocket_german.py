@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.text.pocket import PocketPair, generate, words
-from anaphora.text.pocket.clauses import BE, Clause, Predicate, joined
-from anaphora.text.pocket.lexicon import ADJECTIVES, GIVING, MOTION, NOUNS, VERBS, adjectives_of, nouns_tagged
-from anaphora.text.pocket.numbers import (
+from anaphora.pocket import PocketPair, generate, words
+from anaphora.pocket.clauses import BE, Clause, Predicate, joined
+from anaphora.pocket.lexicon import ADJECTIVES, GIVING, MOTION, NOUNS, VERBS, adjectives_of, nouns_tagged
+from anaphora.pocket.numbers import (
     DATES,
     english_cardinal,
     english_ordinal,
     german_cardinal,
     german_ordinal,
 )
-from anaphora.text.pocket.phrases import NounPhrase, Pronoun, Weaver, at_place, date, one_to_one, to_place
-from anaphora.text.pocket.senses import (
+from anaphora.pocket.pocket_phrases import NounPhrase, Pronoun, Weaver, at_place, date, one_to_one, to_place
+from anaphora.pocket.pocket_senses import (
     CONTEXT_VERBS,
     EAT_ANIMAL,
     EAT_PERSON,

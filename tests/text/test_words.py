@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.text.pocket import generate
-from anaphora.text.pocket import words as pocket_words
+from anaphora.pocket import generate
+from anaphora.pocket import words as pocket_words
 from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from anaphora.tokenizers.words import SPLITS, Split, TokenWords, split_words
 

@@ -10,7 +10,7 @@ import torch
 import anaphora
 from anaphora.errors import UserError
 from anaphora.nn.attention import attend
-from anaphora.text.pocket import generate
+from anaphora.pocket import generate
 
 pytestmark = [
     pytest.mark.gpu,

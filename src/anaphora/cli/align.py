@@ -167,7 +167,7 @@ def _show(out: Output, drawn: list[Alignment], names: list[str], picture: Path |
             from rich.console import Console
 
             from anaphora.errors import printable
-            from anaphora.inspect.terminal import heat_map
+            from anaphora.explain.draw.terminal import heat_map
 
             console = Console(highlight=False)
             colours = console.color_system is not None and not console.no_color
@@ -177,15 +177,15 @@ def _show(out: Output, drawn: list[Alignment], names: list[str], picture: Path |
                 console.print(heat_map(alignment, width=console.width, colours=colours), end="")
                 out.result(alignment.pharaoh(base=base))
         return
+    from anaphora.explain.draw.terminal import shown
     from anaphora.folder import write_bytes
-    from anaphora.inspect.terminal import shown
 
     if picture.suffix.lower() == ".svg":
-        from anaphora.inspect.svg import svg
+        from anaphora.explain.draw.svg import svg
 
         write_bytes(picture, svg(*drawn, names=names).encode("utf-8"), pipes=True)
     else:
-        from anaphora.inspect.png import png
+        from anaphora.explain.draw.png import png
 
         content, notes = png(*drawn, names=names)
         write_bytes(picture, content, pipes=True)

@@ -111,7 +111,7 @@ def _models(_: Any, begun: str) -> Iterator[str]:
 
 
 def _examples_or_models(context: Any, begun: str) -> Iterator[str]:
-    from anaphora.inspect.lectures import EXAMPLES
+    from anaphora.lectures import EXAMPLES
 
     yield from EXAMPLES
     yield from _models(context, begun)

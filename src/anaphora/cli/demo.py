@@ -11,7 +11,7 @@ import typer
 from anaphora.cli.output import Device, Json, Output, Quiet, program
 
 if TYPE_CHECKING:
-    from anaphora.demo import DemoReport
+    from anaphora.pocket.demo_run import DemoReport
 
 SHOWN = ("bank", "bat", "crane", "letter", "sick", "spring")
 """Ambiguous words whose examples are printed; --json has all of them."""
@@ -38,8 +38,8 @@ def demo(
 
     out = Output(as_json=json, quiet=quiet)
     if write is not None:
+        from anaphora import pocket
         from anaphora.errors import UserError
-        from anaphora.text import pocket
 
         if write.exists() and (not write.is_dir() or any(write.iterdir())):
             raise UserError("exists already", file=write, cure="choose a new folder; nothing was touched")
@@ -48,7 +48,7 @@ def demo(
         out.finish({"folder": str(write), "train": pairs, "seed": seed})
         return
 
-    from anaphora.demo import run_demo
+    from anaphora.pocket.demo_run import run_demo
     from anaphora.training.interruption import Interrupted
 
     try:
@@ -102,7 +102,7 @@ def _show_alignment(out: Output, report: DemoReport) -> None:
     from rich.console import Console
 
     from anaphora.alignment.model_alignment import Alignment
-    from anaphora.inspect.terminal import heat_map
+    from anaphora.explain.draw.terminal import heat_map
 
     console = Console(highlight=False)
     colours = console.color_system is not None and not console.no_color

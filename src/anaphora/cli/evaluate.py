@@ -229,7 +229,7 @@ def _report(
         if picture is not None and len(found.by_length) == 1:
             out.say("note: all lines are in one bin, so the picture has one point; give a smaller --by-length")
     if picture is not None and found.by_length is not None:
-        from anaphora.inspect.lengths_picture import lengths_picture
+        from anaphora.explain.draw.lengths_picture import lengths_picture
 
         name = model.resolve().name
         write_bytes(picture, lengths_picture({name: found.by_length}, form=picture.suffix.lower()[1:]), pipes=True)

@@ -56,8 +56,8 @@ def map_(
     how: dict[str, Any] = {"number": number, "around": around, "method": method, "clusters": clusters, "seed": seed}
     found = loaded.map(words, **how)
     if picture is not None:
+        from anaphora.explain.draw.vector_map_picture import draw_map
         from anaphora.folder import write_bytes
-        from anaphora.inspect.vector_map_picture import draw_map
         from anaphora.names import name_of
 
         drawn = draw_map(

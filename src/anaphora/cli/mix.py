@@ -54,7 +54,7 @@ def mix(
     anaphora mix runs/three runs/en-de-1 runs/en-de-2 runs/bahdanau
     """
     from anaphora.config import convert as convert_settings
-    from anaphora.inspect.terminal import cut
+    from anaphora.explain.draw.terminal import cut
     from anaphora.mixing import mix as make
     from anaphora.models.composites.parts import is_translator
 

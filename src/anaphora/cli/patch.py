@@ -13,8 +13,8 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.decoding.pronouns import Evened
-    from anaphora.decoding.side_effect import SideEffect
+    from anaphora.explain.pronouns import Evened
+    from anaphora.explain.side_effect import SideEffect
     from anaphora.text_model import TextModel
 
 OPERATIONS = "Operations (in this order, whatever the order of the options)"
@@ -124,7 +124,7 @@ def patch(
     anaphora patch runs/backpack both.json --from fix.json --from fair.json
     """
     from anaphora.errors import UserError
-    from anaphora.inspect.terminal import visible
+    from anaphora.explain.draw.terminal import visible
     from anaphora.models.backpack.patch import Patch
     from anaphora.patching import make_patch, patch_notes, side_effect
 
@@ -213,8 +213,8 @@ def _four(text: str) -> list[float]:
 
 
 def _even(loaded: TextModel, pair: str | None, words: str | None, prompts: Path | None) -> Evened:
-    from anaphora.decoding.pronouns import PAIR
     from anaphora.errors import UserError
+    from anaphora.explain.pronouns import PAIR
     from anaphora.models.backpack.patch_grammar import listed
     from anaphora.patching import even as find
 

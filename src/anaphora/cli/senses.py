@@ -84,8 +84,8 @@ def senses(
     found = loaded.senses(words or [], top=top, nearest=NEAREST if nearest else 0, text=lines, **how)
     warn_of_notes(out, notes)
     if picture is not None:  # first: whoever reads no more than the first lines has it all the same
+        from anaphora.explain.draw.senses_picture import draw_senses
         from anaphora.folder import write_bytes
-        from anaphora.inspect.senses_picture import draw_senses
 
         write_bytes(picture, draw_senses(found, format=picture.suffix.lower()[1:]), pipes=True)
     for line in found.lines(shutil.get_terminal_size().columns):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.cli.output import Output
-from anaphora.inspect.terminal import cut
+from anaphora.explain.draw.terminal import cut
 from anaphora.models.backpack.sense_shares import has_senses
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from anaphora.cli.arguments import Force, Patches, check_new_file, open_text_mod
 from anaphora.cli.output import Device, Json, Output, Quiet
 
 if TYPE_CHECKING:
-    from anaphora.inspect.trace import Trace
+    from anaphora.explain.trace import Trace
 
 
 def walk(
@@ -108,7 +108,7 @@ def walk(
 
 
 def _list(out: Output) -> None:
-    from anaphora.inspect.lectures import EXAMPLES
+    from anaphora.lectures import EXAMPLES
 
     room, wide = max(len(name) for name in EXAMPLES), shutil.get_terminal_size().columns
     for example in EXAMPLES.values():
@@ -127,7 +127,7 @@ def _list(out: Output) -> None:
 def _check_no_example(name: str) -> None:
     """A sentence is for a model; a folder of that name is one."""
     from anaphora.errors import UserError
-    from anaphora.inspect.lectures import EXAMPLES
+    from anaphora.lectures import EXAMPLES
 
     if name in EXAMPLES and not Path(name).is_dir():
         raise UserError(f"the example {name} takes no sentence", cure=f"leave it out: anaphora walk {name}")
@@ -135,8 +135,8 @@ def _check_no_example(name: str) -> None:
 
 def _of_example(name: str) -> Trace:
     from anaphora.errors import UserError, nearest
-    from anaphora.inspect.lectures import EXAMPLES
-    from anaphora.inspect.trace import Trace
+    from anaphora.explain.trace import Trace
+    from anaphora.lectures import EXAMPLES
 
     if name not in EXAMPLES:
         if Path(name).is_dir():
@@ -146,8 +146,8 @@ def _of_example(name: str) -> Trace:
 
 
 def _of_matrices(file: Path) -> Trace:
-    from anaphora.inspect.trace import Trace
-    from anaphora.inspect.walk_file import walk_file
+    from anaphora.explain.trace import Trace
+    from anaphora.explain.walk_file import walk_file
 
     return Trace([walk_file(file)])
 
@@ -187,7 +187,7 @@ def _of_model(
 def _work_out(made: Trace, asked: str) -> None:
     """The cell in every walk that has it; where none has, what the first one has."""
     from anaphora.errors import UserError
-    from anaphora.inspect.selection import cell
+    from anaphora.explain.selection import cell
 
     problem: UserError | None = None
     for walk in made.walks:
@@ -207,7 +207,7 @@ def _show(out: Output, made: Trace, picture: Path | None, trace: Path | None) ->
     if not out.as_json and picture is None:
         from rich.console import Console
 
-        from anaphora.inspect.tables import walk_text
+        from anaphora.explain.draw.walk_tables import walk_text
 
         wide = max(shutil.get_terminal_size().columns, 20)
         console = Console(highlight=False, soft_wrap=True, width=wide)
@@ -223,7 +223,7 @@ def _show(out: Output, made: Trace, picture: Path | None, trace: Path | None) ->
         write_text(trace, json_line(document) + "\n", pipes=True)
         out.say(f"{trace} holds the trace")
     if picture is not None:
-        from anaphora.inspect.walk_picture import walk_png, walk_svg
+        from anaphora.explain.draw.walk_picture import walk_png, walk_svg
 
         if picture.suffix.lower() == ".svg":
             write_bytes(picture, walk_svg(made.walks).encode("utf-8"), pipes=True)

@@ -13,7 +13,7 @@ from anaphora.cli.output import Json, Output, Quiet
 from anaphora.errors import UserError
 
 if TYPE_CHECKING:
-    from anaphora.inspect.trace import Walk
+    from anaphora.explain.trace import Walk
 
 
 def why(
@@ -112,8 +112,8 @@ def why(
 
 def _draw(file: Path, walk: Walk) -> list[str]:
     """Draws; what is to be told of it."""
+    from anaphora.explain.draw.walk_picture import walk_png, walk_svg
     from anaphora.folder import write_bytes
-    from anaphora.inspect.walk_picture import walk_png, walk_svg
 
     svg = file.suffix.lower() == ".svg"
     content, notes = (walk_svg([walk]).encode(), list[str]()) if svg else walk_png([walk])

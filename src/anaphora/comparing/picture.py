@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anaphora.comparing.task import Column
-from anaphora.inspect.labels import INK, PALE, label_dots
+from anaphora.explain.draw.dot_labels import INK, PALE, label_dots
 
 COUNTED, LEARNED = "#b3591f", "#1f5f99"
 SIZE, DOTS = (8.0, 5.0), 150

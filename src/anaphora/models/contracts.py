@@ -165,7 +165,7 @@ class LanguageModel(Protocol):
 
     capabilities: frozenset[str]
     """What the property suite may test: causal, steppable, normalised, batch-invariant; and `explains`, where
-    models/why.py can tell what an answer came from."""
+    explain/explanation.py can tell what an answer came from."""
 
     @property
     def vocabulary(self) -> int:

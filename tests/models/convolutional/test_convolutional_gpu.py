@@ -11,7 +11,7 @@ import torch
 import anaphora
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.models import build, settings
-from anaphora.text.pocket import generate
+from anaphora.pocket import generate
 from anaphora.tokenizers.tokenizer import EOS
 from anaphora.training.graphs import GraphedLearning
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
+from anaphora.explain.explanation import explain_next, explains
+from anaphora.explain.next_words import NextWords
 from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy, why_by_sense
-from anaphora.models.next_words import NextWords
-from anaphora.models.why import explain_next, explains
 from anaphora.tokenizers.tokenizer import BOS
 from neural_rungs import CAUSAL, rung
 
