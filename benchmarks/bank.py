@@ -30,7 +30,7 @@ from anaphora.data.formats import read_rows
 from anaphora.evaluation.sense_scores import SenseAccuracy
 from anaphora.lectures.bank import Use, always_commonest, by_layer
 from anaphora.models.language.language_settings import CONFIGS
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 
 READERS = ("lstm", "transformer-encoder")
 SETTINGS: dict[str, Any] = {

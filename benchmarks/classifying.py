@@ -26,7 +26,7 @@ from typing import Any
 
 import anaphora
 from anaphora.models import NEURAL_MODELS
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 
 Labelled = list[tuple[str, str]]
 LETTERS: dict[str, Any] = {"tokenizer.kind": "word", "training.max_steps": 200, "training.learning_rate": 5e-3}

@@ -42,7 +42,7 @@ def one_run(job: Job) -> dict[str, Any]:
 
     import anaphora
     from anaphora.lectures import forgetting as lecture
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
     torch.set_num_threads(1)
     folder = Path(job.work) / f"seed-{job.seed}"

@@ -23,7 +23,7 @@ from typing import Any
 import anaphora
 from anaphora.data.formats import read_rows
 from anaphora.explain.draw.colors import LINK, hexadecimal, shade
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 
 SHARE = 0.9
 PUBLISHED = 1.4697 / 0.6931471805599453

@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 import anaphora
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 
 VERSION = "0.3.0"
 CORPORA = {

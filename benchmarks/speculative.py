@@ -35,7 +35,7 @@ import anaphora
 from anaphora.data.formats import read_column
 from anaphora.decoding.speculative import DRAFT_TOKENS, Speculation
 from anaphora.device import describe_device
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from anaphora.tokenizers.tokenizer import BOS
 
 LIMIT = 1.5

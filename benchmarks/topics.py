@@ -41,7 +41,7 @@ from anaphora.data.formats import read_column
 from anaphora.device import describe_device
 from anaphora.models.backpack.patched import WordLookup
 from anaphora.models.backpack.topic import knows
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from anaphora.tokenizers.tokenizer import BOS
 
 TOPICS: dict[str, str] = {

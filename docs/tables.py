@@ -200,9 +200,9 @@ def _senses() -> str:
 # -- the Python interface ----------------------------------------------------------------------------------------------
 
 CLASSES = {
-    "TranslationModel": "anaphora.translation_model",
-    "TextModel": "anaphora.text_model",
-    "VectorsModel": "anaphora.vectors_model",
+    "TranslationModel": "anaphora.pipelines.translation_model",
+    "TextModel": "anaphora.pipelines.text_model",
+    "VectorsModel": "anaphora.pipelines.vectors_model",
     "Vectors": "anaphora.models.vectors.word_vectors",
     "Translation": "anaphora.decoding.translate",
     "Candidate": "anaphora.decoding.translate",

@@ -177,7 +177,7 @@ def test_files_of_folders_are_read_through_one_door() -> None:
         "models/backpack/sense_table.py",
         "models/vectors/vector_files.py",
     }
-    assert found <= own | named | looked_at | {"converting_backpack.py"}
+    assert found <= own | named | looked_at | {"interop/backpack_folders.py"}
 
 
 def test_a_pipe_that_a_user_names_is_read(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from anaphora.converting import convert
 from anaphora.folder import UNFINISHED, atomic_folder
-from anaphora.mixing import mix
-from anaphora.text_model import TextModel
+from anaphora.interop.conversion import convert
+from anaphora.pipelines.mixing import mix
+from anaphora.pipelines.text_model import TextModel
 from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from deadly import Deadly, in_a_child
 from ngram_folders import VERSE, WORDS, ngram_folder

@@ -177,7 +177,7 @@ def test_a_path_is_replaced_where_it_begins() -> None:
 
 
 def test_vectors_and_what_is_converted_tell_no_path(secret: Path) -> None:
-    from anaphora.converting import convert
+    from anaphora.interop.conversion import convert
 
     small = {"model.dim": 8, "training.epochs": 1, "tokenizer.minimum_count": 1}
     anaphora.train(secret / "words", text=secret / "verse.txt", recipe="skipgram", settings=small)

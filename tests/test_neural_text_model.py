@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from anaphora.tokenizers.tokenizer import BOS, EOS, UNK
 from neural_folders import SHAPES, neural_folder
 from ngram_folders import VERSE, ngram_folder

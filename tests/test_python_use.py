@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 
 import anaphora
-from anaphora import text_model
 from anaphora.alignment.model_alignment import Alignment, Method
 from anaphora.arguments.signatures import spelled_out
 from anaphora.decoding.decoding_settings import SAYING, DecodingConfig
 from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.translate import ScoredPair, Translation
-from anaphora.ensemble_model import EnsembleModel
 from anaphora.errors import UserError
 from anaphora.models.vectors.word_vectors import Vectors
-from anaphora.text_model import TextModel
+from anaphora.pipelines import text_model
+from anaphora.pipelines.ensemble_model import EnsembleModel
+from anaphora.pipelines.text_model import TextModel
+from anaphora.pipelines.translation_model import TranslationModel
+from anaphora.pipelines.vectors_model import VectorsModel
 from anaphora.training.bars import console_for
-from anaphora.translation_model import TranslationModel
-from anaphora.vectors_model import VectorsModel
 
 SOURCES = ["the dog sees", "a cat", "the house"]
 TARGETS = ["der Hund sieht", "eine Katze", "das Haus"]

@@ -24,7 +24,6 @@ from anaphora.alignment.model_alignment import Alignment, Method
 from anaphora.checking.findings import Finding, Report
 from anaphora.comparing.comparison import Comparison
 from anaphora.comparing.language import LanguageTask
-from anaphora.converting import Conversion
 from anaphora.decoding import hidden_words as filling
 from anaphora.decoding.classes import Classified
 from anaphora.decoding.decoding_settings import DecodingConfig
@@ -51,6 +50,7 @@ from anaphora.explain.side_effect import SideEffect
 from anaphora.explain.trace import READS, AttentionMap, Cell, Check, Segment, Step, Token, Trace, Walk
 from anaphora.explain.vector_map import VectorMap
 from anaphora.explain.why import WhyText
+from anaphora.interop.conversion import Conversion
 from anaphora.models.backpack.patch import MadeFor, Patch, Remove, Scale
 from anaphora.models.backpack.sense_shares import SensesWhy
 from anaphora.models.composites.parts import Mixed, MixedPart

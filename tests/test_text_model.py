@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import anaphora
 from anaphora.decoding.text_scoring import evaluate_lines, line_encoder, score_ids, score_lines, windows_for
 from anaphora.errors import UserError
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from anaphora.tokenizers.tokenizer import EOS, UNK, Tokenizer
 from ngram_folders import VERSE, mixture_folder, ngram_folder
 from toy_recurrent import Recurrent

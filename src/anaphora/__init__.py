@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anaphora.api import TextModel, TranslationModel, VectorsModel, average, check, compare, load, train
-    from anaphora.converting import convert
     from anaphora.errors import UserError
-    from anaphora.mixing import mix
+    from anaphora.interop.conversion import convert
     from anaphora.nn.capture import capture
-    from anaphora.patching import even, make_patch, side_effect
+    from anaphora.pipelines.mixing import mix
+    from anaphora.pipelines.patching import even, make_patch, side_effect
 
 __all__ = [
     "TextModel",
@@ -61,17 +61,17 @@ def __getattr__(name: str) -> Any:
 
         return anaphora.errors if name == "errors" else anaphora.errors.UserError
     if name == "convert":
-        from anaphora.converting import convert
+        from anaphora.interop.conversion import convert
 
         return convert
     if name == "mix":
-        from anaphora.mixing import mix
+        from anaphora.pipelines.mixing import mix
 
         return mix
     if name in ("even", "make_patch", "side_effect"):
-        import anaphora.patching
+        import anaphora.pipelines.patching
 
-        return getattr(anaphora.patching, name)
+        return getattr(anaphora.pipelines.patching, name)
     if name == "capture":
         from anaphora.nn.capture import capture
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from anaphora.checking.check import Part
     from anaphora.checking.findings import Report
     from anaphora.comparing.comparison import Comparison
-    from anaphora.text_model import TextModel
-    from anaphora.translation_model import TranslationModel
-    from anaphora.vectors_model import VectorsModel
+    from anaphora.pipelines.text_model import TextModel
+    from anaphora.pipelines.translation_model import TranslationModel
+    from anaphora.pipelines.vectors_model import VectorsModel
 
 Path_ = str | PathLike[str]
 Files = Path_ | Sequence[Path_]
@@ -43,17 +43,17 @@ FOR_VECTORS = "neighbours, analogy, map, evaluate, why (of GloVe), convert and i
 
 def __getattr__(name: str) -> Any:
     if name in ("TranslationModel", "Evaluation"):
-        import anaphora.translation_model
+        import anaphora.pipelines.translation_model
 
-        return getattr(anaphora.translation_model, name)
+        return getattr(anaphora.pipelines.translation_model, name)
     if name == "TextModel":
-        import anaphora.text_model
+        import anaphora.pipelines.text_model
 
-        return anaphora.text_model.TextModel
+        return anaphora.pipelines.text_model.TextModel
     if name == "VectorsModel":
-        import anaphora.vectors_model
+        import anaphora.pipelines.vectors_model
 
-        return anaphora.vectors_model.VectorsModel
+        return anaphora.pipelines.vectors_model.VectorsModel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -342,7 +342,7 @@ def load(
 def is_language_model(folder: Path_) -> bool:
     """Whether a model folder (or a file) holds a language model; otherwise it holds a translator."""
     from anaphora.folder import CONFIG, read_config
-    from anaphora.opened_text_model import is_arpa
+    from anaphora.pipelines.opened_text_model import is_arpa
 
     path = Path(folder)
     return is_arpa(path) or RunConfig.read(read_config(path), file=str(path / CONFIG)).model.kind in LANGUAGE_MODELS
@@ -358,8 +358,8 @@ def described_folder(path: Path) -> str:
 def is_vectors(folder: Path_) -> bool:
     """Whether a model folder (or a file) holds word vectors."""
     from anaphora.folder import CONFIG, read_config
-    from anaphora.opened_text_model import is_arpa
-    from anaphora.vectors_model import is_vectors_file
+    from anaphora.pipelines.opened_text_model import is_arpa
+    from anaphora.pipelines.vectors_model import is_vectors_file
 
     path = Path(folder)
     if is_vectors_file(path):
@@ -369,7 +369,7 @@ def is_vectors(folder: Path_) -> bool:
 
 def load_vectors_model(folder: Path_, *, verify: bool = True) -> VectorsModel:
     """`load`, where nothing but word vectors will do."""
-    from anaphora.vectors_model import VectorsModel
+    from anaphora.pipelines.vectors_model import VectorsModel
 
     return VectorsModel(Path(folder), verify=verify)
 
@@ -378,7 +378,7 @@ def load_translator(folder: Path_ | Sequence[Path_], device: str = "auto", *, ve
     """`load`, where nothing but a translator will do; several folders speak together, as an ensemble."""
     if not isinstance(folder, str | PathLike):
         from anaphora.device import choose_device
-        from anaphora.ensemble_model import EnsembleModel
+        from anaphora.pipelines.ensemble_model import EnsembleModel
 
         return EnsembleModel.of_folders(folder, choose_device(device), verify=verify)
     if is_language_model(folder):
@@ -390,14 +390,14 @@ def load_translator(folder: Path_ | Sequence[Path_], device: str = "auto", *, ve
     if is_vectors(folder):
         raise UserError("holds word vectors, and this needs a translator", file=folder, cure=FOR_VECTORS)
     from anaphora.device import choose_device
-    from anaphora.ensemble_model import open_member
+    from anaphora.pipelines.ensemble_model import open_member
 
     return open_member(Path(folder), choose_device(device), verify=verify)
 
 
 def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True) -> TextModel:
     """`load`, where nothing but a language model will do."""
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
     path = Path(folder)
     if is_vectors(path):
@@ -417,7 +417,7 @@ def _is_counted(path: Path) -> bool:
     """Whether what a folder (or a file) holds was counted, all of it."""
     from anaphora.folder import CONFIG, read_config
     from anaphora.models import COUNTED_MODELS
-    from anaphora.opened_text_model import is_arpa
+    from anaphora.pipelines.opened_text_model import is_arpa
 
     if is_arpa(path):
         return True

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import anaphora
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from neural_folders import neural_folder
 from ngram_folders import VERSE
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, Tokenizer, TokenizerConfig
 from neural_folders import neural_folder
 from ngram_folders import VERSE

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from neural_folders import neural_folder
 from ngram_folders import VERSE, mixture_folder, ngram_folder
 

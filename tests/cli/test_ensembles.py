@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import anaphora
-from anaphora.ensemble_model import EnsembleModel
 from anaphora.errors import UserError
+from anaphora.pipelines.ensemble_model import EnsembleModel
 from micro_runs import MICRO, write_pairs
 from ngram_folders import VERSE, ngram_folder
 

@@ -12,8 +12,8 @@ import pytest
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.mixing import part_names
-from anaphora.text_model import TextModel
+from anaphora.pipelines.mixing import part_names
+from anaphora.pipelines.text_model import TextModel
 from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
 from ngram_folders import VERSE, WORDS, ngram_folder
 

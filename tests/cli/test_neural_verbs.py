@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import anaphora
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from neural_folders import neural_folder
 from ngram_folders import VERSE, ngram_folder
 

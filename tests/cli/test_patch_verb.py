@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import anaphora
-from anaphora.patching import around
+from anaphora.pipelines.patching import around
 from neural_folders import neural_folder
 from ngram_folders import VERSE
 

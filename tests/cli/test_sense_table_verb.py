@@ -12,7 +12,7 @@ import torch
 
 from anaphora.models.backpack.sense_table import FILE
 from anaphora.models.weights import read_weights, write_weights
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from neural_folders import neural_folder
 
 LINE = "the cat sat on the mat"

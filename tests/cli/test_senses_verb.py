@@ -13,8 +13,8 @@ import pytest
 from anaphora.explain.draw.terminal import cells
 from anaphora.folder import write_config
 from anaphora.models.composites.mixture import MixtureConfig
+from anaphora.pipelines.text_model import TextModel
 from anaphora.tasks.recipes import RunConfig
-from anaphora.text_model import TextModel
 from neural_folders import neural_folder
 from ngram_folders import VERSE, ngram_folder
 

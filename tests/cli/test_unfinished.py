@@ -14,7 +14,7 @@ import pytest
 
 import anaphora
 from anaphora.decoding import translate
-from anaphora.mixing import mix
+from anaphora.pipelines.mixing import mix
 from micro_runs import write_pairs
 
 SMALL = ["--set", "batch_sentences=8"]

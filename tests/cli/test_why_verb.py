@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from anaphora.explain.draw.terminal import cells
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from ngram_folders import VERSE, mixture_folder, ngram_folder
 
 

@@ -18,7 +18,7 @@ from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.speculative import generate_speculatively
 from anaphora.errors import UserError
 from anaphora.models.ngram.ngram_model import NgramModel
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from neural_folders import neural_folder
 from ngram_folders import ngram_folder

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import anaphora
 from anaphora.decoding.splitting import sentences, several_sentences
 from anaphora.decoding.translate import Translation
-from anaphora.mixing import mix
+from anaphora.pipelines.mixing import mix
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from anaphora.errors import UserError
 from anaphora.models.vectors.vector_files import load_vectors, read_arrays, save_vectors, store_arrays
 from anaphora.models.vectors.word_vectors import SubwordTable, Vectors
-from anaphora.vectors_model import VectorsModel
+from anaphora.pipelines.vectors_model import VectorsModel
 
 WORDS = ["king", "queen", "man", "woman", "naïve", "🦜", "東京", "a_b", "apple", "pear"]
 

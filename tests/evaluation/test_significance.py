@@ -18,7 +18,7 @@ from anaphora.errors import UserError
 from anaphora.evaluation.draws import Draws
 from anaphora.evaluation.significance import compare_texts, compare_translations
 from anaphora.evaluation.translation_metrics import ter
-from anaphora.text_model import TextModel
+from anaphora.pipelines.text_model import TextModel
 from neural_folders import neural_folder
 from ngram_folders import VERSE, ngram_folder
 

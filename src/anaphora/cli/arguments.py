@@ -17,7 +17,7 @@ from anaphora.errors import UserError, refused_by_system
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
 TextFiles = Annotated[
     list[str] | None, typer.Option("--text", metavar="FILE", help="Text for a language model; - is stdin. Repeatable.")

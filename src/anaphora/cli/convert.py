@@ -48,7 +48,7 @@ def convert(
     """
     from dataclasses import asdict
 
-    from anaphora.converting import convert as make
+    from anaphora.interop.conversion import convert as make
 
     out = Output(as_json=json, quiet=quiet)
     made = make(from_, to, force=force, header=header, space=space)

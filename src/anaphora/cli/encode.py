@@ -16,7 +16,7 @@ from anaphora.cli.output import Device, Json, Output, Quiet
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
 FORMATS = (".npy", ".jsonl", ".safetensors")
 DIGITS = 6

@@ -15,7 +15,7 @@ from anaphora.evaluation.draws import DRAWS, Draws
 from anaphora.results import count
 
 if TYPE_CHECKING:
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
 
 def evaluate_text(

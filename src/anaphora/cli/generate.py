@@ -22,7 +22,7 @@ from anaphora.results import count
 
 if TYPE_CHECKING:
     from anaphora.decoding.generation import Generation
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
     from anaphora.tokenizers.tokenizer import Tokenizer
 
 
@@ -105,7 +105,7 @@ def generate(
     from anaphora.decoding.extent import Extent
     from anaphora.decoding.line_breaks import one_line
     from anaphora.errors import UserError, nearest
-    from anaphora.text_model import NEW_TOKENS
+    from anaphora.pipelines.text_model import NEW_TOKENS
     from anaphora.tokenizers.tokenizer import UNK
 
     out = Output(as_json=json, quiet=quiet)

@@ -55,8 +55,8 @@ def mix(
     """
     from anaphora.config import convert as convert_settings
     from anaphora.explain.draw.terminal import cut
-    from anaphora.mixing import mix as make
     from anaphora.models.composites.parts import is_translator
+    from anaphora.pipelines.mixing import mix as make
 
     said = Output(as_json=json, quiet=quiet)
     shares = None if weights is None else weights.replace(",", " ").split()

@@ -15,7 +15,7 @@ from anaphora.results import count
 if TYPE_CHECKING:
     from anaphora.explain.pronouns import Evened
     from anaphora.explain.side_effect import SideEffect
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
 OPERATIONS = "Operations (in this order, whatever the order of the options)"
 ALREADY = "Patches that there are"
@@ -126,7 +126,7 @@ def patch(
     from anaphora.errors import UserError
     from anaphora.explain.draw.terminal import visible
     from anaphora.models.backpack.patch import Patch
-    from anaphora.patching import make_patch, patch_notes, side_effect
+    from anaphora.pipelines.patching import make_patch, patch_notes, side_effect
 
     told = Output(as_json=json, quiet=quiet)
     if out is not None:
@@ -216,7 +216,7 @@ def _even(loaded: TextModel, pair: str | None, words: str | None, prompts: Path 
     from anaphora.errors import UserError
     from anaphora.explain.pronouns import PAIR
     from anaphora.models.backpack.patch_grammar import listed
-    from anaphora.patching import even as find
+    from anaphora.pipelines.patching import even as find
 
     two = PAIR if pair is None else tuple(word.strip() for word in pair.split(","))
     if len(two) != 2 or not all(two) or two[0] == two[1]:
@@ -257,7 +257,7 @@ def _evened_document(found: Evened) -> dict[str, Any]:
 
 def _say_effect(out: Output, loaded: TextModel, effect: SideEffect, lines: list[str]) -> None:
     """How far the text's predictions moved, and where most."""
-    from anaphora.patching import around
+    from anaphora.pipelines.patching import around
 
     out.result(
         f"KL(original ‖ patched)  {effect.kl:.5f} a token, at most {effect.kl_largest:.3f} "

@@ -13,7 +13,7 @@ from anaphora.models.backpack.sense_shares import has_senses
 
 if TYPE_CHECKING:
     from anaphora.evaluation.sense_similarity import SenseSimilarity
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
 LABEL, WIDE = 22, 14
 ACROSS = 4

@@ -245,7 +245,7 @@ class LanguageTask(RecipeTask):
 
     def measure(self, run: Path) -> dict[str, Any]:
         from anaphora.device import choose_device
-        from anaphora.text_model import TextModel
+        from anaphora.pipelines.text_model import TextModel
 
         counted = read_metrics(run).get("finished") is True
         model = TextModel(run, device="cpu" if counted else str(choose_device(self.device)))

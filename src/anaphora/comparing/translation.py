@@ -380,7 +380,7 @@ class TranslationTask(RecipeTask):
         import torch
 
         from anaphora.device import choose_device
-        from anaphora.ensemble_model import open_member
+        from anaphora.pipelines.ensemble_model import open_member
 
         model = open_member(run, choose_device(self.device))
         model.translate(self.lines[0][:WARM_UP])  # what is compiled or allocated at the first time is not counted

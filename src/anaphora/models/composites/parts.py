@@ -1,6 +1,7 @@
 """A model folder that holds others: their names, their weights, and copies that need nothing else.
 
-What mixtures of language models (mixing.py) and ensembles of translators (ensembling.py) have in common.
+What mixtures of language models (pipelines/mixing.py) and ensembles of translators (pipelines/ensembling.py) have in
+common.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A model folder as an ARPA file, and an ARPA file as a model folder; a published Backpack's folder as one of ours, and
-back (converting_backpack.py).
+back (interop/backpack_folders.py).
 
 ARPA is what other toolkits read and write (KenLM, SRILM, IRSTLM). A folder that was made from such a file works like
 one that was counted here: `score`, `evaluate`, `generate`, `why`, `mix`. On the way out, names that ARPA cannot hold
@@ -39,8 +39,8 @@ from anaphora.tokenizers.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
+    from anaphora.pipelines.text_model import TextModel
     from anaphora.tasks.recipes import RunConfig
-    from anaphora.text_model import TextModel
 
 CONVERTIBLE = (
     "n-grams become an ARPA file (.arpa, .arpa.gz), word vectors .txt .vec .bin .safetensors, and a Backpack a folder "
@@ -102,9 +102,9 @@ def convert(
     Nothing that exists is overwritten without `force`; a run folder, with its text, never is. header=False: vectors as
     text without a line of their number and size, as GloVe's files are; space: what stands for a space inside a word.
     """
-    from anaphora import converting_backpack as backpack
-    from anaphora.opened_text_model import is_arpa
-    from anaphora.vectors_model import is_vectors_file
+    from anaphora.interop import backpack_folders as backpack
+    from anaphora.pipelines.opened_text_model import is_arpa
+    from anaphora.pipelines.vectors_model import is_vectors_file
 
     source, target = path_of(source, "source"), path_of(target, "target")
     recover(source)
@@ -143,7 +143,7 @@ def _holds_vectors(source: Path) -> bool:
 
 def _vectors(source: Path, target: Path, *, force: bool, header: bool, space: str | None) -> Conversion:
     """Word vectors, from a folder or a file, into another one."""
-    from anaphora.vectors_model import VectorsModel
+    from anaphora.pipelines.vectors_model import VectorsModel
 
     loaded = VectorsModel(source)
     loaded.save(target, force=force, header=header, space=space)
@@ -158,7 +158,7 @@ def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
     from anaphora.models.composites.mixture import Mixture
     from anaphora.models.ngram.arpa import sizes_in_file
     from anaphora.models.ngram.ngram_model import NgramModel
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
     check_new_file(target, force=force)
     loaded = TextModel(source)
@@ -197,7 +197,7 @@ def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
 def _to_folder(source: Path, target: Path, *, force: bool) -> Conversion:
     from anaphora.models.ngram.arpa import sizes_in_file
     from anaphora.models.ngram.ngram_model import NgramModel
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
     refuse_existing_folder(target, force=force)
     loaded = TextModel(source)

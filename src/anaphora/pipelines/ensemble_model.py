@@ -2,7 +2,7 @@
 
 The members need one target vocabulary, since every word is chosen by all of them. What they read may differ: the source
 is then cut into the tokens of the first member whose tokeniser loses nothing, and the others read the text of these.
-The mathematics is in models/composites/ensemble.py, the folder in ensembling.py.
+The mathematics is in models/composites/ensemble.py, the folder in pipelines/ensembling.py.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, VECTOR_MODELS, described
 from anaphora.models.composites.ensemble import Ensemble, Reading
 from anaphora.models.composites.parts import Path_, part_names
 from anaphora.models.translation.translator_settings import EnsembleConfig, Mean
+from anaphora.pipelines.translation_model import TranslationModel
 from anaphora.results import Info
 from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import Tokenizer
-from anaphora.translation_model import TranslationModel
 
 if TYPE_CHECKING:
     from anaphora.explain.trace import Trace

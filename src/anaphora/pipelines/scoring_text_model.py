@@ -1,6 +1,6 @@
 """A language model scores text: log-probabilities of lines and of ids, perplexity and bits per byte of a whole text.
 
-What TextModel has for reading text that is there; how it goes on with one is text_model.py's.
+What TextModel has for reading text that is there; how it goes on with one is pipelines/text_model.py's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from anaphora.decoding.text_scoring import (
 )
 from anaphora.errors import UserError
 from anaphora.evaluation.draws import SAMPLES, SEED, Draws
-from anaphora.opened_text_model import OpenedTextModel
+from anaphora.pipelines.opened_text_model import OpenedTextModel
 
 if TYPE_CHECKING:
     from anaphora.evaluation.significance import PairedBootstrap

@@ -19,10 +19,10 @@ from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, lines_of, words_of
 from anaphora.decoding.text_scoring import is_blank
 from anaphora.errors import UserError
-from anaphora.models.abilities import require
 from anaphora.models.backpack.patch import FADE, MadeFor, Operation, Patch, several_patches
 from anaphora.models.backpack.patch_grammar import read_operation
-from anaphora.text_model import TextModel
+from anaphora.pipelines.abilities import require
+from anaphora.pipelines.text_model import TextModel
 
 if TYPE_CHECKING:
     from anaphora.explain.pronouns import Evened

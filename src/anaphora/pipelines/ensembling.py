@@ -3,7 +3,7 @@
     OUT/config.yaml       kind: ensemble, the names of the members and their weights, how to speak
     OUT/NAME/             each member, a model folder of its own with its tokenisers
 
-The mathematics is in models/composites/ensemble.py; what can be done with it, in ensemble_model.py.
+The mathematics is in models/composites/ensemble.py; what can be done with it, in pipelines/ensemble_model.py.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from anaphora.names import name_of, names_of
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.ensemble_model import EnsembleModel
     from anaphora.models.translation.translator_settings import Mean
-    from anaphora.translation_model import TranslationModel
+    from anaphora.pipelines.ensemble_model import EnsembleModel
+    from anaphora.pipelines.translation_model import TranslationModel
 
 MEANS = ("probabilities", "logs")
 
@@ -69,8 +69,8 @@ def ensemble(
     """
     from anaphora.data.formats import describe_notes
     from anaphora.device import choose_device
-    from anaphora.ensemble_model import EnsembleModel, open_member
     from anaphora.models.composites.mixture import tune
+    from anaphora.pipelines.ensemble_model import EnsembleModel, open_member
 
     out, tuned_on = Path(out), file_names(source)
     if len(models) < 2:

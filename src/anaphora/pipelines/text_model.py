@@ -35,7 +35,7 @@ from anaphora.decoding.text_scoring import (
 from anaphora.decoding.text_vectors import Pool
 from anaphora.errors import UserError
 from anaphora.folder import check_new_file, read_metrics, revision
-from anaphora.scoring_text_model import ScoringTextModel
+from anaphora.pipelines.scoring_text_model import ScoringTextModel
 from anaphora.tokenizers.words import Split
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
 PUBLISHED_CONFIG = "config.json"
 FILES = ("model.safetensors", "pytorch_model.bin")
@@ -234,7 +234,7 @@ def write_published(source: Path, target: Path, *, force: bool) -> tuple[int, li
 
     from anaphora.models.backpack.backpack import Backpack
     from anaphora.models.backpack.published_backpack import WORDS, published_backpack_weights, published_document
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
     refuse_existing_folder(target, force=force)
     loaded = TextModel(source)

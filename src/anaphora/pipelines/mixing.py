@@ -18,7 +18,6 @@ import numpy as np
 
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import files_of, paths_of
-from anaphora.converting import arpa_config, write_arpa_folder
 from anaphora.data.formats import file_names
 from anaphora.errors import UserError, option
 from anaphora.evaluation.bits_per_byte import perplexity
@@ -31,6 +30,7 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
+from anaphora.interop.conversion import arpa_config, write_arpa_folder
 from anaphora.models.composites.parts import (
     Files,
     Mixed,
@@ -46,7 +46,7 @@ from anaphora.names import names_of
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
 
 @checked()
@@ -79,7 +79,7 @@ def mix(
     pairs = {name: files_of(files, name) for name, files in pairs.items()}
     models = paths_of(models, "models")
     if translators := [path for path in models if is_translator(path)]:
-        from anaphora.ensembling import ensemble
+        from anaphora.pipelines.ensembling import ensemble
 
         if odd := next((path for path in models if Path(path).exists() and not is_translator(path)), None):
             what = f"is a translator, and {odd} is none: they have no words to choose together"
@@ -97,7 +97,7 @@ def mix(
         raise UserError("a mixture is a mean of probabilities", cure=f"leave out the mean {mean}")
     from anaphora.data.formats import describe_notes
     from anaphora.models.composites.mixture import tune, weighted_mean
-    from anaphora.text_model import TextModel
+    from anaphora.pipelines.text_model import TextModel
 
     out = Path(out)
     if len(models) < 2:

@@ -1,7 +1,7 @@
 """A language model's folder, opened: weights, tokeniser, how its text is cut into lines, and what is known of it.
 
-What can be done with it is text_model.py's, which derives from this: a reader who asks what a model says need not know
-how it came into memory.
+What can be done with it is pipelines/text_model.py's, which derives from this: a reader who asks what a model says
+need not know how it came into memory.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from anaphora.decoding.text_scoring import BlankLines, Boundaries, Encoder, chec
 from anaphora.errors import UserError, shown
 from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, described_kind, read_language_model
-from anaphora.models.abilities import Ability, require
-from anaphora.models.shape import normalised, shape
+from anaphora.pipelines.abilities import Ability, require
+from anaphora.pipelines.model_shape import normalised, shape
 from anaphora.results import Info
 from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import SPECIALS, Tokenizer
