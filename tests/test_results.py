@@ -23,7 +23,7 @@ from anaphora.alignment.dictionary import Dictionary, Entry
 from anaphora.alignment.model_alignment import Alignment, Method
 from anaphora.checking.findings import Finding, Report
 from anaphora.comparing.comparison import Comparison
-from anaphora.comparing.language import LanguageTask
+from anaphora.comparing.language_comparison import LanguageTask
 from anaphora.decoding import hidden_words as filling
 from anaphora.decoding.classes import Classified
 from anaphora.decoding.decoding_settings import DecodingConfig

@@ -250,9 +250,9 @@ def compare(
     """
     from anaphora.comparing.budget import Budget
     from anaphora.comparing.comparison import compare as run
-    from anaphora.comparing.language import LanguageTask
+    from anaphora.comparing.language_comparison import LanguageTask
     from anaphora.comparing.rows import parted, read_entries
-    from anaphora.comparing.translation import TranslationTask
+    from anaphora.comparing.translation_comparison import TranslationTask
 
     spending = None if budget is None else Budget.read(budget)
     of_text = {"text": text, "valid_text": valid_text, "test_text": test_text}

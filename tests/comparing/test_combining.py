@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anaphora.comparing.combining import ENDING, combined
 from anaphora.comparing.published import ROWS, TABLE
 from anaphora.comparing.rows import Entry, read_entries
-from anaphora.comparing.translation import TranslationTask
+from anaphora.comparing.translation_comparison import TranslationTask
 from anaphora.errors import UserError
 
 

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.comparing.published import TABLE
-from anaphora.comparing.translation import TranslationTask
+from anaphora.comparing.translation_comparison import TranslationTask
 from anaphora.data.batches import Batch
 from anaphora.models import build, settings
 from anaphora.tokenizers.tokenizer import BOS, EOS

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.comparing.language import LanguageTask
+from anaphora.comparing.language_comparison import LanguageTask
 from anaphora.comparing.picture import draw, label_dots
 from anaphora.comparing.report import as_csv, as_markdown, best_row, notes, run_list, table
 from anaphora.comparing.task import Plan

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.comparing.board import Board
 from anaphora.comparing.budget import Budget
+from anaphora.comparing.comparison_settings import FILES
 from anaphora.comparing.picture import draw
 from anaphora.comparing.report import as_csv, as_markdown, best_row, cell, notes, run_list, table
 from anaphora.comparing.rows import Entry
 from anaphora.comparing.running import HINDERED, Job, run_jobs
-from anaphora.comparing.settings import FILES
 from anaphora.comparing.task import Extract, Plan, Task
 from anaphora.config import described, differences
 from anaphora.errors import UPGRADE, UserError, first_line, option

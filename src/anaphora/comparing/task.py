@@ -2,7 +2,8 @@
 
 A comparison runs `anaphora train` once a row and lays the results side by side. All that is particular to a sort of
 model (which recipes there are, what text they share, how good means, how fast they speak) is behind `Task`;
-language.py has that of language models, translation.py that of translators, settings.py what both have in common.
+language_comparison.py has that of language models, translation_comparison.py that of translators,
+comparison_settings.py what both have in common.
 """
 
 from __future__ import annotations

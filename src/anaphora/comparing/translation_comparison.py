@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.comparing.budget import Budget
 from anaphora.comparing.combining import ENDING, combined
+from anaphora.comparing.comparison_settings import FILES, RecipeTask, planned_tokens, share_text
 from anaphora.comparing.published import ROWS, beside_published
 from anaphora.comparing.report import COSTS, speed_form
 from anaphora.comparing.rows import Entry
-from anaphora.comparing.settings import FILES, RecipeTask, planned_tokens, share_text
 from anaphora.comparing.task import Column, Extract, Plan
 from anaphora.comparing.translation_costs import flops_a_token, in_time, tokens_an_update, translate_some
 from anaphora.config import merge

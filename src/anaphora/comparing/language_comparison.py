@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.comparing.budget import Budget
+from anaphora.comparing.comparison_settings import RecipeTask, planned_tokens, share_text
 from anaphora.comparing.report import COSTS, bytes_form, speed_form
 from anaphora.comparing.rows import Entry
-from anaphora.comparing.settings import RecipeTask, planned_tokens, share_text
 from anaphora.comparing.task import Column, Plan
 from anaphora.config import build, merge
 from anaphora.data.data_settings import DataConfig
