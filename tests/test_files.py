@@ -17,7 +17,7 @@ from anaphora.decoding.unfinished_translation import Unfinished
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment_error import read_pharaoh
 from anaphora.evaluation.vector_benchmarks import read_similarities
-from anaphora.files import LARGE, is_there, open_file, parse_json, read_bytes, read_json, read_text
+from anaphora.files.foreign import LARGE, is_there, open_file, parse_json, read_bytes, read_json, read_text
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -167,7 +167,7 @@ def test_files_of_folders_are_read_through_one_door() -> None:
     found = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*.py")
-        if path.name != "files.py" and any(opened.search(line) for line in path.read_text().splitlines())
+        if path.name != "files/foreign.py" and any(opened.search(line) for line in path.read_text().splitlines())
     }
     own = {"comparing/running.py", "tasks/proposal.py", "device.py"}  # of its own processes, and /proc
     named = {"data/lines.py", "models/backpack/patch.py", "explain/trace_file.py", "explain/walk_file.py"}  # by a user
@@ -193,8 +193,8 @@ def test_a_pipe_that_a_user_names_is_read(tmp_path: Path) -> None:
 
 
 def test_a_packed_file_of_pairs_is_unpacked_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anaphora.files.SMALL", 1000)
-    monkeypatch.setattr("anaphora.files.unpack.__defaults__", (1000,))
+    monkeypatch.setattr("anaphora.files.foreign.SMALL", 1000)
+    monkeypatch.setattr("anaphora.files.foreign.unpack.__defaults__", (1000,))
     (tmp_path / "pairs.gz").write_bytes(gzip.compress(b"a b 1\n" * 1000))
     with pytest.raises(UserError, match=r"pairs\.gz: is larger"):
         read_similarities(tmp_path / "pairs.gz")

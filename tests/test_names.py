@@ -12,7 +12,7 @@ import pytest
 import anaphora
 from anaphora.config import read_yaml, write_yaml
 from anaphora.errors import UserError
-from anaphora.names import by_name, name_of, without_folders
+from anaphora.files.shared_names import by_name, name_of, without_folders
 from anaphora.tasks.recipes import recipe_folder
 from micro_runs import MICRO
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anaphora import exchange as exchanging
 from anaphora import folder
 from anaphora.errors import UserError
+from anaphora.files import exchange as exchanging
 from anaphora.models.vectors.vector_files import store_arrays
 from anaphora.tokenizers.tokenizer import Tokenizer
 from deadly import Deadly, in_a_child

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
 from anaphora.errors import UserError, meant, nearest, option, shown
-from anaphora.files import read_text
+from anaphora.files.foreign import read_text
 
 T = TypeVar("T")
 

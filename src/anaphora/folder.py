@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.errors import RIGHTS, UPGRADE, UserError, option, refused_by_system
-from anaphora.exchange import exchange
-from anaphora.files import check_regular, is_there, open_file, read_bytes, read_json
-from anaphora.names import as_wished
+from anaphora.files.exchange import exchange
+from anaphora.files.foreign import check_regular, is_there, open_file, read_bytes, read_json
+from anaphora.files.shared_names import as_wished
 
 FORMAT = 1
 """Version of the model folder; a reader refuses folders of a newer one."""

@@ -34,7 +34,7 @@ from anaphora.data.corpus import Corpus
 from anaphora.data.preparation import open_prepared
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment_error import AlignmentScore, GoldAlignment, alignment_error_rate
-from anaphora.files import read_json
+from anaphora.files.foreign import read_json
 from anaphora.folder import DATA, write_json
 from anaphora.models.contracts import Translator
 from anaphora.results import brief, count, figure, html_table

@@ -31,7 +31,7 @@ from anaphora.alignment.agreement import Agreement
 from anaphora.data.corpus import Corpus
 from anaphora.data.preparation import open_prepared
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import LARGE, read_bytes
+from anaphora.files.foreign import LARGE, read_bytes
 from anaphora.folder import DATA, write_text
 from anaphora.results import brief, html_table
 from anaphora.tokenizers.tokenizer import UNK, Tokenizer

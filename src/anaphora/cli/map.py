@@ -57,8 +57,8 @@ def map_(
     found = loaded.map(words, **how)
     if picture is not None:
         from anaphora.explain.draw.vector_map_picture import draw_map
+        from anaphora.files.shared_names import name_of
         from anaphora.folder import write_bytes
-        from anaphora.names import name_of
 
         drawn = draw_map(
             found, format=picture.suffix[1:].lower(), title=f"{printable(name_of(model))}: {len(found.words):,} words"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.comparing.running import Job
 from anaphora.comparing.task import Column
 from anaphora.errors import UserError, printable
-from anaphora.files import open_file
+from anaphora.files.foreign import open_file
 from anaphora.folder import LOGS
 from anaphora.training.bars import live_bar
 from anaphora.training.reporting import duration

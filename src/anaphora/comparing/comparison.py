@@ -32,7 +32,8 @@ from anaphora.comparing.running import HINDERED, Job, run_jobs
 from anaphora.comparing.task import Extract, Plan, Task
 from anaphora.config import described, differences
 from anaphora.errors import UPGRADE, UserError, first_line, option
-from anaphora.files import read_json
+from anaphora.files.foreign import read_json
+from anaphora.files.shared_names import by_name, name_of, paths_in, without_folders
 from anaphora.folder import (
     CHECKPOINTS,
     DATA,
@@ -44,7 +45,6 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
-from anaphora.names import by_name, name_of, paths_in, without_folders
 from anaphora.results import brief, html_table
 from anaphora.tasks.run_session import working_in
 from anaphora.training.memory import is_out_of_memory

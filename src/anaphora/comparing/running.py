@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.device import c_library, cores
-from anaphora.files import check_files
+from anaphora.files.foreign import check_files
 
 LOOK = 0.2
 """Seconds between two looks at the processes."""

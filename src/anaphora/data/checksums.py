@@ -19,7 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import LARGE, open_file, read_json
+from anaphora.files.foreign import LARGE, open_file, read_json
 from anaphora.folder import UNFINISHED, write_json
 
 CHECKSUMS = "checksums.json"

@@ -29,7 +29,7 @@ from anaphora.data.data_settings import THRESHOLDS, DataConfig
 from anaphora.data.phrase_pairs import APART, MOST_BETWEEN, MOST_CONNECTORS, Pairs, count_pairs, join_pairs
 from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
-from anaphora.files import LARGE, read_text
+from anaphora.files.foreign import LARGE, read_text
 from anaphora.folder import write_text
 from anaphora.tokenizers.tokenizer import SPECIALS
 

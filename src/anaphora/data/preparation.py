@@ -32,7 +32,7 @@ from anaphora.data.checksums import CHECKSUMS, DamagedData, check_data, check_fi
 from anaphora.data.corpus import Corpus, Sides
 from anaphora.data.formats import place, read_rows
 from anaphora.errors import UserError
-from anaphora.files import read_json
+from anaphora.files.foreign import read_json
 from anaphora.folder import atomic_folder, write_json
 from anaphora.tokenizers.tokenizer import LONGEST_LESSON, Tokenizer, TokenizerConfig
 

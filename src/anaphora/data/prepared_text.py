@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anaphora.data.checksums import CHECKSUMS, check_data, check_file
 from anaphora.data.labels import TRAIN_CLASSES
 from anaphora.errors import UserError
-from anaphora.files import read_json
+from anaphora.files.foreign import read_json
 from anaphora.tokenizers.tokenizer import EOS
 
 VERSION = 1

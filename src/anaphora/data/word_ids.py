@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.files import open_file
+from anaphora.files.foreign import open_file
 from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 U32 = NDArray[np.uint32]

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from anaphora.config import differences
 from anaphora.decoding.search import Hypothesis
 from anaphora.errors import UserError, option, refused_by_system
-from anaphora.files import is_there
+from anaphora.files.foreign import is_there
 from anaphora.results import brief, count
 
 ENDING = ".unfinished"

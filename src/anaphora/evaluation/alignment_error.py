@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 
 from anaphora.errors import UserError, option
-from anaphora.files import LARGE, read_bytes
+from anaphora.files.foreign import LARGE, read_bytes
 
 Link = tuple[int, int]
 """(source word, target word), both from 0."""

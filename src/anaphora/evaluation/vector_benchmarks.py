@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.files import read_bytes, unpack
+from anaphora.files.foreign import read_bytes, unpack
 from anaphora.results import brief, count, figure, html_table
 
 F32 = NDArray[np.float32]

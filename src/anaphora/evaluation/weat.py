@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from anaphora.config import LONGEST_YAML, parse_yaml
 from anaphora.errors import UserError
-from anaphora.files import read_text
+from anaphora.files.foreign import read_text
 from anaphora.results import brief, figure, html_table
 
 F64 = NDArray[np.float64]

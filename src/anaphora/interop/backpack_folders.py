@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.errors import UserError, shown
-from anaphora.files import check_regular, is_there, read_json
+from anaphora.files.foreign import check_regular, is_there, read_json
+from anaphora.files.shared_names import name_of
 from anaphora.folder import (
     CARD,
     CONFIG,
@@ -29,7 +30,6 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
-from anaphora.names import name_of
 from anaphora.tokenizers.published_bpe import UNUSED, PublishedTokens
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, SPECIALS, UNK
 from anaphora.version import __version__

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import path_of
 from anaphora.errors import UserError
-from anaphora.files import is_there
+from anaphora.files.foreign import is_there
 from anaphora.folder import (
     CARD,
     CONFIG,

@@ -209,7 +209,7 @@ def read_language_model(
 
     `verify=False` leaves the checksums out, for which every file has to be read once.
     """
-    from anaphora.files import is_there
+    from anaphora.files.foreign import is_there
     from anaphora.folder import WEIGHTS, read_config
 
     if config.kind == "ngram":
@@ -243,7 +243,7 @@ def read_language_model(
 
 def _read_neural(config: NeuralConfig, folder: Path, *, verify: bool) -> NeuralModel:
     """A neural model from its weights; how many words it knows, they tell."""
-    from anaphora.files import is_there
+    from anaphora.files.foreign import is_there
     from anaphora.folder import WEIGHTS
     from anaphora.models.weights import load_weights, no_larger_than, read_weights
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.files import open_file
+from anaphora.files.foreign import open_file
+from anaphora.files.seal import METADATA, check_seal, seal
 from anaphora.folder import check_name, write_bytes
-from anaphora.seal import METADATA, check_seal, seal
 
 PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """What weights may be stored as."""

@@ -18,6 +18,7 @@ import numpy as np
 from anaphora.data.formats import file_names, read_rows, same_table
 from anaphora.errors import UserError, nearest, option
 from anaphora.evaluation.bits_per_byte import perplexity
+from anaphora.files.shared_names import name_of, names_of
 from anaphora.folder import (
     CARD,
     METRICS,
@@ -37,7 +38,6 @@ from anaphora.models.composites.parts import (
     part_names,
     refuse_holding,
 )
-from anaphora.names import name_of, names_of
 from anaphora.version import __version__
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from anaphora.arguments.given import files_of, paths_of
 from anaphora.data.formats import file_names
 from anaphora.errors import UserError, option
 from anaphora.evaluation.bits_per_byte import perplexity
+from anaphora.files.shared_names import names_of
 from anaphora.folder import (
     CARD,
     METRICS,
@@ -42,7 +43,6 @@ from anaphora.models.composites.parts import (
     part_names,
     refuse_holding,
 )
-from anaphora.names import names_of
 from anaphora.version import __version__
 
 if TYPE_CHECKING:

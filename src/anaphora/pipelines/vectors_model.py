@@ -33,7 +33,8 @@ from anaphora.evaluation.vector_benchmarks import (
     read_analogies,
     read_similarities,
 )
-from anaphora.files import LARGE, is_there, read_bytes
+from anaphora.files.foreign import LARGE, is_there, read_bytes
+from anaphora.files.shared_names import name_of
 from anaphora.folder import (
     CARD,
     CONFIG,
@@ -53,7 +54,6 @@ from anaphora.folder import (
 from anaphora.models import VECTOR_MODELS
 from anaphora.models.vectors.vector_files import load_vectors, save_vectors
 from anaphora.models.vectors.word_vectors import F32, NUMBER_NAMES, Near, Vectors
-from anaphora.names import name_of
 from anaphora.results import Info, count
 from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import Tokenizer

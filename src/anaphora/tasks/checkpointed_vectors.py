@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from anaphora.errors import UserError, option
-from anaphora.files import is_there
+from anaphora.files.foreign import is_there
 from anaphora.folder import CHECKPOINTS, WEIGHTS
 from anaphora.models.vectors.pieces import Learned
 from anaphora.models.vectors.vector_files import load_vectors

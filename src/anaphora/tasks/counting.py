@@ -26,7 +26,8 @@ from anaphora.data.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.decoding.text_scoring import Ids, TextEvaluation, evaluate_ids
 from anaphora.device import peak_resident
 from anaphora.errors import UserError, option
-from anaphora.files import LARGE, read_bytes
+from anaphora.files.foreign import LARGE, read_bytes
+from anaphora.files.shared_names import by_name
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -51,7 +52,6 @@ from anaphora.models.ngram.counting import (
 from anaphora.models.ngram.limited import LimitedModel
 from anaphora.models.ngram.ngram_file import read_trie
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel, without_padding
-from anaphora.names import by_name
 from anaphora.results import count
 from anaphora.tasks.beginning_anew import beginning_anew
 from anaphora.tasks.counting_card import COUNTED, write_counting_card

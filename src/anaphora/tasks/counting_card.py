@@ -8,10 +8,10 @@ from typing import Any
 
 from anaphora.decoding.text_scoring import TextEvaluation
 from anaphora.evaluation.bits_per_byte import UNNORMALISED
+from anaphora.files.shared_names import as_wished
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
 from anaphora.models.ngram.ngram_model import NgramConfig, without_padding
-from anaphora.names import as_wished
 from anaphora.results import count
 from anaphora.tasks.recipes import RunConfig
 from anaphora.training.reporting import duration, short

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from anaphora.errors import UserError, option
-from anaphora.files import is_there
+from anaphora.files.foreign import is_there
 from anaphora.folder import WEIGHTS
 from anaphora.models.vectors.vector_files import load_vectors
 from anaphora.models.vectors.word_vectors import Vectors

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.evaluation.bits_per_byte import note_on_unknown
+from anaphora.files.shared_names import as_wished
 from anaphora.folder import CARD, METRICS, write_json, write_text
-from anaphora.names import as_wished
 from anaphora.results import count
 from anaphora.tasks.recipes import RunConfig
 from anaphora.training.checkpoint import Progress

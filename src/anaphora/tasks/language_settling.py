@@ -18,10 +18,10 @@ from anaphora.data.formats import read_blocks
 from anaphora.data.language_corpus import check_text, prepare_text
 from anaphora.data.prepared_text import TOKENIZER, PreparedText
 from anaphora.errors import UserError, option
-from anaphora.files import LARGE, read_bytes
+from anaphora.files.foreign import LARGE, read_bytes
+from anaphora.files.shared_names import as_wished, by_name
 from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
 from anaphora.models import NEURAL_MODELS
-from anaphora.names import as_wished, by_name
 from anaphora.tasks.recipes import Document, RunConfig, check_inherited, inherit, load_recipe
 from anaphora.tasks.request import Request
 from anaphora.tasks.text_sizes import complete_text, held_out_lines, sized_to_run, text_defaults, text_vocabulary

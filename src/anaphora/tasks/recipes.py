@@ -17,6 +17,7 @@ from anaphora.config import build, convert, merge, overrides, read_yaml, shown, 
 from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, nearest, option
+from anaphora.files.shared_names import by_name
 from anaphora.models import (
     CONVOLUTIONAL_TRANSLATORS,
     COUNTED_MODELS,
@@ -31,7 +32,6 @@ from anaphora.models import (
     settings_class,
 )
 from anaphora.models import settings as model_settings
-from anaphora.names import by_name
 from anaphora.results import brief
 from anaphora.tasks.refusals import check, check_objective, has_dropout
 from anaphora.tasks.translator_sizes import (

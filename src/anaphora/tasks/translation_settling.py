@@ -17,13 +17,13 @@ from anaphora.config import described, differences, merge
 from anaphora.data.batches import GROWTH
 from anaphora.data.preparation import Prepared, check_request, prepare
 from anaphora.errors import UserError, option
-from anaphora.files import LARGE, is_there, read_bytes
+from anaphora.files.foreign import LARGE, is_there, read_bytes
+from anaphora.files.shared_names import as_wished, by_name
 from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_bytes, write_config
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.composites.parts import HOLDERS
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
-from anaphora.names import as_wished, by_name
 from anaphora.tasks.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
 from anaphora.tasks.request import PAIRS, Request
 from anaphora.tokenizers.tokenizer import Tokenizer

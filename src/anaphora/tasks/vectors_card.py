@@ -9,10 +9,10 @@ from typing import Any
 from anaphora.data.data_settings import DataConfig
 from anaphora.data.phrases import PHRASES
 from anaphora.device import cores
+from anaphora.files.shared_names import as_wished
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.vectors.pieces import Learned
 from anaphora.models.vectors.vector_settings import Word2VecConfig
-from anaphora.names import as_wished
 from anaphora.results import count
 from anaphora.tasks.recipes import RunConfig
 from anaphora.training.reporting import duration, short

@@ -26,7 +26,8 @@ from anaphora.data.phrases import PHRASES
 from anaphora.data.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.device import peak_resident
 from anaphora.errors import UserError, option
-from anaphora.files import LARGE, read_bytes, read_json
+from anaphora.files.foreign import LARGE, read_bytes, read_json
+from anaphora.files.shared_names import by_name
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -46,7 +47,6 @@ from anaphora.models.vectors.vector_files import all_numbers, save_vectors
 from anaphora.models.vectors.vector_settings import GloveConfig, GloveTraining, Word2VecConfig, Word2VecTraining
 from anaphora.models.vectors.word2vec import I64, U32, Word2Vec, count_ids
 from anaphora.models.vectors.word_vectors import Vectors
-from anaphora.names import by_name
 from anaphora.results import count
 from anaphora.tasks.beginning_anew import beginning_anew
 from anaphora.tasks.checkpointed_vectors import CHECKPOINT, start_vectors

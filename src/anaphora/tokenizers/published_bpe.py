@@ -15,7 +15,7 @@ from typing import Any
 from tokenizers import models
 
 from anaphora.errors import UserError
-from anaphora.files import LARGE, is_there, read_json, read_text
+from anaphora.files.foreign import LARGE, is_there, read_json, read_text
 from anaphora.folder import write_text
 from anaphora.tokenizers.tokenizer import EOS, SPECIALS, Tokenizer, byte_level
 

@@ -16,7 +16,7 @@ from typing import Any
 from tokenizers import models
 
 from anaphora.errors import UserError, shown
-from anaphora.files import LARGE, read_text
+from anaphora.files.foreign import LARGE, read_text
 from anaphora.tokenizers.tokenizer import PATTERNS, SPECIALS, UNK, byte_level, bytes_alone, character_frame, word_frame
 
 UNKNOWN = {"Regex": f"^{SPECIALS[UNK]}$"}

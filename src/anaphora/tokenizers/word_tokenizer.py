@@ -17,7 +17,7 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
-from anaphora.files import LARGE, parse_json, read_bytes
+from anaphora.files.foreign import LARGE, parse_json, read_bytes
 from anaphora.tokenizers.tokenizer import SPECIALS, UNK, Tokenizer
 
 READ_AT_ONCE = 1 << 20

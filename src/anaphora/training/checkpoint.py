@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.files import read_json
+from anaphora.files.foreign import read_json
 from anaphora.folder import CHECKPOINTS, WEIGHTS, atomic_folder, discard, readable
 from anaphora.models.weights import load_weights, model_weights, read_weights, store_tensors
 from anaphora.training.averaging import WeightAverage

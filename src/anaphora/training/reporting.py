@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import printable
-from anaphora.files import LARGE, is_there, read_bytes
+from anaphora.files.foreign import LARGE, is_there, read_bytes
 from anaphora.folder import LOGS, write_text
 from anaphora.training.bars import live_bar
 

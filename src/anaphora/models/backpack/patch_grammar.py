@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from anaphora.errors import UserError, option
-from anaphora.files import read_text
+from anaphora.files.foreign import read_text
 from anaphora.models.backpack.patch import (
     ALL,
     FADE,

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.files import is_there
+from anaphora.files.foreign import is_there
 from anaphora.folder import written_by_others
 
 if TYPE_CHECKING:

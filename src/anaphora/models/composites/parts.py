@@ -17,7 +17,8 @@ from typing import Any
 
 from anaphora.config import convert
 from anaphora.errors import UserError, option, shown
-from anaphora.files import is_there, read_text
+from anaphora.files.foreign import is_there, read_text
+from anaphora.files.shared_names import as_wished, by_name, name_of, paths_in, without_folders
 from anaphora.folder import (
     CARD,
     CONFIG,
@@ -33,7 +34,6 @@ from anaphora.folder import (
     write_text,
 )
 from anaphora.models import ENSEMBLES, TRANSLATORS
-from anaphora.names import as_wished, by_name, name_of, paths_in, without_folders
 from anaphora.results import brief, figure, html_table
 
 Path_ = str | PathLike[str]

@@ -3,7 +3,7 @@ reads all of it once, unless the one who opens it does without (`verify=False`).
 
 The file holds the arrays of a `Trie` (models/ngram/kernels/ngrams.py) as they are used. `read_trie` maps it into
 memory: processes that use the same model share its pages, and a model larger than memory can be asked. Other tools
-read it like any safetensors file. The header carries a checksum (seal.py).
+read it like any safetensors file. The header carries a checksum (files/seal.py).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import open_file, parse_json
+from anaphora.files.foreign import open_file, parse_json
+from anaphora.files.seal import CURE, DAMAGED, METADATA, UNSEALED, digest, is_sound, read_header
 from anaphora.folder import sync, temporary_name
 from anaphora.models.ngram.columns import write_at
 from anaphora.models.ngram.kernels.ngrams import Trie
-from anaphora.seal import CURE, DAMAGED, METADATA, UNSEALED, digest, is_sound, read_header
 
 TYPES: dict[str, np.dtype[Any]] = {"I64": np.dtype(np.int64), "U32": np.dtype(np.uint32), "F32": np.dtype(np.float32)}
 FIELDS = {

@@ -30,7 +30,7 @@ from zlib import crc32
 import numpy as np
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import LARGE, check_files, open_file, read_json
+from anaphora.files.foreign import LARGE, check_files, open_file, read_json
 from anaphora.folder import UNFINISHED, write_json
 from anaphora.models.ngram.columns import Appending, Column, Held
 from anaphora.models.ngram.kernels.ngram_runs import (

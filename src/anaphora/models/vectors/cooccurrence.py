@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from anaphora.data.checksums import CHECKSUMS, check_data, check_file, write_checksums
 from anaphora.device import cores
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import check_files, read_json
+from anaphora.files.foreign import check_files, read_json
 from anaphora.folder import atomic_folder, write_bytes, write_json
 from anaphora.models.vectors.kernels.cooccurrence_counts import (
     FARTHEST,

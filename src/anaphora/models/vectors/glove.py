@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from anaphora.config import build
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import parse_json
+from anaphora.files.foreign import parse_json
 from anaphora.models.vectors.cooccurrence import Cooccurrences
 from anaphora.models.vectors.kernels.glove_updates import (
     PARTS,

@@ -24,7 +24,7 @@ import numpy as np
 
 from anaphora.arguments.signatures import also_named
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files import is_there, read_json
+from anaphora.files.foreign import is_there, read_json
 from anaphora.folder import temporary_name, write_json
 from anaphora.models.vectors.word_vectors import F32, NUMBER_NAMES, Near, Neighbours, Vectors
 from anaphora.results import count

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError, option, refused_by_system, shown
-from anaphora.files import check_regular, is_there, parse_json
+from anaphora.files.foreign import check_regular, is_there, parse_json
+from anaphora.files.seal import METADATA, check_seal, seal
 from anaphora.folder import write_bytes, written_by_others
 from anaphora.models.vectors.word_vectors import SubwordTable, Vectors
 from anaphora.results import count
-from anaphora.seal import METADATA, check_seal, seal
 
 FORMATS = "give .txt or .vec (text), .bin (binary) or .safetensors, the first three also as .gz"
 FASTTEXT = (793712314).to_bytes(4, "little")
@@ -284,7 +284,7 @@ def _line(stream: BinaryIO, longest: int, path: Path, number: int) -> bytes:
 
 
 def store_arrays(path: Path, arrays: dict[str, NDArray[Any]], said: dict[str, str]) -> None:
-    """Replace a safetensors file atomically, with its checksum (seal.py) and without a copy of it in memory."""
+    """Replace a safetensors file atomically, with its checksum (files/seal.py) and without a copy of it in memory."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 

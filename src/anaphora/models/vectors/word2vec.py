@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from anaphora.config import build
 from anaphora.errors import UserError
-from anaphora.files import parse_json
+from anaphora.files.foreign import parse_json
 from anaphora.models.vectors.kernels.rows import LINE, aligned_zeros, padded
 from anaphora.models.vectors.kernels.word2vec_updates import (
     LONGEST,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from anaphora.errors import UserError
-from anaphora.files import parse_json
+from anaphora.files.foreign import parse_json
 
 CHECKSUM = "sha256"
 UNSEALED = "sha256:" + "0" * 64
