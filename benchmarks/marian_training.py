@@ -125,7 +125,6 @@ def _our_loop(arguments: argparse.Namespace, warm: int, last: int) -> float:
 
 def _their_loop(arguments: argparse.Namespace, warm: int, last: int) -> float:
     """`Seq2SeqTrainer` with length grouping and dynamic padding: as many sentences an update as ours has on average."""
-    from tokenizers import Tokenizer
     from transformers import (
         DataCollatorForSeq2Seq,
         PreTrainedTokenizerFast,
@@ -133,6 +132,8 @@ def _their_loop(arguments: argparse.Namespace, warm: int, last: int) -> float:
         Seq2SeqTrainingArguments,
         set_seed,
     )
+
+    from tokenizers import Tokenizer
 
     loaded = anaphora.load(arguments.model, device="cpu")
     corpus = open_prepared(arguments.model / DATA).train

@@ -14,6 +14,8 @@ from hypothesis import settings
 from anaphora.cli.interruption import SIGNALS
 from micro_runs import MICRO, write_pairs
 
+pytest_plugins = ["corpora"]  # fixtures: texts that the tests of several rooms share
+
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the commands that are tested; idle threads spin, and both cores work
 torch.set_num_threads(1)  # models of 16 dimensions lose more by waiting for a second thread than they win

@@ -18,8 +18,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from hostile_world import FAST, LINES, NOISE, PAIRS, READERS, TEXT, USERS, World, damage, flip, tree
 
+from hostile_world import FAST, LINES, NOISE, PAIRS, READERS, TEXT, USERS, World, damage, flip, tree
 from micro_runs import command, write_pairs
 
 # Files of text --------------------------------------------------------------------------------------------------------

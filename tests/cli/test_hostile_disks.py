@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_world import FAST, World, tree
 
 import anaphora
+from hostile_world import FAST, World, tree
 from micro_runs import command
 
 # Places to write ------------------------------------------------------------------------------------------------------

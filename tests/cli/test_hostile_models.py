@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hostile_world import USERS, World, damage, flip
 
 from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
+from hostile_world import USERS, World, damage, flip
 
 # Model folders --------------------------------------------------------------------------------------------------------
 

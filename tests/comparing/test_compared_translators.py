@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import Killed, rows_in_this_process
 
 import anaphora
 from anaphora.comparing.comparison import Comparison
 from anaphora.errors import UserError
 from anaphora.folder import read_metrics
 from anaphora.models.weights import read_weights
+from in_process import Killed, rows_in_this_process
 from micro_runs import write_pairs
 
 MICRO: dict[str, Any] = {

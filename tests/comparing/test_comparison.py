@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_process import rows_in_this_process
 
 import anaphora
 from anaphora.comparing.comparison import Comparison
 from anaphora.errors import UserError
 from anaphora.folder import read_metrics
 from anaphora.tasks.recipes import recipe_folder
+from in_process import rows_in_this_process
 from micro_runs import pairs
 
 ROWS = "unigram, bigram, lstm"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy_translator import CharacterTokenizer, ToyTranslator
 
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.search import Hypothesis, search
 from anaphora.decoding.translate import MAX_PIECES, Translation, _Piece, _speller, pad, translate_lines
 from anaphora.evaluation.sentence_scores import REWARDS
 from anaphora.tokenizers.tokenizer import EOS, UNK
+from toy_translator import CharacterTokenizer, ToyTranslator
 
 TOKENS = CharacterTokenizer("abc d")
 LINES = ["abc", "d a b", "", "cab abc"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from toy_translator import ToyTranslator
 
 from anaphora.decoding.sampling import draw, noise_keys, shares, uniform
 from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
+from toy_translator import ToyTranslator
 
 DRAWS = 20_000
 CRITICAL = 27.9  # chi-square with 9 degrees of freedom exceeds this once in a thousand times; the seed is fixed

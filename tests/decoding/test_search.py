@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy_translator import ToyTranslator
 
 from anaphora.decoding.pair_scoring import score
 from anaphora.decoding.search import DecodingConfig, Hypothesis, best_continuations, evaluating, length_penalty, search
@@ -17,6 +16,7 @@ from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
+from toy_translator import ToyTranslator
 
 
 def some_sources(count: int, seed: int = 0, vocabulary: int = 8, longest: int = 7) -> list[list[int]]:

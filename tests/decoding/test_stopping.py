@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy_translator import ToyTranslator
 
 from anaphora.decoding.search import DecodingConfig, Hypothesis, length_penalty, search
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.translate import pad, translate_lines
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from toy_translator import ToyTranslator
 
 WORDS = ["aa", "ab", "ba", "bb"]
 TOKENIZER = Tokenizer.of_words(WORDS)

@@ -8,13 +8,13 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy_translator import CharacterTokenizer, ToyTranslator
 
 from anaphora.decoding.search import DecodingConfig, length_penalty
 from anaphora.decoding.splitting import split_line
 from anaphora.decoding.translate import score_lines, token_batches, translate_lines
 from anaphora.errors import UserError
 from anaphora.tokenizers.tokenizer import Tokenizer, TokenizerConfig
+from toy_translator import CharacterTokenizer, ToyTranslator
 
 ALPHABET = "abcdefgh .,\n\r\u2028"  # the model can say line breaks, too
 TOKENIZER = CharacterTokenizer(ALPHABET)

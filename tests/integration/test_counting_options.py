@@ -136,7 +136,7 @@ def test_every_setting_of_counting_is_exercised() -> None:
     tried = {name for case in OTHERS for name in case}
     tried |= {"model.order", "model.smoothing", "tokenizer.kind", "data.boundaries", "data.blank_lines", "data.text"}
     tried |= {"tokenizer.words"}  # test_a_vocabulary_of_ones_own
-    tried |= {"data.paths"}  # tests/test_names.py
+    tried |= {"data.paths"}  # tests/files/test_shared_names.py
     tried |= {f"decoding.{name}" for name in (*SAYING, *BEAM)}  # test_how_a_model_speaks_is_saved_with_it
     known = {f"model.{field.name}" for field in fields(NgramConfig) if field.name != "kind"}
     known |= {f"{section}.{name}" for section, names in COUNTED.items() for name in names}

@@ -55,7 +55,7 @@ def mixture(*parts: Callable[[], Any]) -> Callable[[], Mixture]:
 
 
 ELSEWHERE = {"backpack of one sense", "backpack conv"}
-"""Nothing in them is not in others here; tests/models/language/test_backpack.py has them."""
+"""Nothing in them is not in others here; tests/models/backpack/test_backpack.py has them."""
 ATTENDING = {"backpack", "backpack of near senses"}
 """Besides Transformers: those that have one inside."""
 MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {

@@ -1,7 +1,7 @@
 """The property suite: every model is tested for every capability it declares.
 
-`MODELS` (tests/translator_rungs.py) names each model, how it is built and what it must declare. Language models:
-test_language_properties.py.
+`MODELS` (tests/support/translator_rungs.py) names each model, how it is built and what it must declare. Language
+models: test_language_properties.py.
 """
 
 from __future__ import annotations

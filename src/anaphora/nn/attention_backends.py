@@ -8,7 +8,7 @@
     additive   v · tanh(q + k) in tiles (nn/kernels/additive.py), without the (B, H, T, S, D) of the reference
 
 `choose` is asked by `attend` at every call and by `explain_backend`: what is told is what is done. Each twin agrees
-with the reference in values and gradients (tests/layers/test_backends.py).
+with the reference in values and gradients (tests/nn/test_backends.py).
 """
 
 from __future__ import annotations

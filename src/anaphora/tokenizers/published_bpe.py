@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenizers import models
-
 from anaphora.errors import UserError
 from anaphora.files.foreign import LARGE, is_there, read_json, read_text
 from anaphora.folder import write_text
 from anaphora.tokenizers.tokenizer import EOS, SPECIALS, Tokenizer, byte_level
+from tokenizers import models
 
 VOCABULARY, MERGES, TOKENIZER = "vocab.json", "merges.txt", "tokenizer.json"
 UNUSED = "<|unused{}|>"

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
-from tokenizers import Tokenizer as RustTokenizer
 
 from anaphora.errors import UserError
 from anaphora.folder import write_text
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as RustTokenizer
 
 if TYPE_CHECKING:
     from anaphora.tokenizers.token_names import ShownToken

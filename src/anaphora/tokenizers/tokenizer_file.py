@@ -13,11 +13,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tokenizers import models
-
 from anaphora.errors import UserError, shown
 from anaphora.files.foreign import LARGE, read_text
 from anaphora.tokenizers.tokenizer import PATTERNS, SPECIALS, UNK, byte_level, bytes_alone, character_frame, word_frame
+from tokenizers import models
 
 UNKNOWN = {"Regex": f"^{SPECIALS[UNK]}$"}
 PARTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")

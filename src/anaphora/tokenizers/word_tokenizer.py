@@ -13,12 +13,11 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from tokenizers import Tokenizer as RustTokenizer
-
 from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
 from anaphora.files.foreign import LARGE, parse_json, read_bytes
 from anaphora.tokenizers.tokenizer import SPECIALS, UNK, Tokenizer
+from tokenizers import Tokenizer as RustTokenizer
 
 READ_AT_ONCE = 1 << 20
 """Bytes of the vocabulary."""

@@ -19,9 +19,9 @@ from functools import cache, cached_property
 from typing import Literal
 
 import numpy as np
-from tokenizers import Regex, pre_tokenizers
 
 from anaphora.tokenizers.tokenizer import UNK, Tokenizer
+from tokenizers import Regex, pre_tokenizers
 
 Split = Literal["punctuation", "whitespace"]
 SPLITS: tuple[Split, ...] = ("punctuation", "whitespace")

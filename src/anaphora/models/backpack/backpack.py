@@ -8,7 +8,7 @@
 So every logit is a finite sum over (word, sense) pairs, E[w] · α_ℓij C(x_j)_ℓ, and can be read as one (Hewitt et al.
 2023). E is one table, used three times: what the contextualiser reads, what senses are made of, what words are guessed
 with. There is no value projection, no bias, no norm on o, and no division by k. With k = 1 and α = 1/n it is CBOW
-(tests/models/language/test_backpack.py).
+(tests/models/backpack/test_backpack.py).
 
 In use, senses may come from a table (sense_table.py); `rewrite` changes them on the way, which is how a patch works.
 """

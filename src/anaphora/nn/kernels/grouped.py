@@ -14,7 +14,7 @@ How many rows a group has is known on the device alone. Two ways to multiply wit
   them, whoever is chosen, so the shapes are fixed: one batched product over all blocks, each with a copy of its group's
   matrix, and at the most twice the work.
 
-tests/kernels/plain_grouped.py has the loop over groups that both must equal.
+tests/support/plain_grouped.py has the loop over groups that both must equal.
 """
 
 from __future__ import annotations

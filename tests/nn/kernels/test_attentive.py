@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from recurrent_twins import CASES, compare, learned, name, twins
 
 from anaphora.nn.kernels import attentive_steps
 from anaphora.nn.kernels.additive import INTERPRETING, TRITON
+from recurrent_twins import CASES, compare, learned, name, twins
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)

@@ -12,11 +12,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_additive import plain_additive
 from torch import Tensor
 
 from anaphora.nn.kernels import additive as module
 from anaphora.nn.kernels.additive import additive_attention, additive_backend
+from plain_additive import plain_additive
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 """Of the largest number of the reference, computed in float64 from the same rounded inputs."""

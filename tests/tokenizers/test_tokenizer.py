@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer as RustTokenizer
 
 from anaphora.errors import UserError
 from anaphora.tokenizers.tokenizer import (
@@ -26,6 +25,7 @@ from anaphora.tokenizers.tokenizer import (
     bytes_to_unicode,
     vocabulary_for,
 )
+from tokenizers import Tokenizer as RustTokenizer
 
 LINES = [
     "the dog sees the cat , and the cat sees the dog .",

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_translator import ToyTranslator
 
 import anaphora
 from anaphora.alignment import unknown_words
@@ -31,6 +30,7 @@ from anaphora.decoding.translate import Candidate, Translation
 from anaphora.errors import UserError
 from anaphora.tokenizers.tokenizer import UNK, Tokenizer, TokenizerConfig
 from micro_runs import MICRO, write_pairs
+from toy_translator import ToyTranslator
 
 KNOWN = "the man sees a dog . , - ( T"
 SAID = "der Mann sieht einen Hund . , - ( T"

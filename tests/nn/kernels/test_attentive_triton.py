@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from recurrent_twins import CASES, WORDS, compare, learned, name, twins
 
 from anaphora.nn.kernels import additive as module
 from anaphora.nn.kernels import attentive
+from recurrent_twins import CASES, WORDS, compare, learned, name, twins
 
 interpreted = pytest.mark.skipif(
     not module.INTERPRETING or not module.TRITON, reason="needs triton and TRITON_INTERPRET=1"

@@ -132,7 +132,7 @@ def test_every_setting_is_exercised() -> None:
     said = {key for option in OPTIONS for key in option} | set(MICRO) | set(KILLED)
     said |= {"training.activation_penalty", "training.temporal_penalty", "training.masked", "training.stride"}
     said |= {"data.text", "data.valid_text", "data.labels", "data.valid_labels", "data.boundaries", "data.hold_out"}
-    said |= {"data.paths"}  # tests/test_names.py
+    said |= {"data.paths"}  # tests/files/test_shared_names.py
     said |= {"training.metric", "training.trigger"}
     of_the_loop = {"beta1", "beta2", "epsilon", "clip_norm", "compile", "cuda_graphs", "keep", "seed", "max_minutes"}
     of_the_loop |= {"tokenizer_lines"}  # the same for all that learn: tests/integration/test_options.py

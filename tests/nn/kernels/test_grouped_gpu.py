@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from plain_grouped import plain_grouped
 
 import anaphora
 from anaphora.nn.kernels.grouped import combine, dispatch, fastest, grouped_linear, route
 from anaphora.nn.mixture_of_experts import MixtureOfExperts, telling
 from anaphora.pocket import generate
+from plain_grouped import plain_grouped
 
 pytestmark = [
     pytest.mark.gpu,

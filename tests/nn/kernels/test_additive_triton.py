@@ -9,11 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_additive import plain_additive
 from torch import Tensor
 
 from anaphora.nn.kernels import additive as module
 from anaphora.nn.kernels.additive import additive_attention, additive_backend
+from plain_additive import plain_additive
 
 DEVICE = "cpu" if module.INTERPRETING else "cuda"
 interpreted = pytest.mark.skipif(

@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_grouped import plain_grouped
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -16,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.nn.kernels import grouped
 from anaphora.nn.kernels.grouped import combine, dispatch, fastest, grouped_linear, route
+from plain_grouped import plain_grouped
 
 WAYS = ("grouped", "blocks")
 
