@@ -23,9 +23,8 @@ KINDS = {
 }  # fmt: skip
 ASKED = {"kind", "kinds", "encoder", "decoder", "reads_with", "reads", "family", "recipe"}
 """Names under which a kind goes; `score == "window"` asks something else."""
-HOMES = ("models/registry.py", "tasks/", "layers/", "nn/")
-"""Where it may be asked: the registry and the classes of the tasks; and what parts call a kind is one of cells, scores
-or norms, not of systems."""
+HOMES = ("models/registry.py", "nn/")
+"""Where it may be asked: the registry; and what parts call a kind is one of cells, scores or norms, not of systems."""
 
 
 @dataclass(frozen=True, order=True)
@@ -122,12 +121,12 @@ def _holds_kinds(value: ast.expr, known: set[str]) -> bool:
 
 
 def _classes_of_kinds(trees: dict[str, ast.Module]) -> set[str]:
-    """Settings classes of models and models themselves: classes in models/ and embeddings/ whose names say so."""
+    """Settings classes of models and models themselves: classes in models/ and pipelines/ whose names say so."""
     endings = ("Config", "Translator", "LanguageModel", "Model", "Backpack", "Classifier", "Mixture", "Ensemble")
     return {
         node.name
         for file, tree in trees.items()
-        if file.startswith(("models/", "embeddings/", "text_model", "translation_model", "vectors_model"))
+        if file.startswith(("models/", "pipelines/"))
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and node.name.endswith(endings)
     }

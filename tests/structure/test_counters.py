@@ -7,7 +7,7 @@ import ast
 from structure.counters import cycles, imports, kind_checks, modules, top_level
 
 MOST_KIND_CHECKS = 227
-MOST_TOP_LEVEL = 27
+MOST_TOP_LEVEL = 9
 MOST_CYCLES = 8
 
 
