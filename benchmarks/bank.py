@@ -29,7 +29,7 @@ import anaphora
 from anaphora.data.formats import read_rows
 from anaphora.evaluation.sense_scores import SenseAccuracy
 from anaphora.lectures.bank import Use, always_commonest, by_layer
-from anaphora.models.language.language_settings import CONFIGS
+from anaphora.models.registry import system
 from anaphora.pipelines.text_model import TextModel
 
 READERS = ("lstm", "transformer-encoder")
@@ -103,7 +103,7 @@ def main() -> None:
 
 def said(settings: list[str], reader: str) -> dict[str, str]:
     """The settings given, without those of a model that this reader does not have (an LSTM has no heads)."""
-    known = {f"model.{field.name}" for field in dataclasses.fields(CONFIGS[reader])}
+    known = {f"model.{field.name}" for field in dataclasses.fields(system(reader).settings_class())}
     pairs = dict(one.split("=", 1) for one in settings)
     return {key: value for key, value in pairs.items() if not key.startswith("model.") or key in known}
 

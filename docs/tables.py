@@ -12,7 +12,6 @@ import importlib
 import inspect
 import re
 import typing
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,22 +115,22 @@ def _sizes() -> str:
 def _recurrent_sizes() -> str:
     """The same for each kind of recurrent translator."""
     from anaphora.models import RECURRENT_TRANSLATORS
-    from anaphora.tasks.translator_sizes import recurrent_sizes
 
-    return _kinds(RECURRENT_TRANSLATORS, recurrent_sizes)
+    return _kinds(RECURRENT_TRANSLATORS)
 
 
 def _convolutional_sizes() -> str:
     from anaphora.models import CONVOLUTIONAL_TRANSLATORS
-    from anaphora.tasks.translator_sizes import convolutional_sizes
 
-    return _kinds(CONVOLUTIONAL_TRANSLATORS, convolutional_sizes)
+    return _kinds(CONVOLUTIONAL_TRANSLATORS)
 
 
-def _kinds(kinds: tuple[str, ...], sizes: Callable[[str, int], tuple[dict[str, Any], dict[str, Any]]]) -> str:
+def _kinds(kinds: tuple[str, ...]) -> str:
+    from anaphora.models.registry import system
+
     rows = []
     for kind in kinds:
-        sized = {pairs: sizes(kind, pairs) for pairs in CORPUS_SIZES}
+        sized = {pairs: system(kind).settings_class().sized(pairs) for pairs in CORPUS_SIZES}
         for place, section in enumerate(("model", "training")):
             for key in dict.fromkeys(key for one in sized.values() for key in one[place]):
                 rows.append(

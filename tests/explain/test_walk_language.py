@@ -19,14 +19,11 @@ from anaphora.explain.walk_language import walk_language
 from anaphora.explain.walk_model import Asked, parts_of
 from anaphora.explain.walk_senses import word_name
 from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.language.causal import NeuralLanguageModel
 from anaphora.models.language.classifier import TextClassifier
-from anaphora.models.language.language_settings import (
-    BackpackConfig,
-    TransformerDecoderConfig,
-    TransformerEncoderConfig,
-)
 from anaphora.models.language.masked import MaskedLanguageModel
+from anaphora.models.language.transformer_language import TransformerDecoderConfig, TransformerEncoderConfig
 from anaphora.nn.capture import attention_layers, capture
 from anaphora.nn.sense_network import reference_weights
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig

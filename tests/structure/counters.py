@@ -112,6 +112,8 @@ def _holds_kinds(value: ast.expr, known: set[str]) -> bool:
     if isinstance(value, ast.Tuple | ast.List | ast.Set):
         parts = [part.value if isinstance(part, ast.Starred) else part for part in value.elts]
         return bool(parts) and all(_is_kinds(p) or (isinstance(p, ast.Name) and p.id in known) for p in parts)
+    if isinstance(value, ast.Call):  # the registry's own question
+        return _names(value.func) == {"kinds"}
     if isinstance(value, ast.BinOp):
         return all(isinstance(side, ast.Name) and side.id in known for side in (value.left, value.right))
     if isinstance(value, ast.Dict):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from anaphora.models import build_language_model, settings
-from anaphora.models.language.language_settings import BERT, GPT2
+from anaphora.models.language.transformer_language import BERT, GPT2
 
 DIM, HEADS, LONGEST = 8, 2, 32
 SMALL = {"dim": DIM, "layers": 2}

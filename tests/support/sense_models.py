@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.backpack.patch import MadeFor
 from anaphora.models.backpack.patched import WordLookup, made_for
-from anaphora.models.language.language_settings import BackpackConfig
 from anaphora.tokenizers.tokenizer import Tokenizer
 
 WORDS = ["the", "a", "said", "that", "nurse", "doctor", "cook", "judge", "he", "she"]

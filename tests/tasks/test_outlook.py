@@ -14,7 +14,7 @@ import torch
 
 from anaphora.errors import UserError
 from anaphora.models import build_language_model
-from anaphora.models.language.language_settings import TransformerLanguageConfig
+from anaphora.models.language.transformer_language import TransformerLanguageConfig
 from anaphora.tasks import learning, outlook
 from anaphora.training.training_settings import TrainingConfig
 from language_runs import train

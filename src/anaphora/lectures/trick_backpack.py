@@ -20,8 +20,8 @@ from torch import Tensor
 from anaphora.explain.trace import Check, Step, Walk
 from anaphora.lectures.trick import NAMES, C
 from anaphora.models.backpack.backpack import Backpack
+from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.backpack.sense_table import SenseTable
-from anaphora.models.language.language_settings import BackpackConfig
 from anaphora.nn.convolution import WindowEncoder
 
 WORDS = ["that", "trick", "was", "sick", "fever"]

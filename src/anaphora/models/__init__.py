@@ -1,17 +1,18 @@
 """Wholes: each system of the ladder, readable in at most two files.
 
-`KINDS` names them; `settings` finds the settings class of a kind, `build` makes a translator, `build_language_model` a
-neural language model, `read_language_model` opens a language model of any kind.
+`registry.py` knows them all; `settings` gives the typed settings of one, `build` makes a translator,
+`build_language_model` a neural language model, `read_language_model` opens a language model of any kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from anaphora.config import build as build_settings
 from anaphora.errors import UserError, nearest
+from anaphora.models.registry import TASKS, kinds, loaded, system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,170 +21,99 @@ if TYPE_CHECKING:
     from anaphora.models.contracts import LanguageModel, Translator
     from anaphora.models.language.causal import NeuralLanguageModel
     from anaphora.models.language.classifier import TextClassifier
-    from anaphora.models.language.language_settings import LanguageConfig, NeuralConfig
+    from anaphora.models.language.language_settings import LanguageConfig
     from anaphora.models.language.masked import MaskedLanguageModel
     from anaphora.models.ngram.ngram_settings import NgramConfig
-    from anaphora.models.translation.convolutional.convolutional_settings import ByteNetConfig, ConvS2SConfig
-    from anaphora.models.translation.recurrent.recurrent_settings import (
-        BahdanauConfig,
-        DeepAttConfig,
-        GnmtConfig,
-        LuongConfig,
-        MoeConfig,
-        Seq2seqConfig,
-    )
-    from anaphora.models.translation.translator_settings import EnsembleConfig, TransformerConfig, TranslatorConfig
+    from anaphora.models.translation.translator_settings import EnsembleConfig, TranslatorConfig
     from anaphora.models.vectors.vector_settings import VectorsConfig
 
-    Recurrent = Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig | MoeConfig
-    Translating = TransformerConfig | Recurrent | ByteNetConfig | ConvS2SConfig
-    ModelConfig = Translating | EnsembleConfig | NgramConfig | MixtureConfig | NeuralConfig | VectorsConfig
-    NeuralModel = NeuralLanguageModel | MaskedLanguageModel | TextClassifier
+    ModelConfig: TypeAlias = (
+        TranslatorConfig | EnsembleConfig | NgramConfig | MixtureConfig | LanguageConfig | VectorsConfig
+    )
+    NeuralModel: TypeAlias = NeuralLanguageModel | MaskedLanguageModel | TextClassifier
 
-RECURRENT_TRANSLATORS = ("seq2seq", "bahdanau", "luong", "deep-att", "gnmt", "moe")
-"""Kinds whose decoder carries a state from word to word (models/recurrent)."""
-CONVOLUTIONAL_TRANSLATORS = ("bytenet", "convs2s")
-"""Kinds whose decoder sees the last few places of each layer below (models/convolutional)."""
-TRANSLATORS = ("transformer", *RECURRENT_TRANSLATORS, *CONVOLUTIONAL_TRANSLATORS)
+DEFAULT = "transformer"
+"""The kind of a model whose settings name none."""
+KINDS = kinds()
+TRANSLATORS = kinds("translation")
 """Kinds that turn one text into another."""
-ENSEMBLES = ("ensemble",)
+RECURRENT_TRANSLATORS = kinds(family="recurrent translators")
+"""Kinds whose decoder carries a state from word to word (models/translation/recurrent)."""
+CONVOLUTIONAL_TRANSLATORS = kinds(family="convolutional translators")
+"""Kinds whose decoder sees the last few places of each layer below (models/translation/convolutional)."""
+ENSEMBLES = kinds("ensemble")
 """Several translators as one: put together, not trained (models/composites/ensemble.py)."""
-COUNTED_MODELS = ("ngram", "mixture")
+COUNTED_MODELS = kinds("counting", "mixture")
 """Kinds that nothing is learned for step by step: counted n-grams, several models as one."""
-NEURAL_MODELS = (
-    "dan",
-    "window",
-    "rnn",
-    "gru",
-    "lstm",
-    "conv",
-    "transformer-decoder",
-    "transformer-encoder",
-    "backpack",
-)
-"""Kinds that learn to guess words from those before them, transformer-encoder from those around (models/language)."""
+NEURAL_MODELS = kinds("language")
+"""Kinds that learn to guess words from those before them, or from those around."""
 LANGUAGE_MODELS = COUNTED_MODELS + NEURAL_MODELS
 """Kinds that are made of text alone; what each can do, its `capabilities` say."""
-VECTOR_MODELS = ("word2vec", "glove")
-"""Kinds that are nothing but a vector for each word (embeddings/)."""
-KINDS = TRANSLATORS + ENSEMBLES + LANGUAGE_MODELS + VECTOR_MODELS
+VECTOR_MODELS = kinds("vectors")
+"""Kinds that are nothing but a vector for each word."""
 
 
 def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> ModelConfig:
     """The typed settings of section `model`, by its `kind`."""
     mapping = named_by_decoder(mapping, file=file)
-    kind = mapping.get("kind", "transformer")
-    cls, listed = settings_class(kind, file=file), f"model{listing_option(str(kind))}"
-    return build_settings(cls, mapping, section="model", file=file, listed=listed)
+    kind = mapping.get("kind", DEFAULT)
+    cls, listed = system(kind, file=file).settings_class(), f"model{listing_option(str(kind))}"
+    return cast("ModelConfig", build_settings(cls, mapping, section="model", file=file, listed=listed))
 
 
 def usual_recipe(kind: str) -> str | None:
     """The recipe that has this kind of model and nothing else to say about it; nothing for what no recipe makes."""
-    return {"mixture": None, "ensemble": None, "word2vec": "skipgram"}.get(kind, kind)
+    recipe = system(kind).recipe
+    return kind if recipe is None else recipe or None
 
 
 def listing_option(kind: str) -> str:
     """What makes `anaphora settings` list the settings of a kind of model: a recipe that has it."""
     recipe = usual_recipe(kind)
-    return "" if recipe in (None, "transformer") else f" --recipe {recipe}"
+    return "" if recipe in (None, DEFAULT) else f" --recipe {recipe}"
 
 
 def described_kind(model: Mapping[str, Any]) -> str:
     """What the section `model` of a config describes, in words: "a classifier (gru)"."""
-    kind = model.get("kind", "transformer")
-    if kind in VECTOR_MODELS:
-        return f"word vectors ({kind})"
-    what = "a language model" if kind in LANGUAGE_MODELS else "a translator"
-    return f"{'a classifier' if model.get('labels') else what} ({kind})"
+    kind = model.get("kind", DEFAULT)
+    return f"{'a classifier' if model.get('labels') else TASKS[system(kind).task]} ({kind})"
 
 
 def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> dict[str, Any]:
     """`decoder: luong` is another way to say the kind: the decoder of that system behind this one's encoder."""
-    own = dict(model)
-    decoder, kind = own.pop("decoder", None), own.get("kind", "transformer")
-    if decoder is None or kind not in TRANSLATORS:
+    own, translators = dict(model), kinds("translation")
+    decoder, kind = own.pop("decoder", None), own.get("kind", DEFAULT)
+    if decoder is None or kind not in translators:
         return dict(model)
-    if decoder not in TRANSLATORS:
-        raise UserError(f"model.decoder cannot be {decoder!r}", file=file, cure=nearest(str(decoder), TRANSLATORS))
+    if decoder not in translators:
+        raise UserError(f"model.decoder cannot be {decoder!r}", file=file, cure=nearest(str(decoder), translators))
     if decoder != kind:
-        theirs = settings_class(kind)
+        theirs = system(kind).settings_class()
         known = theirs(**({"cell": own["cell"]} if "cell" in own and hasattr(theirs, "cell") else {}))
-        own = {"encoder": cast("TranslatorConfig", known).reads_with, **own, "kind": decoder}
+        own = {"encoder": known.reads_with, **own, "kind": decoder}
     return own
 
 
 def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig]:
     """The settings of one kind of model; the file that has them is imported only now."""
-    if kind == "transformer":
-        from anaphora.models.translation.translator_settings import TransformerConfig
-
-        return TransformerConfig
-    if kind in RECURRENT_TRANSLATORS:
-        from anaphora.models.translation.recurrent import settings_of
-
-        return settings_of(str(kind))
-    if kind in CONVOLUTIONAL_TRANSLATORS:
-        from anaphora.models.translation.convolutional import settings_of as convolutional_settings
-
-        return convolutional_settings(str(kind))
-    if kind in ENSEMBLES:
-        from anaphora.models.translation.translator_settings import EnsembleConfig
-
-        return EnsembleConfig
-    if kind == "ngram":
-        from anaphora.models.ngram.ngram_settings import NgramConfig
-
-        return NgramConfig
-    if kind == "mixture":
-        from anaphora.models.composites.mixture import MixtureConfig
-
-        return MixtureConfig
-    if kind in NEURAL_MODELS:
-        from anaphora.models.language.language_settings import CONFIGS
-
-        return CONFIGS[str(kind)]
-    if kind in VECTOR_MODELS:
-        from anaphora.models.vectors.vector_settings import CONFIGS as VECTORS
-
-        return VECTORS[str(kind)]
-    raise UserError(f"unknown model.kind {kind!r}", file=file, cure=nearest(str(kind), KINDS))
+    return system(kind, file=file).settings_class()
 
 
 def build(config: TranslatorConfig, source_vocabulary: int, target_vocabulary: int) -> Translator:
     """The model that the settings describe, with fresh weights from torch's generator."""
     with _as_large_as_may_be(config):
-        if config.kind in RECURRENT_TRANSLATORS:
-            from anaphora.models.translation.recurrent import build_recurrent
-
-            return build_recurrent(config, source_vocabulary, target_vocabulary)
-        if config.kind in CONVOLUTIONAL_TRANSLATORS:
-            from anaphora.models.translation.convolutional import build_convolutional
-
-            return build_convolutional(config, source_vocabulary, target_vocabulary)
-        from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
-
-        assert isinstance(config, TransformerConfig)
-        return TransformerTranslator(config, source_vocabulary, target_vocabulary)
+        return cast("Translator", system(config.kind).build(config, source_vocabulary, target_vocabulary))
 
 
 def build_language_model(config: LanguageConfig, vocabulary: int) -> NeuralModel:
     """The neural model that the settings describe, with fresh weights from torch's generator: a classifier where they
     have labels."""
-    from anaphora.models.language.causal import NeuralLanguageModel
-    from anaphora.models.language.classifier import TextClassifier
-    from anaphora.models.language.language_settings import BackpackConfig, TransformerEncoderConfig
-    from anaphora.models.language.masked import MaskedLanguageModel
-
     with _as_large_as_may_be(config):
         if config.labels:
-            return TextClassifier(config, vocabulary)
-        if isinstance(config, TransformerEncoderConfig):
-            return MaskedLanguageModel(config, vocabulary)
-        if isinstance(config, BackpackConfig):
-            from anaphora.models.backpack.backpack import Backpack
+            from anaphora.models.language.classifier import TextClassifier
 
-            return Backpack(config, vocabulary)
-        return NeuralLanguageModel(config, vocabulary)
+            return TextClassifier(config, vocabulary)
+        return cast("NeuralModel", system(config.kind).build(config, vocabulary))
 
 
 @contextmanager
@@ -209,39 +139,13 @@ def read_language_model(
 
     `verify=False` leaves the checksums out, for which every file has to be read once.
     """
-    from anaphora.files.foreign import is_there
-    from anaphora.folder import WEIGHTS, read_config
-
-    if config.kind == "ngram":
-        from anaphora.models.ngram.ngram_file import read_trie
-        from anaphora.models.ngram.ngram_model import NgramModel
-
-        if not is_there(folder / WEIGHTS):
-            raise UserError(
-                "holds no model yet", file=folder, cure="repeat the `anaphora train` command and let it come to its end"
-            )
-        return NgramModel(config, read_trie(folder / WEIGHTS, verify=verify))
-    if config.kind == "mixture":
-        from anaphora.models.composites.mixture import Mixture
-
-        parts = []
-        for name in config.parts:
-            inside = settings(read_config(folder / name).get("model") or {}, file=str(folder / name / "config.yaml"))
-            part = read_language_model(inside, folder / name, verify=verify, device=device)
-            if "causal" not in part.capabilities:
-                raise UserError(f"{name} gives no text its probability", file=folder, cure="mix language models")
-            parts.append(cast("LanguageModel", part))
-        try:
-            return Mixture(parts, config.weights, config.parts)
-        except UserError as error:
-            raise UserError(error.what, file=folder, cure=error.cure) from None
-    if config.kind in NEURAL_MODELS:
-        return _read_neural(cast("NeuralConfig", config), folder, verify=verify).to(device)
-    what = "word vectors" if config.kind in VECTOR_MODELS else "a translator"
-    raise UserError(f"is {what} ({config.kind}), not a language model", file=folder)
+    one = system(config.kind)
+    if one.read is None:
+        raise UserError(f"is {TASKS[one.task]} ({config.kind}), not a language model", file=folder)
+    return cast("LanguageModel | NeuralModel", loaded(one.read)(config, folder, verify=verify, device=device))
 
 
-def _read_neural(config: NeuralConfig, folder: Path, *, verify: bool) -> NeuralModel:
+def read_neural(config: LanguageConfig, folder: Path, *, verify: bool, device: str) -> NeuralModel:
     """A neural model from its weights; how many words it knows, they tell."""
     from anaphora.files.foreign import is_there
     from anaphora.folder import WEIGHTS
@@ -254,10 +158,8 @@ def _read_neural(config: NeuralConfig, folder: Path, *, verify: bool) -> NeuralM
     table = weights.get("embedding.table.weight")
     if table is None:
         raise UserError("holds no language model", file=file, cure="use the files of one and the same model")
-    vocabulary = len(table)
-    if config.kind == "transformer-encoder" and config.mask is None:
-        vocabulary -= 1  # the last row is ⟨mask⟩
+    vocabulary = len(table) - config.extra_rows
     with no_larger_than(weights, file):
         model = build_language_model(config, vocabulary)
     load_weights(model, weights, file=file)
-    return model.eval().requires_grad_(False)
+    return model.eval().requires_grad_(False).to(device)

@@ -32,7 +32,7 @@ from anaphora.results import count
 from anaphora.tasks.language_card import write_language_card
 from anaphora.tasks.language_settling import settle_text, started_from
 from anaphora.tasks.learning import LearningRun
-from anaphora.tasks.recipes import WINDOWED, RunConfig, load_recipe
+from anaphora.tasks.recipes import RunConfig, load_recipe
 from anaphora.tasks.request import Outcome, Request
 from anaphora.tasks.run_session import check_folder, working_in
 from anaphora.tokenizers.tokenizer import Tokenizer
@@ -79,12 +79,12 @@ class LanguageRun(LearningRun):
 
     @property
     def masked(self) -> bool:
-        return self.config.model.kind == "transformer-encoder" and not self.classifies
+        return self.config.language.masked and not self.classifies
 
     @property
     def carries(self) -> bool:
         """Whether each batch goes on where the last one stopped."""
-        return self.config.data.boundaries == "stream" and self.config.model.kind not in WINDOWED
+        return self.config.data.boundaries == "stream" and not self.config.language.windowed
 
     def build(self) -> nn.Module:
         return build_language_model(self.config.language, self.prepared.manifest["vocabulary"])

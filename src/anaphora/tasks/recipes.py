@@ -19,27 +19,20 @@ from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, nearest, option
 from anaphora.files.shared_names import by_name
 from anaphora.models import (
-    CONVOLUTIONAL_TRANSLATORS,
     COUNTED_MODELS,
     ENSEMBLES,
-    KINDS,
     LANGUAGE_MODELS,
     NEURAL_MODELS,
-    RECURRENT_TRANSLATORS,
     VECTOR_MODELS,
     listing_option,
     named_by_decoder,
     settings_class,
 )
 from anaphora.models import settings as model_settings
+from anaphora.models.registry import kinds, system
 from anaphora.results import brief
 from anaphora.tasks.refusals import check, check_objective, has_dropout
-from anaphora.tasks.translator_sizes import (
-    BYTES_A_PAIR,
-    convolutional_sizes,
-    recurrent_sizes,
-    whole_translations,
-)
+from anaphora.tasks.translator_sizes import whole_translations
 from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.training_settings import LIMITS, SEQUENCE, TrainingConfig
 
@@ -114,7 +107,7 @@ class RunConfig:
     def windows(self) -> tuple[int, int] | None:
         """How a stream is read by a model that carries nothing along: so many tokens at once, moved by so many
         (decoding/text_scoring.py). None: the text is not a stream, or is read as a whole."""
-        if self.data.boundaries != "stream" or self.model.kind not in WINDOWED:
+        if self.data.boundaries != "stream" or not getattr(self.model, "windowed", False):
             return None
         context = self.training.context
         return context, self.training.stride or max(1, context // 2)
@@ -168,9 +161,6 @@ def training_class(kind: str) -> type[TrainingConfig]:
     return TrainingConfig
 
 
-WINDOWED = ("dan", "transformer-decoder", "transformer-encoder", "backpack")
-"""Kinds whose rows know nothing of those before them: the mean of a whole book says nothing, and attention to all of it
-has no room."""
 COUNTED: dict[str, tuple[str, ...]] = {
     "data": ("text", "valid_text", "boundaries", "blank_lines", "hold_out", "tokenizer_lines", "seed", "paths"),
     "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
@@ -323,7 +313,7 @@ def _check_recipe(document: dict[str, Any], file: str) -> None:
         model = document.get("model") or {}
         if not isinstance(model, Mapping) or {"kind", "decoder"} & model.keys():
             raise
-        for kind in KINDS:
+        for kind in kinds():
             with suppress(UserError):
                 RunConfig.read({**document, "model": {**model, "kind": kind}})
                 return
@@ -336,29 +326,10 @@ def sized_to(pairs: int, recipe: Document, kind: str = "transformer") -> Documen
     Small corpora want small, strongly regularised models and many epochs; large ones the published sizes. Validation
     decides when to stop, so the number of updates is a ceiling.
     """
-    training: dict[str, Any]
-    if kind in RECURRENT_TRANSLATORS:
-        model, training = recurrent_sizes(kind, pairs)
-    elif kind in CONVOLUTIONAL_TRANSLATORS:
-        model, training = convolutional_sizes(kind, pairs)
-    elif pairs < 15_000:
-        model = {"dim": 128, "layers": 4, "heads": 4, "feed_forward": 256, "dropout": 0.3}
-        training = {"learning_rate": 2e-3, "warmup_steps": 500, "batch_tokens": 2048}
-    elif pairs < 300_000:
-        model = {"dim": 256, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.3}
-        training = {"learning_rate": 2e-3, "warmup_steps": 1000, "batch_tokens": 4096, "schedule": "cosine"}
-        training |= {"consistency": 5.0, "metric": "bleu"}  # Multi30k and Tatoeba: docs/lab-notes.md
-        if pairs >= 100_000:  # room for more, which the consistency loss keeps from learning by heart
-            model |= {"dim": 512, "heads": 8}
-            training |= {"learning_rate": 1e-3, "batch_tokens": 8192}
-    elif pairs < 2_000_000:
-        model = {"dim": 512, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.2}
-        training = {"learning_rate": 7e-4, "warmup_steps": 2000, "batch_tokens": 8192}
-    else:
-        model = {"dim": 512, "layers": 6, "heads": 8, "feed_forward": 2048, "dropout": 0.1}
-        training = {"learning_rate": 7e-4, "warmup_steps": 4000, "batch_tokens": 12_500, "accumulate": 2}
+    cls: type[TranslatorConfig] = system(kind).settings_class()
+    model, training = cls.sized(pairs)
     # about 20 tokens a pair: 60 epochs of a small corpus, few of a large one, between 2,000 and 100,000 updates
-    tokens = (BYTES_A_PAIR if kind == "bytenet" else 20) * pairs
+    tokens = cls.tokens_a_pair * pairs
     updates = 60 * tokens / (training["batch_tokens"] * training.get("accumulate", 1))
     training["max_steps"] = int(min(100_000, max(2_000, round(updates, -3))))
     training["checkpoint_every"] = max(100, min(2_000, training["max_steps"] // 20))

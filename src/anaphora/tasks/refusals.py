@@ -66,9 +66,10 @@ def check_objective(said: Mapping[str, Any], *, started: bool) -> None:
 
 def check_spelling(config: RunConfig) -> None:
     """ByteNet reads letters: what it knows of a word it knows by how the word is spelt."""
-    if config.model.kind == "bytenet" and config.tokenizer.kind not in SPELT:
+    if getattr(config.model, "spells", False) and config.tokenizer.kind not in SPELT:
         raise UserError(
-            f"bytenet translates letter by letter, and tokenizer.kind={config.tokenizer.kind} makes words or subwords",
+            f"{config.model.kind} translates letter by letter, and tokenizer.kind={config.tokenizer.kind} makes words "
+            "or subwords",
             cure=f"set tokenizer.kind=byte (or character), or take {option('recipe', 'convs2s')}, which reads subwords",
         )
 

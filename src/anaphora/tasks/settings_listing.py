@@ -19,16 +19,14 @@ from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, meant
 from anaphora.models import (
-    CONVOLUTIONAL_TRANSLATORS,
-    KINDS,
     NEURAL_MODELS,
-    RECURRENT_TRANSLATORS,
     TRANSLATORS,
     VECTOR_MODELS,
     named_by_decoder,
     settings_class,
     usual_recipe,
 )
+from anaphora.models.registry import kinds
 from anaphora.tasks.recipes import (
     SECTIONS,
     RunConfig,
@@ -51,8 +49,8 @@ CLASSIFIERS = "classifiers"
 """Stands among the kinds for any of them that learns from labels."""
 FAMILIES = {
     "translators": TRANSLATORS,
-    "recurrent translators": RECURRENT_TRANSLATORS,
-    "convolutional translators": CONVOLUTIONAL_TRANSLATORS,
+    "recurrent translators": kinds(family="recurrent translators"),
+    "convolutional translators": kinds(family="convolutional translators"),
     "neural language models": NEURAL_MODELS,
     "word vectors": VECTOR_MODELS,
 }
@@ -163,9 +161,9 @@ def _with_defaults(setting: Setting, by_kind: dict[str, Default]) -> Setting:
 
 def defaults_by_kind(section: str, key: str) -> dict[str, Default]:
     """A setting's default for each kind of model for which it means something."""
-    kinds = [kind for kind in KINDS if usual_recipe(kind) and training_class(kind) is training_class(DEFAULT_RECIPE)]
-    kinds += VECTOR_MODELS if section != "training" else ()
-    found = {kind: _usual(kind)[section, key] for kind in kinds if (section, key) in _usual(kind)}
+    having = [kind for kind in kinds() if usual_recipe(kind) and training_class(kind) is training_class(DEFAULT_RECIPE)]
+    having += VECTOR_MODELS if section != "training" else ()
+    found = {kind: _usual(kind)[section, key] for kind in having if (section, key) in _usual(kind)}
     labelled = [one for kind in CLASSIFYING if (one := _usual_labelled(kind).get((section, key))) is not None]
     if any(one != found.get(kind) for kind, one in zip(CLASSIFYING, labelled)):
         found[CLASSIFIERS] = labelled[0]  # all have the same sizes
@@ -303,8 +301,8 @@ def every_setting() -> list[Setting]:
     for one in without_recipe():
         if one.section != "model":
             found[one.name, one.type, in_yaml(one.default), one.meaning] = [one]
-    for section, kinds in (("model", KINDS), ("training", VECTOR_MODELS)):
-        for one in (one for kind in kinds for one in settings_of(section, kind)):
+    for section, having in (("model", kinds()), ("training", VECTOR_MODELS)):
+        for one in (one for kind in having for one in settings_of(section, kind)):
             found.setdefault((one.name, one.type, in_yaml(one.default), one.meaning), []).append(one)
     return [replace(same[0], kinds=tuple(kind for one in same for kind in one.kinds)) for same in found.values()]
 

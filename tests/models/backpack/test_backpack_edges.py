@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from anaphora.errors import UserError
 from anaphora.models import build_language_model, settings
 from anaphora.models.backpack import backpack
+from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.backpack.sense_table import FILE, SenseTable, fingerprint_of
-from anaphora.models.language.language_settings import BackpackConfig
 from anaphora.nn.kernels.sense_sums import mix
 from anaphora.nn.sense_network import DEVIATION
 from neural_rungs import CAUSAL, rung

@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from anaphora.models.language.language_settings import CONFIGS
+from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import system
 from neural_rungs import rung
 
 SHARES = {
     kind: [field.name for field in dataclasses.fields(config) if field.name.endswith("dropout")]
-    for kind, config in CONFIGS.items()
+    for kind, config in ((kind, system(kind).settings_class()) for kind in NEURAL_MODELS)
 }
 SHARES["backpack"].remove("weight_dropout")  # its contextualiser is a Transformer here
 

@@ -19,9 +19,10 @@ from anaphora.errors import UserError
 from anaphora.folder import WEIGHTS
 from anaphora.models import NEURAL_MODELS, build_language_model, read_language_model
 from anaphora.models import settings as model_settings
+from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.language import causal as neural
-from anaphora.models.language import language_settings as kinds
-from anaphora.models.language.language_settings import CONFIGS
+from anaphora.models.language import transformer_language
+from anaphora.models.registry import system
 from anaphora.models.weights import model_weights, write_weights
 from anaphora.nn import positions, transformer
 from anaphora.tokenizers.tokenizer import BOS
@@ -183,7 +184,9 @@ def test_every_layer_can_be_looked_at(name: str) -> None:
 def test_flops_are_those_that_torch_counts(name: str) -> None:
     """Within 1 %, of a whole pass; torch counts what a causal mask or a window hides, and that is taken off."""
     config = dataclasses.replace((CAUSAL | MASKED)[name]().config, dim=32)
-    transformer = isinstance(config, kinds.TransformerLanguageConfig) or getattr(config, "heads", None) is not None
+    transformer = (
+        isinstance(config, transformer_language.TransformerLanguageConfig) or getattr(config, "heads", None) is not None
+    )
     if transformer:
         config.attention = "reference"  # its products are plain ones, which torch can count on any machine
     model = build_language_model(config, 100).eval()
@@ -193,7 +196,7 @@ def test_flops_are_those_that_torch_counts(name: str) -> None:
     with counting as counter, torch.backends.mkldnn.flags(enabled=False):
         model(ids)
     counted = float(counter.get_total_flops())
-    backpack = isinstance(config, kinds.BackpackConfig)
+    backpack = isinstance(config, BackpackConfig)
     if backpack:
         near = min((length + 1) / 2, config.sense_window or length)
         counted -= 2 * (1 + config.senses) * config.dim * batch * length * (length - near)
@@ -246,8 +249,8 @@ def test_a_folder_without_or_with_other_weights(tmp_path: Path) -> None:
 
 
 def test_every_kind_has_settings_with_words_for_each() -> None:
-    assert tuple(CONFIGS) == NEURAL_MODELS
-    for kind, config in CONFIGS.items():
+    for kind in NEURAL_MODELS:
+        config = system(kind).settings_class()
         assert config().kind == kind
         for name, (_, _, text) in documentation(config).items():
             assert text, f"{kind}.{name}"
@@ -255,9 +258,9 @@ def test_every_kind_has_settings_with_words_for_each() -> None:
 
 def test_the_choices_of_the_settings_are_those_of_the_layers() -> None:
     """The settings are written without torch, so the names stand there twice."""
-    assert kinds.Positions == positions.Positions
-    assert kinds.Activation == transformer.Activation
-    assert kinds.Norm == transformer.Norm
+    assert transformer_language.Positions == positions.Positions
+    assert transformer_language.Activation == transformer.Activation
+    assert transformer_language.Norm == transformer.Norm
 
 
 def test_the_settings_need_no_torch() -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.models import build_language_model, settings
-from anaphora.models.language.language_settings import BERT, GPT2
 from anaphora.models.language.published_weights import load_published, published_settings, published_weights
+from anaphora.models.language.transformer_language import BERT, GPT2
 from anaphora.tasks.recipes import load_recipe
 
 SMALL = {"dim": 32, "layers": 3, "heads": 4, "max_length": 20, "dropout": 0.0, "attention_dropout": 0.0}

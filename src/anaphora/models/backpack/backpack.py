@@ -23,9 +23,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.models.language.causal import NeuralLanguageModel
-from anaphora.models.language.language_settings import BackpackConfig, TransformerLanguageConfig
 from anaphora.nn.encoder_contract import Past, locked_dropout
 from anaphora.nn.kernels.sense_sums import distinct_of, mix
 from anaphora.nn.sense_network import DEVIATION, SenseNetwork, reference_weights
@@ -74,7 +74,7 @@ class Backpack(NeuralLanguageModel):
         if odd := [token for token in config.silent if not 0 <= token < vocabulary]:
             raise ValueError(f"silent has token {odd[0]}, and the vocabulary has tokens 0 to {vocabulary - 1}")
         self.head.silent = tuple(config.silent)
-        epsilon = body.epsilon if isinstance(body, TransformerLanguageConfig) else 1e-5
+        epsilon = getattr(body, "epsilon", 1e-5)
         self.sense_network = SenseNetwork(
             config.dim, config.senses, hidden=config.sense_feed_forward, dropout=config.sense_dropout, epsilon=epsilon
         )

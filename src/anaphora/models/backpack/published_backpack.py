@@ -23,7 +23,7 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.models.backpack.backpack import Backpack
-from anaphora.models.language.language_settings import BackpackConfig
+from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.language.published_weights import CAUSAL_MASKS, Name, linear_names
 from anaphora.models.weights import check_numbers
 

@@ -25,8 +25,17 @@ from torch import Tensor, nn
 
 from anaphora.errors import UserError, option
 from anaphora.models.contracts import DecoderState, Translator
+from anaphora.models.registry import System
 from anaphora.models.translation.translator_settings import Mean
 from anaphora.tokenizers.tokenizer import EOS, PAD
+
+ENSEMBLE = System(
+    kind="ensemble",
+    rung=10,
+    task="ensemble",
+    settings="anaphora.models.translation.translator_settings:EnsembleConfig",
+    recipe="",
+)
 
 Reading = Callable[[list[int]], list[int]]
 """Tokens of a source, without its end mark, as tokens of another tokeniser for the same text."""

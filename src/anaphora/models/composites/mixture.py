@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
+from anaphora.models.registry import System
 
 if TYPE_CHECKING:  # a mixture of counting models needs it only where it is asked through the contract
     import torch
@@ -31,6 +32,15 @@ if TYPE_CHECKING:  # a mixture of counting models needs it only where it is aske
 
     from anaphora.models.contracts import DecoderState, LanguageModel
     from anaphora.models.ngram.ngram_model import NgramModel
+
+MIXTURE = System(
+    kind="mixture",
+    rung=12,
+    task="mixture",
+    settings="anaphora.models.composites.mixture:MixtureConfig",
+    read="anaphora.models.composites.mixture:read_mixture",
+    recipe="",
+)
 
 ROUNDS = 1000
 ENOUGH = 1e-9
@@ -292,3 +302,21 @@ def tune(logs: NDArray[np.float64], *, rounds: int = ROUNDS) -> Tuning:
         weights = (joint / total).mean(1)
     weights = weights / weights.sum()
     return Tuning(tuple(weights.tolist()), tuple(likelihoods), int(possible.sum()), int((~possible).sum()))
+
+
+def read_mixture(config: MixtureConfig, folder: Path, *, verify: bool, device: str) -> Mixture:
+    """A mixture with its parts, each from its folder inside the mixture's own."""
+    from anaphora.folder import read_config
+    from anaphora.models import read_language_model, settings
+
+    parts = []
+    for name in config.parts:
+        inside = settings(read_config(folder / name).get("model") or {}, file=str(folder / name / "config.yaml"))
+        part = read_language_model(inside, folder / name, verify=verify, device=device)
+        if "causal" not in part.capabilities:
+            raise UserError(f"{name} gives no text its probability", file=folder, cure="mix language models")
+        parts.append(cast("LanguageModel", part))
+    try:
+        return Mixture(parts, config.weights, config.parts)
+    except UserError as error:
+        raise UserError(error.what, file=folder, cure=error.cure) from None

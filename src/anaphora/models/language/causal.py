@@ -20,7 +20,7 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, LanguageModel, extend_by_steps, score_rows
-from anaphora.models.language.language_settings import LanguageConfig, TransformerLanguageConfig
+from anaphora.models.language.language_settings import LanguageConfig
 from anaphora.models.language.reader import DEVIATION, Reader
 from anaphora.nn.encoder_contract import Past, locked_dropout
 from anaphora.nn.head import VocabularyHead
@@ -45,7 +45,7 @@ class NeuralLanguageModel(Reader, LanguageModel):
         self.whole = isinstance(self.encoder, TransformerEncoder)  # rows are scored whole: nothing is carried along
         table = self.embedding.table.weight if config.tie else None
         self.head = VocabularyHead(config.dim, vocabulary, tied_to=table, bias=config.output_bias)
-        if not config.tie and isinstance(config, TransformerLanguageConfig) and config.initial == "normal":
+        if not config.tie and config.begins_small:
             torch.nn.init.normal_(self.head.weight, std=DEVIATION)
 
     # -- all at once ---------------------------------------------------------------------------------------------------

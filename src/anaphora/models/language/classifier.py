@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anaphora.models.language.language_settings import LanguageConfig, TransformerEncoderConfig
+from anaphora.models.language.language_settings import LanguageConfig
 from anaphora.models.language.reader import Reader
 from anaphora.nn.encoders import ClassificationHead
 from anaphora.nn.transformer import TransformerEncoder
@@ -23,9 +23,8 @@ class TextClassifier(Reader):
     """Embedding, encoder, ClassificationHead over `config.labels`."""
 
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
-        masked = config if isinstance(config, TransformerEncoderConfig) else None
         # the row of ⟨mask⟩ stays in the table, though nothing is hidden here: the weights of a masked model fit
-        super().__init__(config, vocabulary, rows=vocabulary + 1 if masked and masked.mask is None else vocabulary)
+        super().__init__(config, vocabulary)
         attends = {"attends"} if isinstance(self.encoder, TransformerEncoder) else set()
         self.capabilities = frozenset({"classifies", "normalised", "batch-invariant", *attends})
         self.labels = tuple(config.labels)

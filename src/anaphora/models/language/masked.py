@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from anaphora.errors import UserError
 from anaphora.models.contracts import LanguageModel, score_rows
-from anaphora.models.language.language_settings import TransformerEncoderConfig
 from anaphora.models.language.reader import DEVIATION, Reader
+from anaphora.models.language.transformer_language import TransformerEncoderConfig
 from anaphora.nn.encoder_contract import locked_dropout
 from anaphora.nn.head import VocabularyHead
 from anaphora.tokenizers.tokenizer import BOS
@@ -36,11 +36,10 @@ class MaskedLanguageModel(Reader):
     capabilities = frozenset({"masked", "normalised", "batch-invariant", "attends"})
 
     def __init__(self, config: TransformerEncoderConfig, vocabulary: int) -> None:
-        self_made = config.mask is None  # then ⟨mask⟩ is a row behind those of the vocabulary
         if config.mask is not None and not 0 <= config.mask < vocabulary:
             raise ValueError(f"mask is {config.mask}, and the vocabulary has {vocabulary} tokens; leave it out")
-        super().__init__(config, vocabulary, rows=vocabulary + 1 if self_made else vocabulary)
-        self.mask_id = vocabulary if config.mask is None else config.mask
+        super().__init__(config, vocabulary)
+        self.mask_id = vocabulary if config.mask is None else config.mask  # a row behind those of the vocabulary
         c = config
         self.transform: nn.Module = nn.Identity()
         if c.transform:

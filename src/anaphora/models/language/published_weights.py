@@ -22,8 +22,8 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.models.language.causal import NeuralLanguageModel
-from anaphora.models.language.language_settings import BERT, GPT2, TransformerLanguageConfig
 from anaphora.models.language.masked import MaskedLanguageModel
+from anaphora.models.language.transformer_language import BERT, GPT2, TransformerLanguageConfig
 
 CAUSAL_MASKS = (".attn.bias", ".attn.masked_bias", "embeddings.position_ids")
 """How the names of tensors end that old files have and that hold nothing learned."""

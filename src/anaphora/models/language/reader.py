@@ -2,7 +2,7 @@
 
     ids (B, T) → embedding → (B, T, dim) → encoder → (B, T, dim)
 
-Which encoder is the `kind` of the settings; all of them obey one contract (nn/encoder_contract.py). Heads differ:
+Which encoder, the settings say (`build_encoder`); all of them obey one contract (nn/encoder_contract.py). Heads differ:
 causal.py guesses the next word, masked.py a hidden one, classifier.py what the whole text is.
 """
 
@@ -14,22 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError
-from anaphora.models.language.language_settings import (
-    AveragingConfig,
-    ConvolutionConfig,
-    LanguageConfig,
-    LstmConfig,
-    RecurrentConfig,
-    TransformerEncoderConfig,
-    TransformerLanguageConfig,
-    WindowConfig,
-)
+from anaphora.models.language.language_settings import LanguageConfig
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.encoder_contract import Encoder, Past, document_places, locked_dropout
-from anaphora.nn.encoders import AveragingEncoder, ConvolutionEncoder, RecurrentEncoder, WindowEncoder
-from anaphora.nn.expert_settings import chosen_experts
 from anaphora.nn.masks import padding_mask
-from anaphora.nn.mixture_of_experts import Experts, mixtures, telling
+from anaphora.nn.mixture_of_experts import mixtures, telling
 from anaphora.nn.transformer import TransformerEncoder
 from anaphora.tokenizers.tokenizer import PAD
 
@@ -43,33 +32,27 @@ class Reader(nn.Module):
     capabilities: frozenset[str]
     """What the property suite may test."""
 
-    def __init__(self, config: LanguageConfig, vocabulary: int, *, rows: int | None = None) -> None:
-        """rows: of the table, where it has more than the vocabulary."""
+    def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
         super().__init__()
         self.config = config
         self._vocabulary = vocabulary
         c = config
-        transformer = c if isinstance(c, TransformerLanguageConfig) else None
-        masked = c if isinstance(c, TransformerEncoderConfig) else None
         self.embedding = Embedding(
-            rows or vocabulary,
+            vocabulary + c.extra_rows,
             c.dim,
-            positions=transformer.positions if transformer else "none",
-            max_length=transformer.max_length if transformer else None,
             pad=None,  # what stands at padding reaches nobody
-            scaled=transformer.scale_embedding if transformer else False,
             word_dropout=c.embedding_dropout,
+            **c.embedding_options(),
         )
-        types = masked.token_types if masked else 0
-        self.token_types = nn.Embedding(types, c.dim) if types else None
+        self.token_types = nn.Embedding(c.segments, c.dim) if c.segments else None
         self.embedding_norm: nn.Module = nn.Identity()
-        if masked and masked.embedding_norm:
-            self.embedding_norm = nn.LayerNorm(c.dim, eps=masked.epsilon)
-        self.encoder = build_encoder(c, causal=not (masked or c.both_ways))
+        if c.first_epsilon is not None:
+            self.embedding_norm = nn.LayerNorm(c.dim, eps=c.first_epsilon)
+        self.encoder = c.build_encoder(causal=not (c.masked or c.both_ways))
         self.routed = bool(mixtures(self.encoder))
         # a Transformer has no dropout of its own at the input
-        self.at_input = c.input_dropout or (c.dropout if transformer else 0.0)
-        if transformer and transformer.initial == "normal":
+        self.at_input = c.input_dropout or (c.dropout if isinstance(self.encoder, TransformerEncoder) else 0.0)
+        if c.begins_small:
             begin_as_gpt2(self.embedding, self.encoder)
             if self.token_types is not None:
                 nn.init.normal_(self.token_types.weight, std=DEVIATION)
@@ -160,72 +143,6 @@ class Reader(nn.Module):
     def started(self, rows: int, max_length: int) -> Past:
         """The encoder's past, of rows that have read nothing."""
         return self.encoder.start(rows, max_length, self.embedding.table.weight)
-
-
-def build_encoder(config: LanguageConfig, *, causal: bool) -> Encoder:
-    """The encoder that the settings describe."""
-    c = config
-    if isinstance(c, AveragingConfig):
-        return AveragingEncoder(
-            c.dim, causal=causal, layers=c.layers, hidden=c.hidden, dropout=c.dropout, locked=c.locked
-        )
-    if isinstance(c, WindowConfig):
-        return WindowEncoder(
-            c.dim,
-            size=c.window,
-            causal=causal,
-            layers=c.layers,
-            hidden=c.hidden,
-            dropout=c.dropout,
-            locked=c.locked,
-        )
-    if isinstance(c, RecurrentConfig):
-        return RecurrentEncoder(
-            c.dim,
-            cell=c.kind,  # type: ignore[arg-type]
-            layers=c.layers,
-            causal=causal,
-            dropout=c.dropout,
-            hidden=c.hidden,
-            locked=c.locked,
-            weight_dropout=c.weight_dropout,
-            initial=c.initial,
-            forget_bias=c.forget_bias if isinstance(c, LstmConfig) else None,
-        )
-    if isinstance(c, ConvolutionConfig):
-        return ConvolutionEncoder(
-            c.dim,
-            width=c.width,
-            layers=c.layers,
-            causal=causal,
-            dilated=c.dilated,
-            gated=c.gated,
-            normalised=c.normalised,
-            dropout=c.dropout,
-            locked=c.locked,
-        )
-    if isinstance(c, TransformerLanguageConfig):
-        routed = chosen_experts(c)
-        return TransformerEncoder(
-            c.dim,
-            layers=c.layers,
-            heads=c.heads,
-            feed_forward=c.feed_forward,
-            norm=c.norm,
-            activation=c.activation,
-            positions=c.positions,
-            causal=causal,
-            window=c.window,
-            key_value_heads=c.key_value_heads,
-            dropout=c.dropout,
-            attention_dropout=c.attention_dropout,
-            activation_dropout=c.activation_dropout,
-            epsilon=c.epsilon,
-            backend=c.attention,
-            experts=None if routed is None else Experts(**routed),
-            inverse_layer_scale=c.inverse_layer_scale,
-        )
-    raise ValueError(f"no encoder is known for {c.kind!r}")
 
 
 def begin_as_gpt2(embedding: Embedding, encoder: Encoder) -> None:

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
+from anaphora.files.foreign import is_there
+from anaphora.folder import WEIGHTS
 from anaphora.models.ngram.kernels.ngrams import (
     F32,
     NOWHERE,
@@ -42,12 +44,21 @@ from anaphora.models.ngram.smoothing import (
     predictable,
 )
 from anaphora.models.ngram.threads import CORES, pool
+from anaphora.models.registry import System
 from anaphora.tokenizers.tokenizer import BOS
 
 if TYPE_CHECKING:  # imported where it is used: counting within a memory limit has no 200 MB for it
     from torch import Tensor
 
     from anaphora.models.contracts import DecoderState, LanguageModel
+
+NGRAM = System(
+    kind="ngram",
+    rung=11,
+    task="counting",
+    settings="anaphora.models.ngram.ngram_settings:NgramConfig",
+    read="anaphora.models.ngram.ngram_model:read_ngram",
+)
 
 SHARED = 1 << 18
 """Numbers that a step must have to say before two threads are quicker than one; four want twice as many."""
@@ -336,4 +347,17 @@ def skip_what_nothing_follows(limits: NDArray[np.int64], first: U32, link: U32, 
 
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     answers: type[LanguageModel] = NgramModel
+
+
+def read_ngram(config: NgramConfig, folder: Path, *, verify: bool, device: str) -> NgramModel:
+    """The model of a folder, mapped into memory; it stays on the CPU."""
+    from anaphora.models.ngram.ngram_file import read_trie
+
+    if not is_there(folder / WEIGHTS):
+        raise UserError(
+            "holds no model yet", file=folder, cure="repeat the `anaphora train` command and let it come to its end"
+        )
+    return NgramModel(config, read_trie(folder / WEIGHTS, verify=verify))

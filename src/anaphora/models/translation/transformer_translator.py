@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.models.contracts import DecoderState
+from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import Decoder, EncoderDecoder
 from anaphora.models.translation.source_reading import build_reader, source_positions
 from anaphora.models.translation.translator_settings import TransformerConfig
@@ -25,6 +26,14 @@ from anaphora.nn.masks import Window
 from anaphora.nn.mixture_of_experts import mixtures
 from anaphora.nn.positions import NOWHERE, RelativePositions
 from anaphora.nn.transformer import DecoderBlock, feed_forward_of
+
+TRANSFORMER = System(
+    kind="transformer",
+    rung=1,
+    task="translation",
+    settings="anaphora.models.translation.translator_settings:TransformerConfig",
+    model="anaphora.models.translation.transformer_translator:TransformerTranslator",
+)
 
 
 class TransformerDecoder(Decoder):

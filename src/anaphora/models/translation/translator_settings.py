@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anaphora.config import above_zero
 from anaphora.nn.choices import Activation, Norm, Normaliser, Positions, Score, check_depth, check_positions
@@ -24,6 +24,10 @@ EncoderName = Literal[
 RECURRENT = ("lstm", "gru", "rnn")
 """Those of them that carry a state from word to word."""
 Mean = Literal["probabilities", "logs"]
+Sizes = tuple[dict[str, Any], dict[str, Any]]
+"""Settings of section `model`, and of section `training`."""
+SMALL, MEDIUM, LARGE = 15_000, 80_000, 1_000_000
+"""Pairs: below the first a very small model; then those for about 30 k, for about 150 k, and the largest."""
 
 
 @dataclass(kw_only=True)
@@ -47,6 +51,11 @@ class TranslatorConfig:
     tie: Literal["none", "target", "all"] = "all"
     """Tables that are one: none; the target's input and output (2-way); those and the source's (3-way, joint
     vocabulary)."""
+
+    tokens_a_pair: ClassVar[int] = 20
+    """About how many tokens the longer side of a pair has."""
+    spells: ClassVar[bool] = False
+    """Whether it reads letters: what it knows of a word it knows by how the word is spelt."""
 
     def __post_init__(self) -> None:
         above_zero(self, "dim", "layers", "decoder_layers", "max_length")
@@ -77,6 +86,20 @@ class TranslatorConfig:
     def shape(self) -> str:
         """How large it is, in a few words."""
         return f"{self.dim} wide, {self.layers}+{self.upper_layers} layers"
+
+    @classmethod
+    def sized(cls, pairs: int) -> Sizes:
+        """Starting points for a corpus of so many pairs: dimensions and dropout; rate, batch, schedule."""
+        size = corpus_size(pairs)
+        model = {"dim": (128, 256, 384, 512)[size], "dropout": (0.3, 0.3, 0.2, 0.1)[size]}
+        training = {"learning_rate": (2e-3, 2e-3, 1e-3, 5e-4)[size], "warmup_steps": (300, 500, 1000, 2000)[size]}
+        training |= {"batch_tokens": (2048, 4096, 6144, 12_500)[size], "clip_norm": 1.0}
+        return model, {**training, "schedule": "cosine", "metric": "bleu" if size < 3 else "loss"}
+
+
+def corpus_size(pairs: int) -> int:
+    """0 to 3: which of the four sizes a corpus has."""
+    return sum(pairs >= border for border in (SMALL, MEDIUM, LARGE))
 
 
 @dataclass(kw_only=True)
@@ -166,6 +189,27 @@ class TransformerConfig(TranslatorConfig):
     @property
     def attends(self) -> bool:
         return self.normaliser == "softmax"  # scores of any sign are no shares of what was looked at
+
+    @classmethod
+    def sized(cls, pairs: int) -> Sizes:
+        training: dict[str, Any]
+        if pairs < 15_000:
+            model = {"dim": 128, "layers": 4, "heads": 4, "feed_forward": 256, "dropout": 0.3}
+            training = {"learning_rate": 2e-3, "warmup_steps": 500, "batch_tokens": 2048}
+        elif pairs < 300_000:
+            model = {"dim": 256, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.3}
+            training = {"learning_rate": 2e-3, "warmup_steps": 1000, "batch_tokens": 4096, "schedule": "cosine"}
+            training |= {"consistency": 5.0, "metric": "bleu"}  # Multi30k and Tatoeba: docs/lab-notes.md
+            if pairs >= 100_000:  # room for more, which the consistency loss keeps from learning by heart
+                model |= {"dim": 512, "heads": 8}
+                training |= {"learning_rate": 1e-3, "batch_tokens": 8192}
+        elif pairs < 2_000_000:
+            model = {"dim": 512, "layers": 6, "heads": 4, "feed_forward": 1024, "dropout": 0.2}
+            training = {"learning_rate": 7e-4, "warmup_steps": 2000, "batch_tokens": 8192}
+        else:
+            model = {"dim": 512, "layers": 6, "heads": 8, "feed_forward": 2048, "dropout": 0.1}
+            training = {"learning_rate": 7e-4, "warmup_steps": 4000, "batch_tokens": 12_500, "accumulate": 2}
+        return model, training
 
     def shape(self) -> str:
         experts = "" if self.routed is None else f", {self.routed}"

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from anaphora.config import build
 from anaphora.errors import UserError, refused_by_system
 from anaphora.files.foreign import parse_json
+from anaphora.models.registry import System
 from anaphora.models.vectors.cooccurrence import Cooccurrences
 from anaphora.models.vectors.kernels.glove_updates import (
     PARTS,
@@ -46,6 +47,13 @@ from anaphora.models.vectors.vector_checkpoint import opening
 from anaphora.models.vectors.vector_files import read_arrays, store_arrays, words_array, words_of
 from anaphora.models.vectors.vector_settings import GloveConfig, GloveTraining
 from anaphora.models.vectors.word_vectors import Vectors
+
+GLOVE = System(
+    kind="glove",
+    rung=23,
+    task="vectors",
+    settings="anaphora.models.vectors.vector_settings:GloveConfig",
+)
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]

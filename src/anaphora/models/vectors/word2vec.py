@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from anaphora.config import build
 from anaphora.errors import UserError
 from anaphora.files.foreign import parse_json
+from anaphora.models.registry import System
 from anaphora.models.vectors.kernels.rows import LINE, aligned_zeros, padded
 from anaphora.models.vectors.kernels.word2vec_updates import (
     LONGEST,
@@ -44,6 +45,14 @@ from anaphora.models.vectors.vector_files import read_arrays, store_arrays, word
 from anaphora.models.vectors.vector_settings import Word2VecConfig, Word2VecTraining
 from anaphora.models.vectors.word_vectors import SubwordTable, Vectors
 from anaphora.tokenizers.tokenizer import EOS, SPECIALS
+
+WORD2VEC = System(
+    kind="word2vec",
+    rung=22,
+    task="vectors",
+    settings="anaphora.models.vectors.vector_settings:Word2VecConfig",
+    recipe="skipgram",
+)
 
 U32 = NDArray[np.uint32]
 I64 = NDArray[np.int64]

@@ -26,6 +26,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anaphora.models.registry import System
 from anaphora.models.translation.convolutional.convolutional_decoder import ConvolutionalDecoder
 from anaphora.models.translation.convolutional.convolutional_settings import ByteNetConfig
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
@@ -33,6 +34,15 @@ from anaphora.nn.convolution import windows
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.encoder_contract import Encoder, cleared
 from anaphora.nn.shared_rings import SharedRings
+
+BYTENET = System(
+    kind="bytenet",
+    rung=8,
+    task="translation",
+    family="convolutional translators",
+    settings="anaphora.models.translation.convolutional.convolutional_settings:ByteNetConfig",
+    model="anaphora.models.translation.convolutional.bytenet:ByteNetTranslator",
+)
 
 
 class ResidualBlock(nn.Module):

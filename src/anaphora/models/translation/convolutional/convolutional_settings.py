@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from anaphora.config import above_zero
-from anaphora.models.translation.translator_settings import EncoderName, TranslatorConfig
+from anaphora.models.translation.translator_settings import EncoderName, Sizes, TranslatorConfig, corpus_size
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,6 +41,8 @@ class ByteNetConfig(TranslatorConfig):
     """The encoder speaks for unfold · |source| + unfold_extra places: room for a target that is longer."""
     unfold_extra: int = 0
     """Places added on top of unfold · |source|."""
+    tokens_a_pair: ClassVar[int] = 80
+    spells: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,6 +69,14 @@ class ByteNetConfig(TranslatorConfig):
     @property
     def attends(self) -> bool:
         return False
+
+    @classmethod
+    def sized(cls, pairs: int) -> Sizes:
+        """Letters to read, so many narrow blocks: three sets of five let a place know of 93 letters on each side."""
+        size = corpus_size(pairs)
+        model: dict[str, Any] = {"dim": (256, 512, 640, 1024)[size], "layers": (10, 15, 15, 20)[size]}
+        model["dropout"] = (0.2, 0.2, 0.1, 0.0)[size]
+        return model, {**training_of(size), "batch_tokens": (8192, 16_384, 24_576, 32_768)[size]}
 
     @property
     def inside(self) -> int:
@@ -130,6 +140,14 @@ class ConvS2SConfig(TranslatorConfig):
     def word_dim(self) -> int:
         return self.embedding or self.dim
 
+    @classmethod
+    def sized(cls, pairs: int) -> Sizes:
+        """What its authors gave a small corpus: four layers that read, three that speak."""
+        size = corpus_size(pairs)
+        model: dict[str, Any] = {"dim": (192, 256, 384, 512)[size], "layers": (3, 4, 6, 12)[size]}
+        model |= {"decoder_layers": (3, 3, 5, 12)[size], "dropout": (0.3, 0.3, 0.2, 0.1)[size]}
+        return model, {**training_of(size), "batch_tokens": (2048, 4096, 6144, 12_500)[size]}
+
     def kernels(self, layers: int) -> list[tuple[int, int]]:
         """Of each layer its width and the places that it sees."""
         staged = [(dim, width) for number, dim, width in self.stages for _ in range(number)]
@@ -142,8 +160,11 @@ class ConvS2SConfig(TranslatorConfig):
         return f"{self.layers}+{self.upper_layers} layers ({widths}), words {self.word_dim} wide"
 
 
-CONFIGS: dict[str, type[ByteNetConfig | ConvS2SConfig]] = {"bytenet": ByteNetConfig, "convs2s": ConvS2SConfig}
-"""By kind."""
+def training_of(size: int) -> dict[str, Any]:
+    """Rate and schedule for one of the four sizes of a corpus."""
+    training: dict[str, Any] = {"clip_norm": 1.0, "schedule": "cosine", "metric": "bleu" if size < 3 else "loss"}
+    rates, warm = (1e-3, 1e-3, 1e-3, 5e-4), (300, 500, 1000, 2000)
+    return {**training, "learning_rate": rates[size], "warmup_steps": warm[size]}
 
 
 def check_width(width: int) -> None:

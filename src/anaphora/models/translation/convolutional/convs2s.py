@@ -29,6 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anaphora.models.registry import System
 from anaphora.models.translation.convolutional.convolutional_decoder import ConvolutionalDecoder
 from anaphora.models.translation.convolutional.convolutional_settings import ConvS2SConfig
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
@@ -40,6 +41,15 @@ from anaphora.nn.masks import padding_mask
 from anaphora.nn.normalized_linear import NormalisedLinear
 from anaphora.nn.shared_rings import SharedRings
 from anaphora.nn.source_attention import SourceAttention
+
+CONVS2S = System(
+    kind="convs2s",
+    rung=9,
+    task="translation",
+    family="convolutional translators",
+    settings="anaphora.models.translation.convolutional.convolutional_settings:ConvS2SConfig",
+    model="anaphora.models.translation.convolutional.convs2s:ConvS2STranslator",
+)
 
 HALF = math.sqrt(0.5)
 """The sum of two that are not alike, times this, is as large as each of them."""

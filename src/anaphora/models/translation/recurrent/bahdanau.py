@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
     AttentiveLayer,
@@ -30,6 +31,15 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     recurrent,
 )
 from anaphora.models.translation.recurrent.recurrent_settings import BahdanauConfig
+
+BAHDANAU = System(
+    kind="bahdanau",
+    rung=3,
+    task="translation",
+    family="recurrent translators",
+    settings="anaphora.models.translation.recurrent.recurrent_settings:BahdanauConfig",
+    model="anaphora.models.translation.recurrent.bahdanau:BahdanauTranslator",
+)
 
 
 class Maxout(nn.Module):

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
     AttentiveLayer,
@@ -31,6 +32,15 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
 from anaphora.models.translation.recurrent.recurrent_settings import DeepAttConfig
 from anaphora.nn.encoder_contract import Encoder
 from anaphora.nn.recurrence import RecurrentEncoder, turned
+
+DEEP_ATT = System(
+    kind="deep-att",
+    rung=5,
+    task="translation",
+    family="recurrent translators",
+    settings="anaphora.models.translation.recurrent.recurrent_settings:DeepAttConfig",
+    model="anaphora.models.translation.recurrent.deep_att:DeepAttTranslator",
+)
 
 COLUMNS = 2
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
     AttentiveLayer,
@@ -29,6 +30,15 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
 from anaphora.models.translation.recurrent.recurrent_settings import GnmtConfig
 from anaphora.nn.encoder_contract import Encoder
 from anaphora.nn.recurrence import RecurrentEncoder
+
+GNMT = System(
+    kind="gnmt",
+    rung=6,
+    task="translation",
+    family="recurrent translators",
+    settings="anaphora.models.translation.recurrent.recurrent_settings:GnmtConfig",
+    model="anaphora.models.translation.recurrent.gnmt:GnmtTranslator",
+)
 
 RESIDUAL_FROM = 2
 """Layers, from 0, that add what they read to what they say."""

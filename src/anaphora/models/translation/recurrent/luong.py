@@ -18,6 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
     Bridge,
@@ -35,6 +36,15 @@ from anaphora.models.translation.recurrent.recurrent_settings import LuongConfig
 from anaphora.nn.kernels.attentive import input_feeding
 from anaphora.nn.masks import padding_mask
 from anaphora.nn.source_attention import SourceAttention
+
+LUONG = System(
+    kind="luong",
+    rung=4,
+    task="translation",
+    family="recurrent translators",
+    settings="anaphora.models.translation.recurrent.recurrent_settings:LuongConfig",
+    model="anaphora.models.translation.recurrent.luong:LuongTranslator",
+)
 
 
 class LuongDecoder(RecurrentDecoder):

@@ -22,6 +22,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
     AttentiveLayer,
@@ -35,6 +36,15 @@ from anaphora.models.translation.recurrent.recurrent_settings import MoeConfig
 from anaphora.nn.encoder_contract import Encoder
 from anaphora.nn.mixture_of_experts import MixtureOfExperts
 from anaphora.nn.recurrence import RecurrentEncoder
+
+MOE = System(
+    kind="moe",
+    rung=7,
+    task="translation",
+    family="recurrent translators",
+    settings="anaphora.models.translation.recurrent.recurrent_settings:MoeConfig",
+    model="anaphora.models.translation.recurrent.moe:MoeTranslator",
+)
 
 
 def narrowed(hidden: int, dim: int) -> nn.Module:

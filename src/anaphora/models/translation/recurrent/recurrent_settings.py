@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anaphora.config import above_zero
-from anaphora.models.translation.translator_settings import RECURRENT, EncoderName, TranslatorConfig
+from anaphora.models.translation.translator_settings import (
+    RECURRENT,
+    EncoderName,
+    Sizes,
+    TranslatorConfig,
+    corpus_size,
+)
 from anaphora.nn.choices import Score
 from anaphora.nn.expert_settings import chosen_experts
 
@@ -37,6 +43,9 @@ class RecurrentConfig(TranslatorConfig):
     """How a known target is read: whole, all of it in one call of the kernels, where no step waits for an earlier one's
     look at the source; steps, a plain loop; auto, whole where that can be, else a loop with a hand-written way back."""
 
+    widths: ClassVar[tuple[int, ...]] = (192, 384, 512, 1024)
+    """For the four sizes of a corpus."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         above_zero(self, "embedding", "encoder_dim", "heads", "feed_forward")
@@ -59,6 +68,21 @@ class RecurrentConfig(TranslatorConfig):
     def shape(self) -> str:
         words = "" if self.word_dim == self.dim else f", words {self.word_dim} wide"
         return f"{super().shape()}{words}, read by {self.reads_with}"
+
+    @classmethod
+    def sized(cls, pairs: int) -> Sizes:
+        """What carries a state from word to word learns at half the rate of a Transformer, wants no deep stacks where
+        there is little text, and is held back by dropout as much as any."""
+        size = corpus_size(pairs)
+        training: dict[str, Any] = {"clip_norm": 1.0, "schedule": "cosine", "metric": "bleu" if size < 3 else "loss"}
+        training |= {"learning_rate": (2e-3, 2e-3, 1e-3, 5e-4)[size], "warmup_steps": (300, 500, 1000, 2000)[size]}
+        training |= {"batch_tokens": (2048, 4096, 6144, 12_500)[size]}
+        return {"dim": cls.widths[size], "dropout": (0.3, 0.4, 0.3, 0.2)[size], **cls.depth(size)}, training
+
+    @classmethod
+    def depth(cls, size: int) -> dict[str, Any]:
+        """Layers, for one of the four sizes of a corpus."""
+        return {"layers": (1, 1, 2, 4)[size]}
 
     @property
     def both_ways(self) -> bool:
@@ -130,6 +154,10 @@ class BahdanauConfig(CellConfig):
     def upper_layers(self) -> int:
         return self.decoder_layers or 1
 
+    @classmethod
+    def depth(cls, size: int) -> dict[str, Any]:
+        return {"layers": (1, 1, 2, 2)[size]}
+
 
 @dataclass(kw_only=True)
 class LuongConfig(CellConfig):
@@ -153,10 +181,12 @@ class LuongConfig(CellConfig):
 
 @dataclass(kw_only=True)
 class DeepConfig(RecurrentConfig):
-    """Those with LSTMs in deep stacks, whose lowest decoder layer alone looks; their own encoder has their name."""
+    """Those with LSTMs in deep stacks, whose lowest decoder layer alone looks; their own encoder has their name. Of a
+    small corpus they get fewer and narrower layers, in the published proportions."""
 
     attention_dim: int | None = None
     """Width in which source words and states are compared; that of the decoder's cells by default."""
+    widths: ClassVar[tuple[int, ...]] = (128, 256, 384, 1024)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -179,6 +209,10 @@ class DeepAttConfig(DeepConfig):
     decoder_layers: int | None = 7
     """Decoder layers."""
 
+    @classmethod
+    def depth(cls, size: int) -> dict[str, Any]:
+        return {"layers": (2, 3, 5, 9)[size], "decoder_layers": (2, 2, 4, 7)[size]}
+
 
 @dataclass(kw_only=True)
 class GnmtConfig(DeepConfig):
@@ -188,6 +222,11 @@ class GnmtConfig(DeepConfig):
     """Which system this is."""
     layers: int = 8
     """Encoder layers, the first of which reads both ways."""
+    widths: ClassVar[tuple[int, ...]] = (128, 384, 384, 1024)
+
+    @classmethod
+    def depth(cls, size: int) -> dict[str, Any]:
+        return {"layers": (2, 3, 4, 8)[size]}
 
 
 @dataclass(kw_only=True)
@@ -222,6 +261,12 @@ class MoeConfig(DeepConfig):
     def upper_layers(self) -> int:
         return self.decoder_layers or 2
 
+    @classmethod
+    def depth(cls, size: int) -> dict[str, Any]:
+        """As deep as published; a word asks as many experts, of fewer."""
+        few = {"experts_per_token": 4} if size == 3 else {}
+        return {"experts": (4, 8, 16, 32)[size], **few, "tie": "none"}
+
     @property
     def routed(self) -> Experts:
         """Its experts."""
@@ -231,17 +276,6 @@ class MoeConfig(DeepConfig):
 
     def shape(self) -> str:
         return f"{super().shape()}, {self.routed}, {self.expert_hidden or 4 * self.dim} wide inside"
-
-
-CONFIGS: dict[str, type[Seq2seqConfig | BahdanauConfig | LuongConfig | DeepAttConfig | GnmtConfig | MoeConfig]] = {
-    "seq2seq": Seq2seqConfig,
-    "bahdanau": BahdanauConfig,
-    "luong": LuongConfig,
-    "deep-att": DeepAttConfig,
-    "gnmt": GnmtConfig,
-    "moe": MoeConfig,
-}
-"""By kind."""
 
 
 def refuse_whole(unroll: Unroll, why: str) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
     Bridge,
@@ -30,6 +31,15 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
 from anaphora.models.translation.recurrent.recurrent_settings import Seq2seqConfig
 from anaphora.nn.encoder_contract import cleared
 from anaphora.nn.recurrence import RecurrentEncoder, turned
+
+SEQ2SEQ = System(
+    kind="seq2seq",
+    rung=2,
+    task="translation",
+    family="recurrent translators",
+    settings="anaphora.models.translation.recurrent.recurrent_settings:Seq2seqConfig",
+    model="anaphora.models.translation.recurrent.seq2seq:Seq2seqTranslator",
+)
 
 
 class Seq2seqDecoder(RecurrentDecoder):

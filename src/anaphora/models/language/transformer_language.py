@@ -1,0 +1,285 @@
+"""Attention to all words before (`transformer-decoder`), or to all words, of which some are hidden
+(`transformer-encoder`). `GPT2` and `BERT` are the published shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from anaphora.config import above_zero
+from anaphora.models.language.language_settings import (
+    HELD_BACK,
+    LanguageConfig,
+    Sizes,
+    medium_text_epochs,
+    share,
+    small_text_epochs,
+)
+from anaphora.models.registry import System
+from anaphora.nn.choices import Activation, Norm, Positions
+from anaphora.nn.expert_settings import chosen_experts
+
+if TYPE_CHECKING:
+    from anaphora.nn.encoder_contract import Encoder
+
+Initial = Literal["xavier", "normal"]
+Backend = Literal["auto", "reference", "sdpa", "flex"]
+
+DECODER = System(
+    kind="transformer-decoder",
+    rung=19,
+    task="language",
+    settings="anaphora.models.language.transformer_language:TransformerDecoderConfig",
+    model="anaphora.models.language.causal:NeuralLanguageModel",
+    read="anaphora.models:read_neural",
+)
+ENCODER = System(
+    kind="transformer-encoder",
+    rung=20,
+    task="language",
+    settings="anaphora.models.language.transformer_language:TransformerEncoderConfig",
+    model="anaphora.models.language.masked:MaskedLanguageModel",
+    read="anaphora.models:read_neural",
+)
+
+
+@dataclass(kw_only=True)
+class TransformerLanguageConfig(LanguageConfig):
+    """What both Transformers are told."""
+
+    dim: int = 256
+    """Width of every vector between layers."""
+    layers: int = 4
+    """Blocks: attention, then a feed-forward network."""
+    dropout: float = 0.1
+    """After every sub-layer; on the vectors of the words read, where input_dropout is 0."""
+    locked: bool = False
+    """At input and output, the same numbers are dropped at every place of a row."""
+    heads: int = 4
+    """Attention heads; each has dim / heads dimensions."""
+    key_value_heads: int | None = None
+    """Key and value heads, each shared by a group of heads (1: multi-query); as many as heads by default."""
+    feed_forward: int | None = None
+    """Hidden width of the feed-forward network, of experts of each; four times dim by default."""
+    experts: int | None = None
+    """Experts in place of a feed-forward network, each token being routed to a few of them; none by default."""
+    experts_per_token: int | None = None
+    """With experts: how many each token is routed to; 2 by default."""
+    experts_every: int | None = None
+    """With experts: which layers have them: all (1, by default), each second one (2), …"""
+    expert_balance: float | None = None
+    """With experts: weight of the loss that keeps them all in use; 0.1 by default."""
+    norm: Norm = "pre"
+    """Normalise before each sub-layer (pre) or after the residual sum (post, as first published)."""
+    epsilon: float = 1e-5
+    """Added to the variance by which layers are normalised."""
+    activation: Activation = "gelu"
+    """Non-linearity of the feed-forward network; gelu-tanh is GELU by the formula that GPT-2 was trained with."""
+    positions: Positions = "rotary"
+    """How a word knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
+    attention (rotary, alibi, relative), or not at all (none)."""
+    window: int | None = None
+    """Attention sees only places fewer than this away; all of them by default."""
+    max_length: int | None = 512
+    """The longest row, in tokens with ⟨s⟩. Learned positions are a table of so many; without them, none lifts it."""
+    scale_embedding: bool = True
+    """Words' vectors are multiplied by √dim."""
+    initial: Initial = "normal"
+    """How weights begin: xavier, by the width of each layer; normal, with deviation 0.02, and less at the end of each
+    residual, the more layers there are (GPT-2)."""
+    attention_dropout: float = 0.0
+    """On attention weights."""
+    activation_dropout: float = 0.0
+    """Inside the feed-forward network."""
+    inverse_layer_scale: bool = False
+    """Attention scores of the second layer are halved, of the third divided by three, … (published Backpacks)."""
+    attention: Backend = "auto"
+    """How attention is computed: the reference, PyTorch's fused kernels, FlexAttention; auto takes the fastest."""
+
+    windowed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        above_zero(self, "heads", "key_value_heads", "feed_forward", "window")
+        if self.dim % self.heads:
+            raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
+        if self.heads % self.shared_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
+        if self.positions == "rotary" and self.dim // self.heads % 2:
+            raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
+        if self.positions == "learned" and self.max_length is None:
+            raise ValueError("learned positions are a table; say how long with max_length")
+        if self.max_length is not None and self.max_length < 2:
+            raise ValueError(f"max_length is {self.max_length}; ⟨s⟩ and one word are 2")
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon is {self.epsilon}; it must be above 0")
+        if self.attention == "flex" and self.attention_dropout:
+            raise ValueError("attention=flex has no dropout on weights; leave attention at auto")
+        for name in ("attention_dropout", "activation_dropout"):
+            share(name, getattr(self, name))
+        chosen_experts(self, layers=self.layers)
+
+    @property
+    def shared_heads(self) -> int:
+        """Key and value heads."""
+        return self.key_value_heads or self.heads
+
+    @property
+    def inner(self) -> int:
+        """Hidden width of the feed-forward network."""
+        return self.feed_forward or 4 * self.dim
+
+    def embedding_options(self) -> dict[str, Any]:
+        return {"positions": self.positions, "max_length": self.max_length, "scaled": self.scale_embedding}
+
+    @property
+    def begins_small(self) -> bool:
+        return self.initial == "normal"
+
+    def build_encoder(self, *, causal: bool) -> Encoder:
+        from anaphora.nn.mixture_of_experts import Experts
+        from anaphora.nn.transformer import TransformerEncoder
+
+        routed = chosen_experts(self)
+        return TransformerEncoder(
+            self.dim,
+            layers=self.layers,
+            heads=self.heads,
+            feed_forward=self.feed_forward,
+            norm=self.norm,
+            activation=self.activation,
+            positions=self.positions,
+            causal=causal,
+            window=self.window,
+            key_value_heads=self.key_value_heads,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            activation_dropout=self.activation_dropout,
+            epsilon=self.epsilon,
+            backend=self.attention,
+            experts=None if routed is None else Experts(**routed),
+            inverse_layer_scale=self.inverse_layer_scale,
+        )
+
+    @classmethod
+    def small(cls, tokens: int) -> Sizes:
+        training = {"learning_rate": 3e-3, "context": 128, "batch_tokens": 2048, "beta2": 0.98}
+        model = {"layers": 2, "heads": 4, "feed_forward": 384}
+        return model, {**training, "epochs": small_text_epochs(3.0, tokens)}
+
+    @classmethod
+    def medium(cls, tokens: int) -> Sizes:
+        model = {"dim": 512, "layers": 6, "heads": 8, "dropout": 0.4, "attention_dropout": 0.1}
+        model |= {"activation_dropout": 0.4, **HELD_BACK, "locked": False}
+        training = {"learning_rate": 7e-4, "weight_decay": 0.5, "beta2": 0.98, "batch_tokens": 8192, "context": 256}
+        return model, {**training, "epochs": medium_text_epochs(60, tokens)}
+
+    @classmethod
+    def large(cls, tokens: int) -> Sizes:
+        training = {"learning_rate": 1e-3, "weight_decay": 0.1, "beta2": 0.98, "context": 256}
+        return {"layers": 8, "heads": 8}, training
+
+
+@dataclass(kw_only=True)
+class TransformerDecoderConfig(TransformerLanguageConfig):
+    """Transformer without a source: every word looks at those before it (Radford et al. 2018)."""
+
+    kind: Literal["transformer-decoder"] = "transformer-decoder"
+    """Which system this is."""
+
+    @classmethod
+    def small(cls, tokens: int) -> Sizes:
+        """More updates, and smaller ones (docs/lab-notes.md)."""
+        model, training = super().small(tokens)
+        training |= {"learning_rate": 2e-3, "batch_tokens": 1024, "epochs": small_text_epochs(4.0, tokens)}
+        return model, training
+
+
+@dataclass(kw_only=True)
+class TransformerEncoderConfig(TransformerLanguageConfig):
+    """Transformer that sees all words but the hidden ones, and guesses those (Devlin et al. 2019)."""
+
+    kind: Literal["transformer-encoder"] = "transformer-encoder"
+    """Which system this is."""
+    mask: int | None = None
+    """The token that stands in a hidden word's place; one more than the vocabulary has by default."""
+    token_types: int = 0
+    """Kinds of segments, each with a vector that is added to its words' (BERT: 2); all words are of the first."""
+    embedding_norm: bool = False
+    """Layer normalisation of the first vectors (BERT)."""
+    transform: bool = False
+    """One more layer, W x + b, GELU, layer normalisation, before words are guessed (BERT)."""
+    pooler: bool = False
+    """A layer, tanh(W x₁ + b), over the first vector, for whoever loads a model that has one (BERT)."""
+
+    masked: ClassVar[bool] = True
+
+    @property
+    def segments(self) -> int:
+        return self.token_types
+
+    @property
+    def first_epsilon(self) -> float | None:
+        return self.epsilon if self.embedding_norm else None
+
+    @property
+    def extra_rows(self) -> int:
+        """Of ⟨mask⟩, where the vocabulary has no such token."""
+        return int(self.mask is None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.token_types < 0:
+            raise ValueError(f"token_types is {self.token_types}; it must be at least 0")
+
+    @classmethod
+    def medium(cls, tokens: int) -> Sizes:
+        """Hidden words are hard enough."""
+        model, training = super().medium(tokens)
+        light = ("dropout", "activation_dropout", "input_dropout", "output_dropout")
+        return {**model, **dict.fromkeys(light, 0.1)}, training
+
+
+GPT2: dict[str, Any] = {
+    "kind": "transformer-decoder",
+    "dim": 768,
+    "layers": 12,
+    "heads": 12,
+    "norm": "pre",
+    "activation": "gelu-tanh",
+    "positions": "learned",
+    "max_length": 1024,
+    "tie": True,
+    "output_bias": False,
+    "scale_embedding": False,
+    "initial": "normal",
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+}
+"""The shape of GPT-2 small (Radford et al. 2019), not its weights: with its 50,257 tokens, 124,439,808 parameters."""
+
+
+BERT: dict[str, Any] = {
+    "kind": "transformer-encoder",
+    "dim": 768,
+    "layers": 12,
+    "heads": 12,
+    "norm": "post",
+    "epsilon": 1e-12,
+    "activation": "gelu",
+    "positions": "learned",
+    "max_length": 512,
+    "tie": True,
+    "output_bias": True,
+    "scale_embedding": False,
+    "initial": "normal",
+    "token_types": 2,
+    "embedding_norm": True,
+    "transform": True,
+    "pooler": True,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+}
+"""BERT base (Devlin et al. 2019): with its 30,522 tokens, 109,482,240 parameters without the head that guesses words,
+the pooler included."""
