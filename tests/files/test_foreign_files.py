@@ -167,7 +167,7 @@ def test_files_of_folders_are_read_through_one_door() -> None:
     found = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*.py")
-        if path.name != "files/foreign.py" and any(opened.search(line) for line in path.read_text().splitlines())
+        if path.name != "foreign.py" and any(opened.search(line) for line in path.read_text().splitlines())
     }
     own = {"comparing/running.py", "tasks/proposal.py", "device.py"}  # of its own processes, and /proc
     named = {"data/lines.py", "models/backpack/patch.py", "explain/trace_file.py", "explain/walk_file.py"}  # by a user
