@@ -142,11 +142,17 @@ def _kinds(kinds: tuple[str, ...]) -> str:
 def _text_sizes() -> str:
     """What the length of a text decides, for each kind of language model that learns."""
     from anaphora.models import NEURAL_MODELS
-    from anaphora.tasks.text_sizes import sized_to_text
+    from anaphora.tasks.text_sizes import sized_to_run
 
     rows = []
     for kind in NEURAL_MODELS:
-        sized = {tokens: sized_to_text(kind, tokens, labelled=False, recipe={}) for tokens in TEXT_SIZES}
+        own: dict[str, Any] = {"model": {"kind": kind}}
+        sized = {
+            tokens: sized_to_run(
+                kind, {"train": {"tokens": tokens}, "valid": True}, own, {}, labelled=False, gently=False
+            )
+            for tokens in TEXT_SIZES
+        }
         keys = dict.fromkeys((section, key) for one in sized.values() for section in one for key in one[section])
         for section, key in keys:
             values = [_said(one[section].get(key)) for one in sized.values()]

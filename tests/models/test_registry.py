@@ -7,10 +7,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+import anaphora
 from anaphora.errors import UserError
 from anaphora.models import build, registry, settings
 from anaphora.models.registry import TASKS, System, kinds, register, system, systems
@@ -68,8 +70,23 @@ def test_a_system_of_ones_own_is_built_like_ours() -> None:
     register(OWN)
     config = settings({"kind": "own", "layers": 2})
     assert isinstance(config, OwnConfig) and (config.dim, config.layers) == (8, 2)
-    assert isinstance(build(config, 12, 13), LuongTranslator)
+    assert isinstance(build(config, 12, 12), LuongTranslator)
     assert "own" in kinds("translation")
+
+
+def test_a_system_of_ones_own_is_trained_and_used_like_ours(corpus: dict[str, Path], tmp_path: Path) -> None:
+    register(OWN)
+    own = {"model.kind": "own", "model.tie": "all", "training.max_steps": 2, "tokenizer.vocabulary": 300}
+    anaphora.train(tmp_path / "run", **corpus, recipe="luong", settings=own, device="cpu", progress=False)
+    model = anaphora.load(tmp_path / "run")
+    assert isinstance(model, anaphora.TranslationModel) and isinstance(model.model, LuongTranslator)
+    assert model.config.model.dim == 192  # sizes for a corpus come with the settings that it derives from
+    assert isinstance(model.translate("the dog").text, str) and model.align("the dog", "der Hund")
+    own["training.max_steps"] = 3
+    assert anaphora.train(tmp_path / "run", **corpus, recipe="luong", settings=own, progress=False).steps == 3
+    registry._registered().clear()
+    with pytest.raises(UserError, match=r"unknown model\.kind 'own'"):
+        anaphora.load(tmp_path / "run")
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
