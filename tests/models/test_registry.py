@@ -91,11 +91,20 @@ def test_a_system_of_ones_own_is_trained_and_used_like_ours(corpus: dict[str, Pa
 
 def test_a_name_that_is_taken_is_refused() -> None:
     with pytest.raises(UserError, match="there is a system 'luong' already"):
-        register(System(kind="luong", task="translation", settings=OwnConfig))
+        register(System(kind="luong", task="translation", settings=LuongConfig))
     register(System(kind="own", task="translation", settings=OwnConfig, fingerprint="a"))
     register(System(kind="own", task="translation", settings=OwnConfig, fingerprint="a"))
     with pytest.raises(UserError, match="there is a system 'own' already"):
         register(OWN)
+
+
+def test_what_is_no_system_is_refused() -> None:
+    with pytest.raises(UserError, match="'own' is no System"):
+        register("own")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="the task of 'own' cannot be 'translating'; did you mean 'translation'"):
+        register(System(kind="own", task="translating", settings=OwnConfig))
+    with pytest.raises(UserError, match="'mine' has settings whose kind is 'own'"):
+        register(System(kind="mine", task="translation", settings=OwnConfig))
 
 
 def test_installed_packages_may_bring_systems(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import UserError, nearest
+from anaphora.errors import UserError, nearest, shown
 
 ENTRY = re.compile(r"^\w+ = System\(\n.*?^\)$", re.MULTILINE | re.DOTALL)
 TASKS = {
@@ -90,6 +90,13 @@ def loaded(path: str | Callable[..., Any]) -> Any:
 def register(system: System) -> System:
     """Make a system known: from now on `model.kind` may name it. The same name twice is refused, unless the two are of
     one file, which was read again."""
+    if not isinstance(system, System):
+        raise UserError(f"{shown.repr(system)} is no System", cure="register(System(kind=…, task=…, settings=…))")
+    if system.task not in TASKS:
+        raise UserError(f"the task of {system.kind!r} cannot be {system.task!r}", cure=nearest(system.task, TASKS))
+    named = system.kind if isinstance(system.settings, str) else getattr(system.settings, "kind", system.kind)
+    if named != system.kind:
+        raise UserError(f"{system.kind!r} has settings whose kind is {named!r}", cure="give both one name")
     known = systems().get(system.kind)
     if known is not None and (known.fingerprint is None or known.fingerprint != system.fingerprint):
         raise UserError(f"there is a system {system.kind!r} already", cure="give yours another kind")

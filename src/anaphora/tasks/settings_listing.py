@@ -259,6 +259,8 @@ def of_recipe(recipe: str) -> list[Setting]:
                 found.append(replace(setting, **own, sized=False))
                 continue
             there = here.get(at) or labelled.get(at) or Default(setting.default)
+            if setting.key == "labels":  # those that stand here are an example
+                there = Default(_of_class(setting, kind))
             other = labelled.get(at, there)
             if other != there and setting.key != "labels":
                 setting = replace(setting, elsewhere=(replace(other, kinds=(CLASSIFIERS,)),))

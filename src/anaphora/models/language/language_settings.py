@@ -83,7 +83,7 @@ class LanguageConfig:
 
     def embedding_options(self) -> dict[str, Any]:
         """What the first vectors are, besides words (keyword arguments of nn.embedding.Embedding)."""
-        return {"positions": "none"}
+        return {"positions": "none", "max_length": None, "scaled": False}
 
     @property
     def segments(self) -> int:
