@@ -9,12 +9,11 @@
     )
 
 An entry names classes by their import paths, and it is read from the text of its file, so that a list of all systems
-costs no import: `--help`, counting and the settings of a run never load torch. What differs between systems (sizes for
-a corpus, which encoder, which sections of settings) is asked of the settings class, which an entry names; what differs
-between tasks, of the task (tasks/task.py). Nothing else asks which kind a model is.
+costs no import: `--help`, counting and the settings of a run never load torch. What differs between systems, such as
+sizes for a corpus or the encoder, is a method of the settings class that an entry names.
 
-Systems from outside register in one of three ways, and are then like ours: `anaphora.register(System(...))` in Python,
-`--model my_model.py` at a shell, or an entry point of the group `anaphora.systems` in an installed package.
+A translator from outside is known once `register(System(...))` was called, or by an entry point of the group
+`anaphora.systems` in an installed package.
 """
 
 from __future__ import annotations
@@ -40,6 +39,8 @@ TASKS = {
     "mixture": "a language model",
 }
 """What a system of each task is, in a sentence; what a run of it does: tasks/."""
+Sizes = tuple[dict[str, Any], dict[str, Any]]
+"""What a settings class gives for a corpus of some size: settings of section `model`, and of section `training`."""
 GROUP = "anaphora.systems"
 """Entry points of installed packages: each names a System, or a module that registers some."""
 
