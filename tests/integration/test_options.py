@@ -341,11 +341,17 @@ def test_loading_and_translating_use_up_no_random_numbers(micro: Path) -> None:
 def test_every_setting_is_exercised() -> None:
     """A new setting must join the lists above."""
     elsewhere = {
-        "data": {"source", "target", "valid_source", "valid_target", "paths"},  # test_validation_files, test_names.py
+        "data": {
+            "source",
+            "target",
+            "valid_source",
+            "valid_target",
+            "paths",
+        },  # test_validation_files, test_shared_names.py
         "tokenizer": {"words"},  # test_a_vocabulary_of_ones_own
         "model": {
             *("dim", "layers", "feed_forward", "max_length"),  # MICRO
-            "embedding_from",  # training/test_initial_vectors.py: a translator begins with vectors, and trains
+            "embedding_from",  # tasks/test_initial_vectors.py: a translator begins with vectors, and trains
             "encoder",  # test_recurrent_options.py
         },
         "training": {"learning_rate", "batch_tokens", "checkpoint_every", "log_every"},  # MICRO

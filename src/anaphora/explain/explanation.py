@@ -1,9 +1,9 @@
 """Why a language model says what it says: one question, answered by every model that can explain itself.
 
 `explain_next` takes the model and what was read so far. A counting model answers with the path of each word through its
-contexts (ngram/why.py); a Backpack with what each sense of each word gives it (language/sense_shares.py); a mixture
-with what each part says of the word, times the part's weight, and each part's own explanation. A model that has no such
-account answers with its likeliest words alone (next_words.py).
+contexts (ngram/ngram_explanation.py); a Backpack with what each sense of each word gives it (backpack/sense_shares.py);
+a mixture with what each part says of the word, times the part's weight, and each part's own explanation. A model that
+has no such account answers with its likeliest words alone (next_words.py).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from anaphora.models import settings as model_settings
 from anaphora.models.registry import kinds, system
 from anaphora.results import brief
 from anaphora.tasks.refusals import check, check_objective, has_dropout
-from anaphora.tasks.translator_sizes import whole_translations
+from anaphora.tasks.sequence_sizes import whole_translations
 from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.training_settings import LIMITS, SEQUENCE, TrainingConfig
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from anaphora.config import merge
-from anaphora.models.language.language_settings import LanguageConfig, Sizes
-from anaphora.models.registry import system
+from anaphora.models.language.language_settings import LanguageConfig
+from anaphora.models.registry import Sizes, system
 from anaphora.tasks.recipes import Document, RunConfig, load_recipe
 from anaphora.training.training_settings import LIMITS
 

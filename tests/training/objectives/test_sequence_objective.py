@@ -24,7 +24,7 @@ from anaphora.evaluation.sentence_scores import sentence_chrf
 from anaphora.models.contracts import DecoderState, Translator
 from anaphora.tasks.recipes import complete
 from anaphora.tasks.request import Outcome, Request, check_files
-from anaphora.tasks.translator_sizes import whole_translations
+from anaphora.tasks.sequence_sizes import whole_translations
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from anaphora.training.objectives.objective import TranslationObjective
 from anaphora.training.objectives.sequence_objective import (

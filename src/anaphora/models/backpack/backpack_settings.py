@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 from anaphora.config import above_zero
-from anaphora.models.language.language_settings import LanguageConfig, Sizes
+from anaphora.models.language.language_settings import LanguageConfig
 from anaphora.models.language.recurrent_language import PENALTIES
 from anaphora.models.language.transformer_language import Backend
-from anaphora.models.registry import System, system
+from anaphora.models.registry import Sizes, System, system
 from anaphora.nn.choices import Activation, Norm, Positions
 
 BACKPACK = System(

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anaphora.config import above_zero
 from anaphora.errors import UserError
+from anaphora.models.registry import Sizes
 from anaphora.nn.choices import check_depth
 
 if TYPE_CHECKING:
     from anaphora.nn.encoder_contract import Encoder
 
 Pool = Literal["mean", "max", "first", "last"]
-Sizes = tuple[dict[str, Any], dict[str, Any]]
-"""Settings of section `model`, and of section `training`."""
 HELD_BACK = {"locked": True, "input_dropout": 0.4, "output_dropout": 0.4, "embedding_dropout": 0.1}
 """How a model that is large for its text is kept from learning it by heart."""
 

@@ -11,12 +11,11 @@ from anaphora.config import above_zero
 from anaphora.models.language.language_settings import (
     HELD_BACK,
     LanguageConfig,
-    Sizes,
     medium_text_epochs,
     share,
     small_text_epochs,
 )
-from anaphora.models.registry import System
+from anaphora.models.registry import Sizes, System
 from anaphora.nn.choices import Activation, Norm, Positions
 from anaphora.nn.expert_settings import chosen_experts
 

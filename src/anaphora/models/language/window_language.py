@@ -9,11 +9,10 @@ from anaphora.config import above_zero
 from anaphora.models.language.language_settings import (
     HELD_BACK,
     LanguageConfig,
-    Sizes,
     medium_text_epochs,
     small_text_epochs,
 )
-from anaphora.models.registry import System
+from anaphora.models.registry import Sizes, System
 
 if TYPE_CHECKING:
     from anaphora.nn.encoder_contract import Encoder

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anaphora.config import above_zero
+from anaphora.models.registry import Sizes
 from anaphora.nn.choices import Activation, Norm, Normaliser, Positions, Score, check_depth, check_positions
 from anaphora.nn.expert_settings import chosen_experts
 from anaphora.results import count
@@ -24,8 +25,6 @@ EncoderName = Literal[
 RECURRENT = ("lstm", "gru", "rnn")
 """Those of them that carry a state from word to word."""
 Mean = Literal["probabilities", "logs"]
-Sizes = tuple[dict[str, Any], dict[str, Any]]
-"""Settings of section `model`, and of section `training`."""
 SMALL, MEDIUM, LARGE = 15_000, 80_000, 1_000_000
 """Pairs: below the first a very small model; then those for about 30 k, for about 150 k, and the largest."""
 

@@ -166,7 +166,5 @@ class GloveTraining:
 
 VectorsConfig = Word2VecConfig | GloveConfig
 VectorsTraining = Word2VecTraining | GloveTraining
-CONFIGS: dict[str, type[VectorsConfig]] = {"word2vec": Word2VecConfig, "glove": GloveConfig}
-"""What can be chosen of each kind of vectors (section `model`)."""
 TRAININGS: dict[str, type[VectorsTraining]] = {"word2vec": Word2VecTraining, "glove": GloveTraining}
-"""And of how they are learned (section `training`)."""
+"""How each kind of vectors is learned (section `training`)."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from anaphora.config import above_zero
-from anaphora.models.translation.translator_settings import EncoderName, Sizes, TranslatorConfig, corpus_size
+from anaphora.models.registry import Sizes
+from anaphora.models.translation.translator_settings import EncoderName, TranslatorConfig, corpus_size
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anaphora.config import above_zero
+from anaphora.models.registry import Sizes
 from anaphora.models.translation.translator_settings import (
     RECURRENT,
     EncoderName,
-    Sizes,
     TranslatorConfig,
     corpus_size,
 )
