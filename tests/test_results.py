@@ -47,7 +47,8 @@ from anaphora.explain.ratios import RatioTable
 from anaphora.explain.sense_lookup import MovedToken, NearSense, Sense, SensesText, TokenSenses, WordSenses
 from anaphora.explain.sense_uses import Use
 from anaphora.explain.side_effect import SideEffect
-from anaphora.explain.trace import READS, AttentionMap, Cell, Check, Segment, Step, Token, Trace, Walk
+from anaphora.explain.trace import Trace
+from anaphora.explain.trace_parts import READS, AttentionMap, Cell, Check, Segment, Step, Token, Walk
 from anaphora.explain.vector_map import VectorMap
 from anaphora.explain.why import WhyText
 from anaphora.interop.conversion import Conversion

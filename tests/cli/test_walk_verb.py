@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from anaphora.explain.trace import Check, Trace, Walk
+from anaphora.explain.trace import Trace
+from anaphora.explain.trace_parts import Check, Walk
 from anaphora.explain.walk import walk_attention
 from anaphora.lectures import EXAMPLES, Example
 from micro_runs import MICRO, command

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
-from anaphora.explain.trace import SCHEMA, AttentionMap, Check, Segment, Step, Token, Trace, Walk, statistics
+from anaphora.explain.trace import Trace
+from anaphora.explain.trace_parts import SCHEMA, AttentionMap, Check, Segment, Step, Token, Walk, statistics
 from anaphora.explain.walk import walk_attention
 
 
@@ -64,20 +65,20 @@ def test_a_trace_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_shares_are_told_and_judged() -> None:
-    from anaphora.explain.trace_file import _Wrong, from_document
+    from anaphora.explain.trace_file import _Wrong
 
     document = example().document()
     steps = [step for walk in document["walks"] for step in walk["steps"]]
     assert {step["symbol"] for step in steps if step["shares"]} == {"A"}
-    again = from_document(document)
+    again = Trace.from_document(document)
     assert [step.shares for walk in again.walks for step in walk.steps] == [step["shares"] for step in steps]
     weights = next(step for step in steps if step["shares"])
     weights["values"][0][0] = 7.0
     with pytest.raises(_Wrong, match=r"holds a share that is not between 0 and 1"):
-        from_document(document)
+        Trace.from_document(document)
     weights["shares"] = "yes"
     with pytest.raises(_Wrong, match="shares must be true or false"):
-        from_document(document)
+        Trace.from_document(document)
 
 
 def test_scores_without_softmax_have_no_entropy() -> None:
@@ -90,12 +91,10 @@ def test_scores_without_softmax_have_no_entropy() -> None:
 
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 99))
 def test_weights_come_back_bit_for_bit(heads: int, queries: int, keys: int, seed: int) -> None:
-    from anaphora.explain.trace_file import from_document
-
     sides = [Segment("q", "", tokens(*"x" * queries)), Segment("k", "", tokens(*"y" * keys))]
     own = weights(heads, queries, keys, seed)
     trace = Trace(segments=sides, attention=[AttentionMap("m", "self", 0, "q", "k", "none", "row t reads y_t", own)])
-    again = from_document(json.loads(json.dumps(trace.document())))
+    again = Trace.from_document(json.loads(json.dumps(trace.document())))
     assert np.array_equal(again.attention[0].weights, own)  # type: ignore[arg-type]
 
 
@@ -249,9 +248,9 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
 @given(damaged())
 @settings(max_examples=300)
 def test_one_odd_value_anywhere_is_read_or_refused_and_never_a_traceback(document: dict[str, Any]) -> None:
-    from anaphora.explain.trace_file import _Wrong, from_document
+    from anaphora.explain.trace_file import _Wrong
 
     try:
-        from_document(document)
+        Trace.from_document(document)
     except _Wrong as wrong:
         assert str(wrong)

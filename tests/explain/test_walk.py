@@ -16,7 +16,7 @@ from anaphora.errors import UserError
 from anaphora.explain import arithmetic
 from anaphora.explain.draw.walk_tables import decimals, step_text, walk_text
 from anaphora.explain.selection import cell, place
-from anaphora.explain.trace import Check, Step
+from anaphora.explain.trace_parts import Check, Step
 from anaphora.explain.walk import walk_attention, walk_projected
 from anaphora.nn.attention import attend, attention_weights
 from anaphora.nn.masks import Causal, Padding, Window

@@ -12,7 +12,8 @@ from anaphora.alignment.model_alignment import Method
 from anaphora.errors import UserError
 from anaphora.explain import segments, walk_model
 from anaphora.explain.selection import cell
-from anaphora.explain.trace import READS, Trace
+from anaphora.explain.trace import Trace
+from anaphora.explain.trace_parts import READS
 from anaphora.explain.walk_model import Asked, look, parts_of, there_are
 from anaphora.explain.walk_translator import walk_translator
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator

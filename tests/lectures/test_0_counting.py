@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anaphora
-from anaphora.explain.trace import Walk
+from anaphora.explain.trace_parts import Walk
 from anaphora.lectures.counting import AFTER, BEFORE, IDS, TEXT, counting, library
 from anaphora.tokenizers.tokenizer import EOS, UNK
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anaphora.explain.trace import Walk
+from anaphora.explain.trace_parts import Walk
 from anaphora.explain.walk_file import walk_file
 from anaphora.lectures.as_and_bs import as_and_bs, keys_and_queries
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.explain.trace import Step, Walk
+from anaphora.explain.trace_parts import Step, Walk
 from anaphora.lectures import EXAMPLES
 from anaphora.lectures import the_task as lecture
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anaphora.explain.trace import Walk
+from anaphora.explain.trace_parts import Walk
 from anaphora.lectures.thinking_machines import thinking_machines
 
 

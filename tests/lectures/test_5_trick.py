@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.explain.trace import Walk
+from anaphora.explain.trace_parts import Walk
 from anaphora.lectures import trick as lecture
 
 
@@ -91,7 +91,7 @@ def test_a_backpack_of_the_given_senses_says_one_zero_zero_zero(walks: dict[str,
     from anaphora.lectures.trick_backpack import as_backpack, sentence
     from anaphora.nn.sense_network import reference_mix
 
-    model, ids = as_backpack(), sentence("that trick was sick")
+    model, ids = as_backpack(lecture.C), sentence("that trick was sick")
     said = model.mixed(ids)[0, -1]
     assert said.tolist() == pytest.approx([1, 0, 0, 0], abs=1e-15)
     query, key = model.queries_and_keys(model.contextual(ids))

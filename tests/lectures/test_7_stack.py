@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from anaphora.explain.trace import Walk
+from anaphora.explain.trace_parts import Walk
 from anaphora.lectures import stack as lecture
 from anaphora.nn.attention import attend
 from anaphora.nn.encoders import ConvolutionEncoder

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.errors import UserError
+from anaphora.tokenizers.frames import bytes_to_unicode
 from anaphora.tokenizers.tokenizer import (
     BOS,
     EOS,
@@ -22,7 +23,6 @@ from anaphora.tokenizers.tokenizer import (
     UNK,
     Tokenizer,
     TokenizerConfig,
-    bytes_to_unicode,
     vocabulary_for,
 )
 from tokenizers import Tokenizer as RustTokenizer

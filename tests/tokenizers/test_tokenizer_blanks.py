@@ -16,7 +16,8 @@ from anaphora.config import build
 from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
 from anaphora.tokenizers.tokenizer import BLANKS, SPECIALS, UNK, Tokenizer, TokenizerConfig
-from anaphora.tokenizers.vocabulary_file import read_vocabulary, write_word_tokenizer
+from anaphora.tokenizers.vocabulary_file import read_vocabulary
+from anaphora.tokenizers.word_tokenizer import write_word_tokenizer
 
 ODD = st.text(st.sampled_from(list("aab  \t\r\v\f\u00a0\u2003\x1c\x85é⟨s⟩<unk>")), max_size=40)
 ANY = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=40)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from anaphora.errors import UserError
 from anaphora.tokenizers import word_tokenizer
 from anaphora.tokenizers.tokenizer import BLANKS, SPECIALS, Tokenizer, TokenizerConfig
-from anaphora.tokenizers.vocabulary_file import write_word_tokenizer
-from anaphora.tokenizers.word_tokenizer import WordTokenizer, open_tokenizer
+from anaphora.tokenizers.word_tokenizer import WordTokenizer, open_tokenizer, write_word_tokenizer
 
 LETTERS = st.characters(exclude_categories=("Cs",), exclude_characters=BLANKS)
 WORDS = st.lists(st.text(LETTERS, min_size=1, max_size=6), unique=True, max_size=20)

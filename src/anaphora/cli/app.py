@@ -16,6 +16,7 @@ from anaphora.cli import (
     check,
     classify,
     compare,
+    completion,
     convert,
     demo,
     encode,
@@ -35,7 +36,7 @@ from anaphora.cli import (
     walk,
     why,
 )
-from anaphora.cli.help import ASKED, Front, Verb
+from anaphora.cli.help import Front, Verb
 from anaphora.errors import at_a_shell
 from anaphora.version import __version__
 
@@ -107,9 +108,7 @@ def run(words: list[str]) -> Any:
     """Do what a command line asks for; what its verb returns."""
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
-    if ASKED in os.environ or words[:1] in (["--install-completion"], ["--show-completion"]):
-        from anaphora.cli import completion
-
+    if completion.ASKED in os.environ or words[:1] in (["--install-completion"], ["--show-completion"]):
         completion.join_words()
         words = completion.with_shell(words) if words else words
     with at_a_shell():
@@ -119,7 +118,7 @@ def run(words: list[str]) -> Any:
 def _asked_for(words: list[str]) -> typer.Typer:
     """The command line with the one verb that is asked for: the options of all others would be made for nothing."""
     own = [info for info in app.registered_commands if words == [info.name or getattr(info.callback, "__name__", None)]]
-    if not own or ASKED in os.environ:
+    if not own or completion.ASKED in os.environ:
         return app
     alone = copy.copy(app)
     alone.registered_commands = own

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from anaphora.cli.help import ASKED
-
+ASKED = "_ANAPHORA_COMPLETE"
+"""Set by a shell that wants completions."""
 BREAKS = ("=", ":")
 """Where bash, besides blanks, parts words: it hands out `a=b` as three."""
 MODEL, ARPA = "config.yaml", (".arpa", ".arpa.gz", ".arpa.xz", ".arpa.zst")

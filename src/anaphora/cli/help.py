@@ -9,8 +9,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-ASKED = "_ANAPHORA_COMPLETE"
-"""Set by a shell that wants completions."""
+from anaphora.cli import completion
+
 PROGRAMS = ("anaphora ", "echo ")
 """What a paragraph begins with that is an example."""
 WIDTH = 78
@@ -40,9 +40,7 @@ class Verb(_Plain, TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         params = super().get_params(ctx)
-        if ASKED in os.environ:
-            from anaphora.cli import completion
-
+        if completion.ASKED in os.environ:
             completion.give(params, str(self.name))
         return params
 

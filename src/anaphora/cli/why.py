@@ -13,7 +13,7 @@ from anaphora.cli.output import Json, Output, Quiet
 from anaphora.errors import UserError
 
 if TYPE_CHECKING:
-    from anaphora.explain.trace import Walk
+    from anaphora.explain.trace_parts import Walk
 
 
 def why(

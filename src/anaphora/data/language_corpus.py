@@ -40,7 +40,8 @@ from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError, option
 from anaphora.folder import atomic_folder, write_json
 from anaphora.tokenizers.tokenizer import BOS, EOS, LONGEST_LESSON, SMALLEST, SPECIALS, UNK, Tokenizer, TokenizerConfig
-from anaphora.tokenizers.vocabulary_file import read_vocabulary, write_word_tokenizer
+from anaphora.tokenizers.vocabulary_file import read_vocabulary
+from anaphora.tokenizers.word_tokenizer import write_word_tokenizer
 
 BLANK_LINE = re.compile(rb"^[ \t\r\v\f]*\n", re.MULTILINE)
 ENCODED_AT_ONCE = 1 << 18  # bytes of text: as ids in Python lists they take a hundred times as much

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anaphora.explain.trace import Segment, Token
+from anaphora.explain.trace_parts import Segment, Token
 from anaphora.tokenizers.token_names import hexadecimal
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, SPECIALS, Tokenizer
 from anaphora.tokenizers.words import TokenWords, split_words

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anaphora.errors import UserError, option
-from anaphora.explain.trace import Cell, Walk
+from anaphora.explain.trace_parts import Cell, Walk
 
 SHOWN = 12
 """Labels that an error lists."""

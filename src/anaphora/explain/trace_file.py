@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.explain.trace import (
+from anaphora.explain.trace_parts import (
     CONVENTIONS,
     SCHEMA,
     SHARE_TOLERANCE,
@@ -29,7 +29,6 @@ from anaphora.explain.trace import (
     Segment,
     Step,
     Token,
-    Trace,
     Walk,
 )
 
@@ -44,17 +43,17 @@ class _Wrong(Exception):
     """What is wrong, and where in the document."""
 
 
-def read_trace(path: str | PathLike[str]) -> Trace:
-    """The trace in a file; a UserError of one sentence where it is none."""
+def read_document(path: str | PathLike[str]) -> dict[str, Any]:
+    """The fields of the trace in a file; a UserError of one sentence where it is none."""
     document = _load(Path(path))
     try:
-        return from_document(document)
+        return judged(document)
     except _Wrong as wrong:
         raise UserError(str(wrong), file=path, cure=CURE) from None
 
 
-def from_document(document: Any) -> Trace:
-    """`Trace.document` taken back."""
+def judged(document: Any) -> dict[str, Any]:
+    """The fields of a trace for its `document`."""
     if not isinstance(document, Mapping) or "schema" not in document:
         raise _Wrong("is no trace: it has no `schema`")
     if document["schema"] != SCHEMA:
@@ -67,17 +66,17 @@ def from_document(document: Any) -> Trace:
     steps = _list(document, "steps", "")
     if not all(isinstance(step, Mapping) for step in steps):
         raise _Wrong("`steps` must be a list of mappings")
-    return Trace(
-        walks=[_walk(item, f"walks[{n}]") for n, item in enumerate(_list(document, "walks", ""))],
-        segments=segments,
-        attention=[
+    return {
+        "walks": [_walk(item, f"walks[{n}]") for n, item in enumerate(_list(document, "walks", ""))],
+        "segments": segments,
+        "attention": [
             _attention(item, f"attention[{n}]", known) for n, item in enumerate(_list(document, "attention", ""))
         ],
-        model=None if model is None else dict(model),
-        steps=[dict(step) for step in steps],
-        created=_text(document, "created", ""),
-        toolkit_version=_text(document, "toolkit_version", ""),
-    )
+        "model": None if model is None else dict(model),
+        "steps": [dict(step) for step in steps],
+        "created": _text(document, "created", ""),
+        "toolkit_version": _text(document, "toolkit_version", ""),
+    }
 
 
 def _load(path: Path) -> Any:

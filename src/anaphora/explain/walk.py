@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from anaphora.explain import arithmetic
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.nn.attention import attend, attention_weights
 from anaphora.nn.attention_backends import Choices, Normaliser, cannot
 from anaphora.nn.masks import Causal, Given, Mask, Window

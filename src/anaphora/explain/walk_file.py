@@ -26,7 +26,7 @@ import numpy as np
 from anaphora.config import parse_yaml, shown
 from anaphora.errors import UserError, nearest, refused_by_system
 from anaphora.explain.draw.terminal import visible
-from anaphora.explain.trace import Walk
+from anaphora.explain.trace_parts import Walk
 
 LARGEST = 4 * 2**20
 """Bytes of a file: small matrices are what a person can follow."""

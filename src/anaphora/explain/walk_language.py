@@ -19,7 +19,8 @@ from anaphora.errors import UserError
 from anaphora.explain import segments
 from anaphora.explain.draw.terminal import visible
 from anaphora.explain.selection import place
-from anaphora.explain.trace import READS, AttentionMap, Segment, Trace, Walk
+from anaphora.explain.trace import Trace
+from anaphora.explain.trace_parts import READS, AttentionMap, Segment, Walk
 from anaphora.explain.walk_model import Asked, Side, look, parts_of
 from anaphora.explain.walk_senses import SENSES, alpha_map, look_at_senses, word_name
 from anaphora.models.backpack.backpack import Backpack

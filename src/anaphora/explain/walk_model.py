@@ -27,7 +27,8 @@ from anaphora.errors import UserError, option
 from anaphora.explain import segments
 from anaphora.explain.attention_runs import Noted, bias_of, exact, heads_of, hearing, mask_of, noting
 from anaphora.explain.selection import place
-from anaphora.explain.trace import BUDGET, PREDICTS, AttentionMap, Check, Segment, Step, Walk, statistics
+from anaphora.explain.trace import BUDGET
+from anaphora.explain.trace_parts import PREDICTS, AttentionMap, Check, Segment, Step, Walk, statistics
 from anaphora.explain.walk import TOLERANCE, ScoresTooLarge, magnitude, walk_attention, weight_tolerance
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.capture import attention_layers, capture

@@ -21,7 +21,8 @@ from anaphora.decoding.search import evaluating
 from anaphora.errors import UserError
 from anaphora.explain import segments
 from anaphora.explain.attention_runs import exact
-from anaphora.explain.trace import BUDGET, AttentionMap, Check, Step, Walk, statistics
+from anaphora.explain.trace import BUDGET
+from anaphora.explain.trace_parts import AttentionMap, Check, Step, Walk, statistics
 from anaphora.explain.walk import TOLERANCE, ScoresTooLarge, magnitude, walk_attention, weight_tolerance
 from anaphora.explain.walk_model import (
     Asked,

@@ -9,7 +9,8 @@ import torch
 from anaphora.alignment.model_alignment import Method
 from anaphora.errors import UserError, option
 from anaphora.explain import segments
-from anaphora.explain.trace import PREDICTS, READS, Check, Trace
+from anaphora.explain.trace import Trace
+from anaphora.explain.trace_parts import PREDICTS, READS, Check
 from anaphora.explain.walk_model import Asked, Side, look, parts_of
 from anaphora.models.contracts import Translator
 from anaphora.nn.capture import attention_layers

@@ -26,7 +26,7 @@ from anaphora.explain.columns import NARROWEST, NUMBER, bar, number, padded, wra
 from anaphora.explain.draw.terminal import cells, cut, isolated, visible
 from anaphora.explain.explanation import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
 from anaphora.explain.next_words import NextWords, RankedWord, words_in_blank
-from anaphora.explain.trace import Check, Walk
+from anaphora.explain.trace_parts import Check, Walk
 from anaphora.explain.why_senses import ABOUT, alpha_walk, origin, share_lines, shares_walk, sums_of_shares
 from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.ngram.ngram_explanation import Candidate, Level

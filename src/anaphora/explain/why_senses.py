@@ -21,7 +21,7 @@ import numpy as np
 
 from anaphora.explain.columns import NUMBER, number, padded, wrapped
 from anaphora.explain.draw.terminal import cells, cut, isolated
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.ngram.ngram_explanation import NextWord
 

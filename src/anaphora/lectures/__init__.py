@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anaphora.explain.trace import Walk
+    from anaphora.explain.trace_parts import Walk
 
 __all__ = ["EXAMPLES", "Example"]
 

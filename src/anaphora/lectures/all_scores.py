@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.folder import read_config
 from anaphora.models.contracts import Translator
 from anaphora.nn.capture import capture

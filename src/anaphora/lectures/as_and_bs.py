@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.explain.walk import walk_attention, walk_projected
 from anaphora.nn.attention import attend, attention_weights
 from anaphora.nn.encoders import AveragingEncoder

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.explain.walk import walk_attention, walk_projected
 from anaphora.nn.attention import MultiHeadAttention, attend, attention_weights
 from anaphora.nn.attention_backends import NORMALISERS

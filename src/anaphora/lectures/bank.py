@@ -23,7 +23,7 @@ import torch
 
 from anaphora import pocket
 from anaphora.evaluation.sense_scores import SenseAccuracy, commonest, nearest_centroid, sense_accuracy
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.folder import read_config
 from anaphora.lectures.all_scores import one_thread
 from anaphora.tokenizers.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, UNK
 
 if TYPE_CHECKING:

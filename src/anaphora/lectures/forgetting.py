@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.folder import read_config
 from anaphora.lectures.all_scores import one_thread
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 
 WORDS = ["ice", "steam", "solid", "gas", "water", "fashion", "other"]
 PROBES = WORDS[2:6]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.nn.attention import MultiHeadAttention, attend
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.encoders import ConvolutionEncoder, Encoder

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.explain.walk import walk_attention
 from anaphora.nn.capture import capture
 from anaphora.nn.encoders import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.explain.walk import walk_attention
 
 WORDS = ["Thinking", "Machines"]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.explain.walk import walk_attention
+from anaphora.lectures.trick_backpack import backpack
 from anaphora.nn.attention import attend, attention_weights
 
 WORDS = ["that", "trick", "was", "sick"]
@@ -40,9 +41,7 @@ ONE_QUERY_A_WORD = slice(0, 8, 2)
 def trick() -> list[Walk]:
     """The weights of the equation, the exact selection, softmax as printed, softmax as the scale grows, and a Backpack
     of the given senses."""
-    from anaphora.lectures.trick_backpack import backpack
-
-    return [_senses(), _exact(), _softmax(), _scales(), backpack()]
+    return [_senses(), _exact(), _softmax(), _scales(), backpack(C, NAMES)]
 
 
 def alpha() -> tuple[Tensor, Tensor, Tensor]:

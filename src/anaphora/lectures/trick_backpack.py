@@ -17,8 +17,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from anaphora.explain.trace import Check, Step, Walk
-from anaphora.lectures.trick import NAMES, C
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.backpack.sense_table import SenseTable
@@ -31,13 +30,13 @@ SURE = 40.0
 """How strongly evidence counts: tanh of it is 1, and e to minus it a rounding error."""
 
 
-def as_backpack() -> Backpack:
-    """The sentence's words, their senses as the table, and weights by hand."""
+def as_backpack(given: Tensor) -> Backpack:
+    """The sentence's words, their senses `given` (8, 4) as the table, and weights by hand."""
     config = BackpackConfig(dim=4, senses=2, encoder="window", window=4, layers=1, dropout=0.0)
     with torch.random.fork_rng(devices=[]):  # whatever it begins with is written over
         model = Backpack(config, len(WORDS))
     model = model.double().eval().requires_grad_(False)
-    senses = torch.cat([C.view(4, 2, 4), FEVER[None]])  # (5, 2, 4)
+    senses = torch.cat([given.view(4, 2, 4), FEVER[None]])  # (5, 2, 4)
     model.vocabulary_matrix.copy_(senses.sum(dim=1))
     says = senses.clone()
     says[..., 2:] = 0  # what a sense is of chooses; what it says is summed: the lecture's V
@@ -58,9 +57,9 @@ def sentence(text: str) -> Tensor:
     return torch.tensor([[WORDS.index(word) for word in text.split()]])
 
 
-def backpack() -> Walk:
+def backpack(given: Tensor, names: list[str]) -> Walk:
     """α of the last word and the sum, of the lecture's sentence, and of one that is about health."""
-    model, said = as_backpack(), ["that trick was sick", "that fever was sick"]
+    model, said = as_backpack(given), ["that trick was sick", "that fever was sick"]
     weights = [model.sense_weights(sentence(text))[0, :, -1] for text in said]  # (2, 4) each
     sums = torch.stack([model.mixed(sentence(text))[0, -1] for text in said])  # (2, 4)
     senses = ["sense 0", "sense 1"]
@@ -69,7 +68,7 @@ def backpack() -> Walk:
             "α", "α_ℓ = softmax_j(q_ℓ · k_ℓ)", "what each sense of “sick” looks at", senses, said[0].split(), weights[0]
         ),
         Step("α, fever", "", "the same where the other words are of health", senses, said[1].split(), weights[1]),
-        Step("o", "o = Σ_j Σ_ℓ α_ℓj C(x_j)_ℓ", "at “sick”: what is said", said, NAMES, sums, dimensions=True),
+        Step("o", "o = Σ_j Σ_ℓ α_ℓj C(x_j)_ℓ", "at “sick”: what is said", said, names, sums, dimensions=True),
     ]
     wanted = torch.tensor([[1, 0, 0, 0], [0, 1, 0, 0]], dtype=torch.float64)
     return Walk(

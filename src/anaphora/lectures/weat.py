@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 
 TARGETS = {"flowers": {"rose": (0.8, 0.6), "tulip": (0.96, 0.28)}, "insects": {"ant": (0.28, 0.96), "wasp": (0.6, 0.8)}}
 ATTRIBUTES = {"pleasant": {"love": (1.0, 0.0)}, "unpleasant": {"hatred": (0.0, 1.0)}}

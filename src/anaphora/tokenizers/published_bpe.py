@@ -15,7 +15,8 @@ from typing import Any
 from anaphora.errors import UserError
 from anaphora.files.foreign import LARGE, is_there, read_json, read_text
 from anaphora.folder import write_text
-from anaphora.tokenizers.tokenizer import EOS, SPECIALS, Tokenizer, byte_level
+from anaphora.tokenizers.frames import EOS, SPECIALS, byte_level
+from anaphora.tokenizers.tokenizer import Tokenizer
 from tokenizers import models
 
 VOCABULARY, MERGES, TOKENIZER = "vocab.json", "merges.txt", "tokenizer.json"

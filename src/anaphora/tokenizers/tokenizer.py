@@ -32,28 +32,49 @@ from numpy.typing import NDArray
 
 from anaphora.errors import UserError
 from anaphora.folder import write_text
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from anaphora.tokenizers.frames import (
+    BLANKS,
+    BOS,
+    BYTE_TOKENS,
+    EOS,
+    PAD,
+    SPECIALS,
+    TO_SPACES,
+    UNK,
+    WHITESPACE_SPLIT,
+    byte_level,
+    bytes_alone,
+    bytes_to_unicode,
+    character_frame,
+    word_frame,
+)
+from anaphora.tokenizers.tokenizer_file import MADE_HERE, RESTORE, check_text, read_tokenizer
+from anaphora.tokenizers.vocabulary_file import read_vocabulary
 from tokenizers import Tokenizer as RustTokenizer
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 if TYPE_CHECKING:
     from anaphora.tokenizers.token_names import ShownToken
 
-PAD, BOS, EOS, UNK = 0, 1, 2, 3
-SPECIALS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩", "⟨unk⟩")  # by id
-BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))  # how `word` and `character` spell what they do not know
+__all__ = [
+    "BLANKS",
+    "BOS",
+    "BYTE_TOKENS",
+    "EOS",
+    "LONGEST_LESSON",
+    "PAD",
+    "SMALLEST",
+    "SPECIALS",
+    "UNK",
+    "Tokenizer",
+    "TokenizerConfig",
+    "vocabulary_for",
+]
+"""What the room is asked for, special tokens included; how a tokeniser is put together is in frames.py."""
+
 SMALLEST = len(SPECIALS) + 256
 ROOM_FOR_ANY = 1 << 18  # tokens: the library takes 70 bytes of memory for each that it is asked for, at once
 LONGEST_LESSON = 10_000  # characters: from a longer line a tokeniser learns nothing, and it takes minutes
-
-# A word with its space in front (so that it is the same type everywhere), one punctuation mark with its space in front,
-# or white space. An apostrophe between letters belongs to the word: "don't", "l’eau".
-PUNCTUATION_SPLIT = (
-    r" ?[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]|\s+(?!\S)|\s+"  # (?!\S): leave one space
-)
-WHITESPACE_SPLIT = r" [^ ]*"  # whatever stands between two spaces: the right one for text tokenised beforehand
-BLANKS = " \t\n\v\f\r"  # ASCII's white space: what parts words with `split: blanks`, and all that a blank line has
-TO_SPACES = str.maketrans(dict.fromkeys(BLANKS, " "))
-PATTERNS = {"punctuation": PUNCTUATION_SPLIT, "whitespace": WHITESPACE_SPLIT, "blanks": WHITESPACE_SPLIT}
 
 
 @dataclass(kw_only=True)
@@ -123,13 +144,6 @@ def vocabulary_for(pairs: int) -> int:
     return int(round(float(size), -2))
 
 
-def bytes_to_unicode() -> list[str]:
-    """The byte-level alphabet of GPT-2: a printable character for each of the 256 bytes ("Ġ" is the space)."""
-    printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
-    others = iter(range(256, 512))
-    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
-
-
 class Tokenizer:
     """Text to ids and back. Ids never hold special tokens: batches add them, decoding leaves them out."""
 
@@ -163,8 +177,6 @@ class Tokenizer:
         if config.kind == "byte":
             return cls(bytes_alone())
         if config.words:
-            from anaphora.tokenizers.vocabulary_file import read_vocabulary
-
             return cls.of_words(read_vocabulary(config.words, config.unknown), unknown=config.unknown)
         if config.kind == "word":
             rust = word_frame(config.split, config.fallback, config.unknown)
@@ -198,15 +210,11 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
         """Read a `tokenizer.json`."""
-        from anaphora.tokenizers.tokenizer_file import read_tokenizer
-
         return cls.from_json(read_tokenizer(Path(path)), file=path)
 
     @classmethod
     def from_json(cls, text: str, *, file: str | os.PathLike[str] | None = None) -> Tokenizer:
         """Rebuild a tokeniser from the text of a `tokenizer.json`."""
-        from anaphora.tokenizers.tokenizer_file import MADE_HERE, RESTORE, check_text
-
         check_text(text, file=file)
         try:
             rust = RustTokenizer.from_str(text)
@@ -359,23 +367,7 @@ class Tokenizer:
         return self.kind in ("word", "character") and not getattr(self.rust.model, "byte_fallback", False)
 
 
-# -- the five kinds ----------------------------------------------------------------------------------------------------
-
-
-def byte_level(model: models.Model) -> RustTokenizer:
-    """Cuts as GPT-2 does, over the 256 bytes."""
-    rust = RustTokenizer(model)
-    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    rust.decoder = decoders.ByteLevel()
-    return rust
-
-
-def bytes_alone() -> RustTokenizer:
-    """Subwords without a merge; a line is one piece, since no word can be cut otherwise than its neighbours."""
-    vocabulary = {token: id for id, token in enumerate((*SPECIALS, *bytes_to_unicode()))}
-    rust = byte_level(models.BPE(vocab=vocabulary, merges=[]))
-    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    return rust
+# -- learning the kinds ------------------------------------------------------------------------------------------------
 
 
 def _train_bpe(config: TokenizerConfig, texts: Iterable[str], size: int) -> RustTokenizer:
@@ -414,33 +406,6 @@ def _train_unigram(texts: Iterable[str], size: int) -> RustTokenizer:
     pieces = train_unigram(spelled, size - len(SPECIALS))
     named = [("".join(alphabet[byte] for byte in piece), round(score, 6)) for piece, score in pieces]
     return byte_level(models.Unigram(vocab=[*((special, 0.0) for special in SPECIALS), *named], unk_id=UNK))
-
-
-def word_frame(split: str, fallback: str | None, unknown: str) -> RustTokenizer:
-    """Cuts a line into words, each with a space in front: " dog" is the same word wherever it stands, and no word of a
-    text is a special token."""
-    rust = RustTokenizer(models.WordLevel(vocab={}, unk_token=SPECIALS[UNK]))
-    rust.normalizer = normalizers.Prepend(" ")
-    if split == "blanks":
-        edges = normalizers.Replace(Regex(rf"\A[{BLANKS}]+|[{BLANKS}]+\z"), "")
-        rust.normalizer = normalizers.Sequence(
-            [edges, normalizers.Replace(Regex(f"[{BLANKS}]+"), " "), rust.normalizer]
-        )
-    rust.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERNS[split]), "isolated")
-    spoken = [decoders.ByteFallback()] if fallback == "bytes" else [_speak_unk(f" {unknown or '<unk>'}")]
-    rust.decoder = decoders.Sequence([*spoken, decoders.Fuse(), decoders.Strip(" ", 1, 0)])
-    return rust
-
-
-def character_frame(fallback: str | None) -> RustTokenizer:
-    rust = RustTokenizer(models.BPE())
-    spoken = [decoders.ByteFallback()] if fallback == "bytes" else [_speak_unk("<unk>")]
-    rust.decoder = decoders.Sequence([*spoken, decoders.Fuse()])
-    return rust
-
-
-def _speak_unk(text: str) -> decoders.Decoder:
-    return decoders.Replace(Regex(f"^{SPECIALS[UNK]}$"), text)  # a whole token, not a part of the word " ⟨unk⟩"
 
 
 def _count(split: pre_tokenizers.PreTokenizer, texts: Iterable[str], prefix: str = "") -> Counter[str]:

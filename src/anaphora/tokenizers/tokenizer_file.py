@@ -15,7 +15,7 @@ from typing import Any
 
 from anaphora.errors import UserError, shown
 from anaphora.files.foreign import LARGE, read_text
-from anaphora.tokenizers.tokenizer import PATTERNS, SPECIALS, UNK, byte_level, bytes_alone, character_frame, word_frame
+from anaphora.tokenizers.frames import PATTERNS, SPECIALS, UNK, byte_level, bytes_alone, character_frame, word_frame
 from tokenizers import models
 
 UNKNOWN = {"Regex": f"^{SPECIALS[UNK]}$"}

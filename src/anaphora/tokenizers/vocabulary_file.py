@@ -1,23 +1,16 @@
-"""Vocabularies in files: lists of words, one a line, as SRILM and KenLM have them; a tokenizer.json, word by word."""
+"""Vocabularies in files: lists of words, one a line, as SRILM and KenLM have them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable
-from itertools import islice
-from json.encoder import encode_basestring
 from pathlib import Path
 
 from anaphora.errors import UserError
-from anaphora.tokenizers.tokenizer import BLANKS, SPECIALS, UNK, Tokenizer
+from anaphora.tokenizers.frames import BLANKS
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 """What such files call the marks that every model has."""
-WRITTEN_AT_ONCE = 65_536
-"""Words."""
 
 
 def read_vocabulary(path: str | os.PathLike[str], unknown: str = "") -> list[str]:
@@ -50,30 +43,3 @@ def read_vocabulary(path: str | os.PathLike[str], unknown: str = "") -> list[str
     if not ordinary:
         raise UserError("this vocabulary has no word but its marks", file=Path(path), cure="write one word a line")
     return ordinary
-
-
-def write_word_tokenizer(path: Path, words: Iterable[str], unknown: str = "") -> tuple[int, str]:
-    """`Tokenizer.of_words(words, unknown=unknown).save(path)` for any number of words, without holding them.
-
-    Returns the size of the vocabulary and its `vocabulary_fingerprint()`.
-
-    A million words take 300 MB as an object of the library, which a counting run has no room for.
-    """
-    marks = Tokenizer.of_words([], unknown=unknown).to_json()
-    last = f'"{SPECIALS[UNK]}": {UNK}'
-    head, _, tail = marks.partition(last)
-    digest, size = hashlib.sha256(json.dumps(SPECIALS)[:-1].encode()), len(SPECIALS)
-    words = iter(words)
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(head + last)
-        while some := list(islice(words, WRITTEN_AT_ONCE)):
-            file.writelines(
-                f",\n      {encode_basestring(' ' + word)}: {id}" for id, word in enumerate(some, start=size)
-            )
-            digest.update(f", {json.dumps([' ' + word for word in some])[1:-1]}".encode())
-            size += len(some)
-        file.write(tail)
-        file.flush()
-        os.fsync(file.fileno())
-    digest.update(b"]")
-    return size, digest.hexdigest()[:32]

@@ -1,4 +1,5 @@
-"""A tokeniser of words between blanks, opened quickly: its vocabulary goes from the file into a table of bytes.
+"""A tokeniser of words between blanks, read and written without the library: its vocabulary goes from the file into a
+table of bytes, and from any stream of words into a file.
 
 Half a million words take the library seconds to read, and hundreds of megabytes as Python objects; a model that only
 scores lines needs neither. So the file is read here, block by block, into the hash table that looks words up
@@ -9,8 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import islice
+from json.encoder import encode_basestring
 from pathlib import Path
 
 from anaphora.data.word_ids import WordIds
@@ -21,6 +25,8 @@ from tokenizers import Tokenizer as RustTokenizer
 
 READ_AT_ONCE = 1 << 20
 """Bytes of the vocabulary."""
+WRITTEN_AT_ONCE = 65_536
+"""Words."""
 
 
 class WordTokenizer(Tokenizer):
@@ -95,3 +101,30 @@ def _read(path: Path) -> WordTokenizer | None:
     words.complete = True
     digest.update(b"]")
     return WordTokenizer(path, words, digest.hexdigest()[:32], unknown)
+
+
+def write_word_tokenizer(path: Path, words: Iterable[str], unknown: str = "") -> tuple[int, str]:
+    """`Tokenizer.of_words(words, unknown=unknown).save(path)` for any number of words, without holding them.
+
+    Returns the size of the vocabulary and its `vocabulary_fingerprint()`.
+
+    A million words take 300 MB as an object of the library, which a counting run has no room for.
+    """
+    marks = Tokenizer.of_words([], unknown=unknown).to_json()
+    last = f'"{SPECIALS[UNK]}": {UNK}'
+    head, _, tail = marks.partition(last)
+    digest, size = hashlib.sha256(json.dumps(SPECIALS)[:-1].encode()), len(SPECIALS)
+    words = iter(words)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(head + last)
+        while some := list(islice(words, WRITTEN_AT_ONCE)):
+            file.writelines(
+                f",\n      {encode_basestring(' ' + word)}: {id}" for id, word in enumerate(some, start=size)
+            )
+            digest.update(f", {json.dumps([' ' + word for word in some])[1:-1]}".encode())
+            size += len(some)
+        file.write(tail)
+        file.flush()
+        os.fsync(file.fileno())
+    digest.update(b"]")
+    return size, digest.hexdigest()[:32]

@@ -16,7 +16,7 @@ from anaphora.explain.draw.colors import luminance, on_colour, signed
 from anaphora.explain.draw.sheet import Mark, lay_out, wrapped
 from anaphora.explain.draw.svg import estimated_width
 from anaphora.explain.draw.walk_picture import walk_png, walk_svg
-from anaphora.explain.trace import Check, Step, Walk
+from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.explain.walk import walk_attention
 
 SVG = "{http://www.w3.org/2000/svg}"

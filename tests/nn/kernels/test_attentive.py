@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from anaphora.nn.kernels import attentive_steps
-from anaphora.nn.kernels.additive import INTERPRETING, TRITON
+from anaphora.nn.kernels.triton_support import INTERPRETING, TRITON
 from recurrent_twins import CASES, compare, learned, name, twins
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from anaphora.explain.draw.colors import RGB, colour, on_colour, signed
 from anaphora.explain.draw.layout import drawable, shown
 from anaphora.explain.draw.walk_tables import DIMENSIONS, written
-from anaphora.explain.trace import Step, Walk
+from anaphora.explain.trace_parts import Step, Walk
 
 WIDTH = 1400.0
 MARGIN, GAP = 28.0, 40.0

@@ -17,7 +17,7 @@ from anaphora.explain.draw.png import Pen
 from anaphora.explain.draw.sheet import HATCH, INK, MOST_CELLS, Mark, Sheet, lay_out
 from anaphora.explain.draw.svg import FONTS, estimated_width, markup
 from anaphora.explain.draw.walk_tables import DIMENSIONS
-from anaphora.explain.trace import Walk
+from anaphora.explain.trace_parts import Walk
 
 ANCHORS = {"left": "start", "middle": "middle", "right": "end"}
 

@@ -20,11 +20,12 @@ import numpy as np
 from anaphora.errors import option
 from anaphora.explain.draw.colors import colour, hexadecimal, on
 from anaphora.explain.draw.terminal import LEFT_TO_RIGHT, cells, cut, isolated, right_to_left, visible
-from anaphora.explain.trace import Cell, Step, Walk
 from anaphora.results import html_lines, html_table
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from anaphora.explain.trace_parts import Cell, Step, Walk
 
 MASKED = "·"
 DIMENSIONS = 8

@@ -19,8 +19,6 @@ same result on every run: no sum depends on which thread came first. The plain w
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -28,15 +26,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from anaphora.nn.kernels.triton_support import DTYPES, INTERPRETING, TRITON
+
 AdditiveBackend = Literal["auto", "triton", "eager"]
 BLOCK_ON_CPU, BLOCK_ON_GPU = 1 << 18, 1 << 24
 """Numbers of (B, n, m, d) that the eager form holds at a time, 1 MB in float32, which stays in a CPU's cache, or 64;
 one query's, where those are more."""
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-"""What the Triton kernels take; they compute in float32 throughout."""
-TRITON = importlib.util.find_spec("triton") is not None
-INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
-"""Triton's interpreter runs the kernels on a CPU, slowly: for tests."""
 
 
 def additive_attention(

@@ -42,7 +42,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from anaphora.nn.kernels.additive import INTERPRETING
+from anaphora.nn.kernels.triton_support import INTERPRETING
 
 INTERPRETED = tl.constexpr(INTERPRETING)
 TWICE_LOG2_E = tl.constexpr(2.8853900817779268)  # exp(2x) = exp2(x · 2 log₂ e)

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from anaphora.nn.kernels import attentive_steps
-from anaphora.nn.kernels.additive import DTYPES, INTERPRETING, TRITON
+from anaphora.nn.kernels.triton_support import DTYPES, INTERPRETING, TRITON
 
 MOST_KEYS = 256
 """Source tokens up to which a step is Triton's kernels."""
