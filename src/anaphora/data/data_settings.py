@@ -20,63 +20,64 @@ class DataConfig:
     """Which text to learn from (section `data`)."""
 
     source: list[str] = field(default_factory=list)
-    """Files to translate from: plain text, TSV, CSV, JSONL or Parquet (pairs.csv#de, a.tsv#1), also .gz .xz .zst."""
+    """Source text files: plain text, TSV, CSV, JSONL or Parquet (pairs.csv#de, a.tsv#1), also .gz .xz .zst."""
     target: list[str] = field(default_factory=list)
-    """Files to translate into, line for line."""
+    """Target text files, line for line."""
     valid_source: list[str] = field(default_factory=list)
-    """The source side of validation text; without it, some of the corpus is held out."""
+    """Validation text, source side. By default part of the corpus is held out."""
     valid_target: list[str] = field(default_factory=list)
-    """The target side of validation text."""
+    """Validation text, target side."""
     text: list[str] = field(default_factory=list)
-    """Files of a language model, one line after another, in the same formats; instead of source and target."""
+    """Training text of a language model or of word vectors, in the same formats; instead of source and target."""
     valid_text: list[str] = field(default_factory=list)
-    """Text that a language model is measured on."""
+    """Validation text of a language model."""
     labels: list[str] = field(default_factory=list)
     """Files with the labels of a classifier, one for each line of `text`."""
     valid_labels: list[str] = field(default_factory=list)
     """Labels for `valid_text`."""
     items: bool = False
-    """Of text that vectors are learned from: each line is a sequence of items of any sort (a reader's books, the tags
-    of a picture), parted by tabs or, in a file without any, by blanks."""
+    """Word vectors: each line is a sequence of items of any sort (a reader's books, the tags of a picture), separated
+    by tabs or, in a file without tabs, by spaces."""
     punctuation: Literal["attached", "apart"] = "attached"
-    """Of text that vectors are learned from. apart: "king," is a word and a comma, as in raw text they are; attached:
-    words are what stands between blanks, as in text that was tokenised before. The recipes skipgram, cbow and glove
-    have apart."""
+    """Word vectors. apart: "king," is a word and a comma, for raw text; attached: words are separated by spaces only,
+    for tokenized text. The recipes skipgram, cbow and glove use apart."""
     lowercase: bool = False
-    """Of text that vectors are learned from: upper and lower case are one. The recipes skipgram, cbow and glove have
-    true."""
+    """Word vectors: convert the text to lower case. The recipes skipgram, cbow and glove use true."""
     phrases: int = 0
-    """Of text that vectors are learned from: how many times to look for words that belong together, and join them
-    (new york → new_york); the second time finds phrases of phrases (new_york_times). 0: words stay apart."""
+    """Word vectors: number of passes that join words into phrases (new york → new_york); a second pass finds longer
+    ones (new_york_times). 0: no phrases."""
     phrase_score: Literal["mikolov", "npmi"] = "mikolov"
-    """How much two words belong together: (count(ab) - δ) · N / (count(a) · count(b)), as in word2vec's word2phrase, or
-    normalised pointwise mutual information, between -1 and 1."""
+    """Phrases: how strongly two words belong together. mikolov: (count(ab) - δ) · N / (count(a) · count(b)), as in
+    word2vec's word2phrase; npmi: normalized pointwise mutual information, between -1 and 1."""
     phrase_threshold: float | None = None
-    """Pairs that score more are a phrase (null: 100, or 0.5 of npmi); a higher one makes fewer phrases."""
+    """Phrases: pairs of words that score above this are joined (null: 100 for mikolov, 0.5 for npmi); higher makes
+    fewer phrases."""
     phrase_minimum_count: int = 5
-    """Pairs and words that come less often are no phrase; and δ, which is taken off the count of every pair."""
+    """Phrases: words and pairs with a lower count are not joined. Also δ, which is subtracted from the count of every
+    pair."""
     phrase_connectors: list[str] = field(default_factory=list)
-    """Words that may stand inside a phrase and not at its ends: [of, the] lets bank_of_america be one."""
+    """Phrases: words allowed inside a phrase but not at its ends; with [of, the], bank_of_america can be one."""
     phrases_from: str | None = None
-    """A table of phrases (phrases.tsv of a run) that are joined first, whatever this text says of them. A run that
-    starts from another one (--from) takes that one's."""
+    """Phrase table (phrases.tsv of a run) to apply first, whatever the counts in this text. With --from, by default
+    that run's table."""
     boundaries: Literal["lines", "stream", "packed"] = "lines"
-    """Of a language model's text. lines: each line begins and ends by itself; stream: one text, whose lines end with an
-    end mark and are read on across it; packed: as lines, but learned many to a row, kept apart from each other."""
+    """Language models. lines: each line is a sequence of its own; stream: all lines form one text, with an end-of-line
+    token between them that context reaches across; packed: as lines, with several packed into a row and masked from
+    each other."""
     blank_lines: Literal["keep", "drop"] = "keep"
-    """Lines without a word, in a language model's text: empty lines like any others, or left out."""
+    """Language models: keep blank lines as empty sequences, or drop them."""
     hold_out: int | None = None
-    """Pairs, or lines of a language model's text (of a stream the last ones), held out for validation when there are no
-    validation files; null: 5 %, at most 2,000 (of text that is counted: none); 0: none."""
+    """Number of pairs or lines held out for validation if there are no validation files (of a stream, the last lines).
+    Null: 5 %, at most 2,000 (none for n-gram models); 0: none."""
     max_length: int = 256
-    """Pairs with more tokens than this on a side are left out, and counted."""
+    """Leave out pairs with more tokens than this on either side (their number is reported)."""
     tokenizer_lines: int = 1_000_000
-    """The tokeniser learns from at most this many lines of each side, spread evenly over the corpus."""
+    """Maximum number of lines per side that the tokenizer is trained on, spread evenly over the corpus."""
     seed: int = 1
-    """Another seed holds out other pairs, or lines."""
+    """Random seed of the choice of held-out pairs or lines."""
     paths: Literal["names", "full"] = "names"
-    """How config.yaml, card.md and metrics.json name the files that a model was made from: by their names alone, or
-    full, with their folders, as they were given. It holds for what is written from then on."""
+    """How config.yaml, card.md and metrics.json refer to the training files: by name only, or by the full path as
+    given. Applies to what is written from then on."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_length", 1), ("tokenizer_lines", 1), ("hold_out", 0)):

@@ -26,73 +26,74 @@ class DecodingConfig:
     """How a trained model speaks (section `decoding`)."""
 
     beam: int = 5
-    """Hypotheses kept for each sentence; 1 is greedy search. Not used when sampling."""
+    """Beam size; 1 is greedy search. Not used when sampling."""
     length_penalty: float = 0.6
-    """GNMT's alpha: log-probability is divided by ((5 + length) / 6)^alpha, 0 favours short outputs, 1 long ones."""
+    """GNMT's α: log-probabilities are divided by ((5 + length) / 6)^α; 0 favors short outputs, 1 long ones."""
     coverage_penalty: float = 0.0
-    """GNMT's beta: lowers the score of hypotheses that left source tokens unattended; needs a model that attends."""
+    """GNMT's β: penalizes hypotheses that leave source tokens unattended; needs a model with attention."""
     n_best: int = 1
-    """Hypotheses returned for each sentence, best first: at most `beam` of them; when sampling, how many samples."""
+    """Number of outputs per sentence, best first: at most `beam` hypotheses, or, when sampling, this many samples."""
     min_length: int = 0
-    """The fewest tokens before the end mark."""
+    """Minimum number of tokens before the end-of-sequence token."""
     max_length: int | None = None
-    """The most tokens, end mark included; null: max_length_ratio * source tokens + max_length_extra."""
+    """Maximum number of tokens, end-of-sequence token included; null: max_length_ratio · source tokens +
+    max_length_extra."""
     max_length_ratio: float = 2.0
-    """Longest output, in tokens for each source token, where max_length is not given."""
+    """Maximum output tokens per source token, if max_length is null."""
     max_length_extra: int = 10
-    """Tokens granted on top of that ratio."""
+    """Output tokens allowed on top of max_length_ratio."""
     no_repeat_ngram: int = 0
-    """Never say the same n tokens twice in one output; 0 allows it."""
+    """No n-gram of this many tokens may occur twice in one output; 0: no restriction."""
     repetition_penalty: float = 1.0
-    """Log-probabilities of tokens that stand in the prompt or were said already are multiplied by this (Keskar et al.
-    2019): above 1 makes them less likely, 1 leaves them. The end mark is left out."""
+    """The log-probabilities of tokens in the prompt and in the output so far are multiplied by this (Keskar et al.
+    2019): above 1 makes them less likely, 1 has no effect. The end-of-sequence token is exempt."""
     stop: list[str] = field(default_factory=list)
-    """Texts that end an output as soon as it holds one of them; what was said ends before it."""
+    """Stop strings: the output ends before the first of them."""
     unknown: bool = False
     """Allow the unknown token in outputs."""
     replace_unknown: Literal["dictionary", "copy", "none"] | None = None
-    """Unknown words in a translation (tokenizer.kind: word, fallback: unk) become what the dictionary says of the
-    source word they are aligned to, else a copy of it; always a copy; or are not said at all (none; with unknown: true,
-    they stand as <unk>). Null: dictionary, where there are such words."""
+    """Replace unknown words in translations (tokenizer.kind: word, fallback: unk). dictionary: by the dictionary's
+    translation of the aligned source word, or by a copy of it; copy: always by a copy; none: unknown words are not
+    generated (with unknown: true, they appear as <unk>). Null: dictionary, if the model has an unknown token."""
     dictionary: str | None = None
-    """A file with that dictionary, tab-separated: source word, target word, and if you like probability and count;
-    null: dictionary.tsv of the model folder, learned from the training text."""
+    """Dictionary file, tab-separated: source word, target word, optionally probability and count. Null: dictionary.tsv
+    of the model folder, learned from the training text."""
     dictionary_threshold: float = 0.1
-    """Entries of the dictionary less probable than this are not used."""
+    """Ignore dictionary entries less probable than this."""
     sample: bool = False
-    """Draw tokens at random instead of searching for the most probable output."""
+    """Sample tokens instead of searching for the most probable output."""
     temperature: float = 1.0
     """Sampling: below 1 sharpens the distribution, above 1 flattens it."""
     top_k: int = 0
-    """Sampling: draw among the k most probable tokens; 0 draws among all."""
+    """Sampling: only from the k most probable tokens; 0: from all."""
     top_p: float = 1.0
-    """Sampling: draw among the fewest tokens that hold this much probability; 1 draws among all."""
-    min_p: float = 0.0
-    """Sampling: draw among tokens that have at least this share of the most probable one's probability; 0 draws among
+    """Sampling: only from the fewest tokens that together have at least this probability (nucleus sampling); 1: from
     all."""
+    min_p: float = 0.0
+    """Sampling: only from tokens with at least this share of the highest probability; 0: from all."""
     epsilon: float | None = None
-    """Sampling: draw among tokens that have at least this probability, and the most probable one; null: among all,
-    and for minimum Bayes risk 0.02."""
+    """Sampling: only from the most probable token and those with at least this probability; null: from all, or 0.02 for
+    minimum Bayes risk."""
     seed: int = 1
-    """Sampling: the same seed gives the same samples, in any batch."""
+    """Sampling: random seed; the same seed gives the same samples, however they are batched."""
     mbr: Literal["chrf", "bleu", "gleu"] | None = None
-    """Minimum Bayes risk: of many translations take the one that is, by this measure, most like all that were drawn;
-    null: the most probable one that the search finds."""
+    """Minimum Bayes risk decoding: choose the candidate that is most similar to all samples, by this metric. Null: the
+    most probable hypothesis."""
     mbr_samples: int = 64
-    """Minimum Bayes risk: how many translations are drawn for each sentence, as the settings of sampling say."""
+    """Minimum Bayes risk: number of samples per sentence, drawn by the sampling settings."""
     mbr_candidates: Literal["both", "samples", "beam"] = "both"
-    """Minimum Bayes risk: choose among what was drawn and the beam's list, what was drawn alone, or the beam's list
-    alone (each then counts by its probability, and nothing is drawn)."""
+    """Minimum Bayes risk: choose among samples and beam hypotheses (both), samples only, or beam hypotheses only
+    (weighted by their probabilities, without sampling)."""
     batch_tokens: int = 4096
-    """Source tokens, padding included, translated at once."""
+    """Maximum batch size in source tokens, padding included."""
     batch_sentences: int = 128
-    """Sentences translated at once, at most."""
+    """Maximum batch size in sentences."""
     max_source_tokens: int | None = None
-    """Longer source lines (in tokens, end mark included) are split; null: what the model can read."""
+    """Split source lines with more tokens than this, end-of-sequence token included; null: the model's own limit."""
 
     split_sentences: Literal["auto", "always", "never"] = "auto"
-    """Translate each sentence of a line by itself and join the translations: always, never, or, automatically, if the
-    model learned from lines of single sentences."""
+    """Translate each sentence of a line separately and join the translations: always, never, or (auto) if the model was
+    trained on single sentences."""
 
     def __post_init__(self) -> None:
         for name in ("beam", "n_best", "mbr_samples", "max_length", "batch_tokens", "batch_sentences"):

@@ -83,27 +83,29 @@ class TokenizerConfig:
 
     kind: Literal["bpe", "unigram", "word", "character", "byte"] = "bpe"
     """Subwords by merging frequent pairs (bpe) or by a unigram language model (unigram), whole words, characters, or
-    the bytes of UTF-8."""
+    UTF-8 bytes."""
     vocabulary: int | None = None
-    """How many tokens, special ones and bytes included; null: sized to the corpus (split: blanks: all its words)."""
+    """Vocabulary size, special tokens and bytes included; null: sized to the corpus (with split: blanks, all its
+    words)."""
     shared: bool = True
-    """One vocabulary for source and target, or one for each."""
+    """Share one vocabulary between source and target."""
     dropout: float = 0.0
-    """Subword dropout while training: the chance to skip a merge (bpe) or to sample a word's segmentation (unigram)."""
+    """Subword dropout in training: probability of skipping a merge (bpe) or of sampling a word's segmentation
+    (unigram)."""
     fallback: Literal["bytes", "unk"] | None = None
-    """What words and characters outside the vocabulary become: their bytes (nothing is lost), or one unknown token;
-    null: bytes, and with split: blanks, which keeps no white space to spell, unk."""
+    """Encode words and characters outside the vocabulary as their bytes (nothing is lost), or as one unknown token.
+    Null: bytes; with split: blanks, which does not keep white space, unk."""
     split: Literal["punctuation", "whitespace", "blanks"] = "punctuation"
-    """What a word is (kind: word): punctuation stands apart; each space parts words (for tokenised text); or runs of
-    white space do and are not kept (blanks: what counting tools do)."""
+    """How to split words (kind: word). punctuation: punctuation marks are words of their own; whitespace: split at each
+    space, for tokenized text; blanks: split at runs of white space, which are not kept, as n-gram toolkits do."""
     minimum_count: int = 1
-    """Words and characters seen less often than this are left out; merges always need two."""
+    """Leave out words and characters that occur less often than this; merges always need two occurrences."""
     unknown: str = ""
-    """A word of the text that stands for an unknown one, such as <unk> (kind: word, fallback: unk); empty: none does,
-    and a literal <unk> is a word like any other."""
+    """The word that marks unknown words in the text, such as <unk> (kind: word, fallback: unk). Empty: none, and a
+    literal <unk> is an ordinary word."""
     words: str | None = None
-    """A file with the vocabulary, one word a line, <s> and </s> among them (kind: word, split: blanks); all other words
-    are unknown."""
+    """Vocabulary file, one word per line, <s> and </s> included (kind: word, split: blanks); all other words are
+    unknown."""
 
     def __post_init__(self) -> None:
         if self.fallback is None:

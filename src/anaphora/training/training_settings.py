@@ -12,118 +12,125 @@ from anaphora.decoding.decoding_settings import MOST_ROWS
 @dataclass(kw_only=True)
 class TrainingConfig:
     max_steps: int | None = None
-    """Stop after this many updates in all. Raise it and repeat the command to go on."""
+    """Stop after this many updates in total. To train further, raise it and repeat the command."""
     epochs: float | None = None
     """Stop after this many passes over the corpus."""
     max_tokens: int | None = None
-    """Stop after this many tokens: of the target side, or of the text."""
+    """Stop after this many training tokens; for translators, of the target side."""
     max_minutes: float | None = None
-    """Stop after this much training time, all sessions together."""
+    """Stop after this many minutes of training, summed over all sessions."""
     seed: int = 1
-    """Decides the weights at the start, the order of the data, dropout and subword dropout."""
+    """Random seed of the initial weights, the order of the data, dropout and subword dropout."""
     batch_tokens: int = 4096
-    """A batch is at most this many rows × its longest side, in tokens; of a stream, rows × context."""
+    """Maximum batch size in tokens, padding included: rows × longest side; for a stream, rows × context."""
     accumulate: int = 1
-    """Batches whose gradients are summed into one update."""
+    """Gradient accumulation: number of batches whose gradients are summed into one update."""
     context: int = 256
-    """Tokens of a row of text that is one stream, or packed: how far a gradient reaches back."""
+    """Row length in tokens, for streams and packed text: gradients reach back no further."""
     stride: int | None = None
-    """Tokens by which the window moves over validation text, of a model that can read only so many: each token is
-    predicted from at least context - stride others; half of context by default."""
+    """For models with a limited context: step in tokens by which the window moves over validation text, so that each
+    token is predicted from at least context - stride others. By default half of context."""
     optimizer: Literal["adam", "adamw", "sgd", "asgd"] = "adamw"
-    """AdamW decouples weight decay from the gradient; asgd is sgd whose weights are averaged once it circles round the
-    best ones (training.trigger)."""
+    """Optimizer. asgd is SGD that averages its weights once validation stops improving (training.trigger)."""
     momentum: float = 0.0
-    """Of sgd and asgd: share of the last change that is added to the next."""
+    """Momentum of sgd and asgd."""
     trigger: int = 5
-    """Of asgd: the average begins after this many checkpoints without a new best (0: at once)."""
+    """For asgd: start averaging after this many checkpoints without a new best (0: at once)."""
     learning_rate: float = 1e-3
-    """The highest rate, reached at the end of the warm-up."""
+    """Peak learning rate, reached at the end of the warm-up."""
     schedule: Literal["inverse-sqrt", "cosine", "linear", "constant"] = "inverse-sqrt"
-    """How the rate falls after the warm-up."""
+    """How the learning rate decays after the warm-up."""
     warmup_steps: int = 400
-    """Updates over which the rate rises from zero."""
+    """Number of updates over which the learning rate rises from zero to its peak."""
     final_rate: float = 0.0
-    """Where cosine and linear end, as a fraction of the highest rate."""
+    """Final learning rate of cosine and linear, as a fraction of the peak."""
     beta1: float = 0.9
-    """Adam's memory of the gradient."""
+    """Adam: decay rate of the mean of the gradient (first moment)."""
     beta2: float = 0.98
-    """Adam's memory of its square."""
+    """Adam: decay rate of the mean of its square (second moment)."""
     epsilon: float = 1e-9
-    """Adam's divisor never falls below this."""
+    """Adam: added to the denominator, for numerical stability."""
     weight_decay: float = 0.0
-    """Pull of every matrix towards zero."""
+    """Weight decay, of matrices and embeddings only. adamw decouples it from the gradient."""
     clip_norm: float = 1.0
-    """Longest allowed gradient (0: no limit)."""
+    """Clip gradients to this norm (0: no clipping)."""
     label_smoothing: float = 0.1
-    """Share of the target probability spread over the whole vocabulary."""
+    """Label smoothing: share of the target probability that is spread over the whole vocabulary."""
     activation_penalty: float = 0.0
-    """Pull of a language model's last vectors towards zero, by their mean square (AR of Merity et al. 2018: 2)."""
+    """For language models: weight of activation regularization, the mean square of the last layer's outputs (AR; Merity
+    et al. 2018: 2)."""
     temporal_penalty: float = 0.0
-    """Pull of each of them towards the one before (TAR: 1)."""
+    """For language models: weight of temporal activation regularization, the mean squared difference between
+    neighboring outputs (TAR; Merity et al. 2018: 1)."""
     masked: float = 0.15
-    """Share of the tokens that a masked language model has to guess: 80 % of them hidden, 10 % replaced by others."""
+    """For masked language models: share of the tokens to predict; 80 % of these are masked, 10 % replaced by random
+    tokens, 10 % kept."""
     consistency: float = 0.0
-    """R-Drop's α: each batch is read under two draws of dropout, whose predictions are pulled together; a step costs
+    """R-Drop's α: weight of the divergence between two passes over the same batch with different dropout. A step costs
     twice as much (0: off)."""
     bidirectional_epochs: int = 0
-    """Epochs at the start that read every pair twice, as it is and turned round, so that both directions are learned;
-    then the one that was asked for (Ding et al. 2021). Source and target must share a vocabulary."""
+    """Number of epochs, at the start, that train on every pair in both directions; later epochs train on the requested
+    one only (Ding et al. 2021). Source and target must share a vocabulary."""
     guided_alignment: float = 0.0
-    """Weight of guided alignment: one attention head learns where IBM-1 would look (0: off; 0.1, say)."""
+    """Weight of the guided alignment loss, which trains one attention head to match IBM-1 alignments (0: off; try
+    0.1)."""
     guided_layer: int | None = None
-    """The decoder layer, from 0, whose head is guided; the last but one by default."""
+    """Guided alignment: decoder layer of the head, from 0. By default the last but one."""
     guided_head: int = 0
-    """The head, from 0, that is guided."""
+    """Guided alignment: the head, from 0."""
     objective: Literal["likelihood", "reinforce", "minimum-risk"] = "likelihood"
-    """What a translator learns by: the likelihood of given translations or, from a model that can translate (--from),
-    the expected reward of its own, or the risk of candidates that it drew."""
+    """Training objective of a translator. likelihood: of the reference translations; reinforce: the expected reward of
+    its own samples; minimum-risk: the expected risk over sampled candidates. The last two start from a trained model
+    (--from)."""
     reward: Literal["gleu", "bleu", "chrf"] = "gleu"
-    """What a whole translation is judged by, sentence by sentence: with reinforce or minimum-risk."""
+    """With reinforce or minimum-risk: the reward, a sentence-level metric."""
     candidates: int = 8
-    """Translations drawn of each source sentence, every time that it is learned from: with reinforce or
-    minimum-risk."""
+    """With reinforce or minimum-risk: number of translations sampled for each source sentence, in every pass."""
     sample_temperature: float = 0.5
-    """At which they are drawn: 1 is the model as it is (GNMT), below 1 they are nearer to what greedy search says."""
+    """With reinforce or minimum-risk: sampling temperature. 1 samples from the model's own distribution (GNMT); lower
+    values come closer to greedy search."""
     candidate_dropout: bool = False
-    """Whether they are scored, and learned from, with dropout, as given translations are; they are drawn without. It
-    adds noise, and keeps a small corpus from being learned by heart."""
+    """With reinforce or minimum-risk: apply dropout when computing the loss of the samples, as for references; sampling
+    itself never does. It adds noise, and reduces overfitting on a small corpus."""
     likelihood_weight: float = 0.017
-    """Weight of the likelihood of the reference beside the reward or the risk (GNMT's α: 0.017)."""
+    """With reinforce or minimum-risk: weight of the reference's likelihood in the loss (GNMT's α: 0.017)."""
     risk_sharpness: float = 1.0
-    """Of minimum-risk: the power of the candidates' probabilities. Small is flat, and has a small gradient: beside that
-    of Shen et al. (2016), 0.005, a likelihood of any weight is all that is learned by."""
+    """With minimum-risk: exponent of the candidates' probabilities. A small one flattens them and shrinks the gradient:
+    at 0.005 (Shen et al. 2016), a likelihood term of any weight dominates the loss."""
     risk_reference: bool = False
-    """Of minimum-risk: whether the reference joins the candidates (as in Shen et al. 2016). It is better than all that
-    the model says, so that everything the model says becomes less likely."""
+    """With minimum-risk: add the reference to the candidates, as in Shen et al. (2016). Since it outscores all samples,
+    all samples become less likely."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Arithmetic of the matrix products; auto is bf16 on a GPU that has it, else fp32."""
+    """Precision of matrix products; auto: bf16 on a GPU that supports it, else fp32."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """torch.compile; auto compiles on a GPU when the run is long enough to win the compilation time back."""
+    """Use torch.compile; auto: on a GPU, if the run is long enough to win back the compilation time."""
     cuda_graphs: Literal["auto", "on", "off"] = "auto"
-    """Replay the kernels of a whole pass instead of launching each: a small model is then limited by the GPU, no more
-    by Python; auto is on where there is a GPU."""
+    """Replay each pass as a CUDA graph instead of launching its kernels one by one, which speeds up small models; auto:
+    on a GPU."""
     checkpoint_every: int = 500
-    """Updates between two checkpoints; each is validated, then saved."""
+    """Number of updates between checkpoints; each is validated, then saved."""
     keep: int = 5
-    """Checkpoints that stay on disk besides the best one."""
+    """Number of checkpoints to keep on disk, besides the best one."""
     average: int = 5
-    """Checkpoints averaged at the end, if that is better on the validation text (1: never)."""
+    """Number of checkpoints to average at the end, if the average is better on the validation text (1: no
+    averaging)."""
     ema: float = 0.0
-    """Decay of a moving average of the weights, validated and published in their place (0: none; 0.999, say)."""
+    """Decay of an exponential moving average of the weights, which is validated and published in their place (0: none;
+    try 0.999)."""
     metric: Literal["loss", "gleu", "bleu", "chrf", "accuracy"] = "loss"
-    """What decides which checkpoint is best, and early stopping; the reward, where there is one."""
+    """Validation metric that selects the best checkpoint and decides early stopping. With reinforce or minimum-risk, by
+    default the reward."""
     patience: int = 0
-    """Stop after this many checkpoints without a new best (0: never)."""
+    """Early stopping: stop after this many checkpoints without a new best (0: never)."""
     validation_beam: int = 1
-    """Beam of the translations made for validation; the last evaluation uses decoding.beam."""
+    """Beam size for validation; the final evaluation uses decoding.beam."""
     samples: int = 3
-    """Validation sentences shown at each checkpoint; of a language model, lines that it makes up."""
+    """Number of samples to show at each checkpoint: translations of validation sentences, or generated lines."""
     log_every: int = 50
-    """Updates between two lines of the log."""
+    """Number of updates between log lines."""
     max_memory: str | None = None
-    """Memory that a counting run may take, "500MB", "2GB" or "2GiB"; what does not fit is counted on disk (null: all
-    that is needed)."""
+    """For n-grams: memory limit of counting, such as 500MB, 2GB or 2GiB; what does not fit is counted on disk (null: no
+    limit)."""
 
     def __post_init__(self) -> None:
         least = {"batch_tokens": 1, "accumulate": 1, "warmup_steps": 0, "checkpoint_every": 1, "keep": 1, "average": 1}

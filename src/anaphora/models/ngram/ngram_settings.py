@@ -19,16 +19,18 @@ class NgramConfig:
     kind: Literal["ngram"] = "ngram"
     """Which system this is."""
     order: int = 5
-    """The longest n-gram: a word is predicted from the order - 1 before it."""
+    """Length of the longest n-gram: a word is predicted from the order - 1 words before it."""
     smoothing: Smoothing = "kneser-ney"
     """How counts become probabilities: interpolated modified Kneser-Ney, stupid backoff (does not sum to one), adding k
-    to every count, or relative frequencies; given: those of an ARPA file as they are."""
+    to every count, or relative frequencies (maximum-likelihood). given: the probabilities of an ARPA file,
+    unchanged."""
     prune: list[int] = field(default_factory=list)
-    """N-grams of order 1, 2, … seen no more often than this are left out; the last number holds for all that follow."""
+    """Count thresholds for order 1, 2, …: n-grams with this count or less are pruned. The last one applies to all
+    higher orders."""
     k: float = 1.0
-    """add-k: how much more often everything is taken to have been seen."""
+    """add-k: the number added to every count."""
     backoff: float = 0.4
-    """stupid-backoff: what a word pays for each word by which its context is shortened."""
+    """stupid-backoff: factor for each word by which the context is shortened."""
 
     def __post_init__(self) -> None:
         if self.order < 1:

@@ -26,30 +26,32 @@ class Word2VecConfig:
     kind: Literal["word2vec"] = "word2vec"
     """Which system this is."""
     algorithm: Literal["skipgram", "cbow"] = "skipgram"
-    """skipgram: each word around predicts the one in the middle; cbow: the mean of the words around predicts it. The
-    second is faster, the first better with little text and for rare words."""
+    """skipgram: each context word predicts the center word; cbow: the mean of all context words predicts it. cbow is
+    faster; skipgram is better with little text and for rare words."""
     dim: int = 100
-    """Numbers in a vector."""
+    """Dimensions of a vector."""
     window: int = 5
-    """Words on either side that are looked at, at most."""
+    """Maximum number of context words on either side."""
     shrink_window: bool = True
-    """Each word looks at 1 … window words on either side, by chance, so that near ones count more."""
+    """Sample the window of each word from 1 … window, so that near words count more."""
     objective: Literal["negative-sampling", "hierarchical-softmax"] = "negative-sampling"
-    """How a word is told from all others: from a few drawn ones, or turn by turn on its way in a Huffman tree."""
+    """Training objective: negative sampling, or hierarchical softmax over a Huffman tree."""
     negatives: int = 5
-    """Words drawn for each one that came."""
+    """Number of negative samples for each word."""
     exponent: float = 0.75
-    """They are drawn by their counts to this power: below 1, rare ones come more often than in the text."""
+    """Negative samples are drawn in proportion to word count to this power; below 1 favors rare words."""
     sample: float = 1e-3
-    """Words with a greater share of the text than this are left out by chance, frequent ones more often (0: none)."""
+    """Subsampling threshold: words with a larger share of the text are randomly skipped, the more often the more
+    frequent they are (0: none)."""
     subwords: bool = False
-    """A word's vector is the mean of its own and of its letter n-grams' (fastText): unseen words have one too."""
+    """A word's vector is the mean of its own and those of its character n-grams (fastText), so that unseen words have
+    one too."""
     shortest_subword: int = 3
-    """Letters of the shortest n-gram; < and >, which stand around a word, count."""
+    """Minimum length of character n-grams, counting the < and > around each word."""
     longest_subword: int = 6
-    """Letters of the longest one."""
+    """Maximum length of character n-grams."""
     buckets: int = 2_000_000
-    """N-grams are told apart by hashes below this number."""
+    """Number of hash buckets for character n-grams."""
 
     def __post_init__(self) -> None:
         for name, least in (("dim", 1), ("window", 1), ("negatives", 1), ("shortest_subword", 1), ("buckets", 1)):
@@ -71,19 +73,19 @@ class Word2VecTraining:
     """How it is learned (section `training`)."""
 
     epochs: int = 5
-    """Passes over the text."""
+    """Number of passes over the text."""
     learning_rate: float | None = None
-    """Learning rate at the beginning; it falls evenly to `final_rate` (null: 0.025 for skip-gram, 0.05 for CBOW, as in
-    the C program)."""
+    """Initial learning rate, which decays linearly to `final_rate` (null: 0.025 for skip-gram, 0.05 for CBOW, as in the
+    C program)."""
     final_rate: float = 1e-4
-    """Learning rate at the end."""
+    """Final learning rate."""
     seed: int = 1
-    """Decides the first vectors and all that is drawn."""
+    """Random seed of the initial vectors and of all sampling."""
     threads: int | None = None
-    """Threads that may learn side by side (null: as many as there are cores); as many of them do as are quickest.
-    One gives the same bits every time."""
+    """Maximum number of threads (null: one per core); as many are used as are fastest. With one, results are the same
+    bit for bit."""
     checkpoint_seconds: float = 60.0
-    """Time between two checkpoints."""
+    """Seconds between checkpoints."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -112,13 +114,13 @@ class GloveConfig:
     kind: Literal["glove"] = "glove"
     """Which system this is."""
     dim: int = 100
-    """Numbers in a vector."""
+    """Dimensions of a vector."""
     window: int = 10
-    """Words on either side that are counted; one that is d words away counts 1/d."""
+    """Maximum distance between co-occurring words; a pair at distance d counts 1/d."""
     x_max: float = 100.0
-    """Pairs that come more often than this weigh no more than those that come so often."""
+    """Weighting function: pairs with a higher count than this all have weight 1."""
     alpha: float = 0.75
-    """Rarer ones weigh (count / x_max) to this power."""
+    """Weighting function: rarer pairs have weight (count / x_max)^alpha."""
 
     def __post_init__(self) -> None:
         for name, least, most in (("dim", 1, 100_000), ("window", 1, 1000)):
@@ -135,18 +137,18 @@ class GloveTraining:
     """How it is learned (section `training`)."""
 
     epochs: int = 15
-    """Passes over the table of co-occurrences."""
+    """Number of passes over the co-occurrence counts."""
     learning_rate: float = 0.05
-    """Learning rate; AdaGrad lowers it for each number on its own."""
+    """Initial learning rate of AdaGrad."""
     seed: int = 1
-    """Decides the first vectors and the order of pairs."""
+    """Random seed of the initial vectors and of the order of pairs."""
     threads: int | None = None
-    """Threads that may learn side by side (null: as many as there are cores); as many of them do as are quickest.
-    One gives the same bits every time."""
+    """Maximum number of threads (null: one per core); as many are used as are fastest. With one, results are the same
+    bit for bit."""
     checkpoint_seconds: float = 60.0
-    """Time between two checkpoints."""
+    """Seconds between checkpoints."""
     max_memory: str = "2GB"
-    """Memory that counting may take, "500MB", "2GB" or "2GiB"; what does not fit is sorted on disk."""
+    """Memory limit of counting, such as 500MB, 2GB or 2GiB; what does not fit is sorted on disk."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1:

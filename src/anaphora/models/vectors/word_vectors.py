@@ -147,7 +147,7 @@ class Vectors:
 
     @property
     def vector_size(self) -> int:
-        """Numbers in a vector."""
+        """Dimensions of a vector."""
         return int(self.vectors.shape[1])
 
     @cached_property
