@@ -61,7 +61,7 @@ from anaphora.models.vectors.index import VectorIndex
 from anaphora.models.vectors.word_vectors import Neighbours, Vectors
 from anaphora.nn.capture import Attended, Seen
 from anaphora.results import LONGEST, Info, brief, count, html_table
-from anaphora.tasks.counting import Counted
+from anaphora.tasks.counting_run import Counted
 from anaphora.tasks.request import Average, Outcome
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.words import Word, split_words

@@ -115,22 +115,7 @@ def train(
         device=device_name(device),
         force=force,
     )
-    kind = check_files(request)
-    if kind == "ngram":
-        from anaphora.tasks.counting import count_run
-
-        return count_run(request, console)
-    if kind in VECTOR_MODELS:
-        from anaphora.tasks.word_vector_runs import train_vectors
-
-        return train_vectors(request, console)
-    if kind in LANGUAGE_MODELS:
-        from anaphora.tasks.language_modelling import train_text
-
-        return train_text(request, console)
-    from anaphora.tasks.translation import train as learn
-
-    return learn(request, console)
+    return check_files(request).train(request, console)
 
 
 @checked()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anaphora
-from anaphora.tasks import counting
+from anaphora.tasks import counting_run as counting
 
 WORDS = ["the", "dog", "cat", "sees", "a", "runs", "Straße", ",", "<unk>"]
 

@@ -67,7 +67,7 @@ def rows_in_this_process(
     """Within the block, rows run here; what was run is listed. dies: before the row of that name, the so-manieth.
     whole: with pictures and a look at alignments, which take most of the time. Several at once are copies of this
     process, started by the scheduler itself."""
-    from anaphora.tasks.translation import Run
+    from anaphora.tasks.translation_run import Run
 
     ran: list[str] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import anaphora
-from anaphora.tasks.word_vector_runs import LearnedVectors
+from anaphora.tasks.vectors_run import LearnedVectors
 
 GROUPS, MEMBERS = 6, 8
 SMALL = {"model.dim": 16, "model.sample": 0.0, "training.threads": 1, "training.epochs": 3}

@@ -11,7 +11,7 @@ import pytest
 import anaphora
 from anaphora import folder as folders
 from anaphora.errors import UserError
-from anaphora.tasks import word_vector_runs as vectors
+from anaphora.tasks import vectors_run as vectors
 from anaphora.tasks.beginning_anew import beginning_anew, clear_replaced
 from deadly import Deadly, in_a_child
 from vector_runs import SMALL, grouped, learn

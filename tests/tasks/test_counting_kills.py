@@ -19,7 +19,7 @@ import pytest
 import anaphora
 from anaphora.errors import UserError
 from anaphora.models.ngram import counting as ngram_counting
-from anaphora.tasks import counting
+from anaphora.tasks import counting_run as counting
 from counting_runs import model_of, state, train
 from deadly import Deadly, in_a_child
 

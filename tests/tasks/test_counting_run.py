@@ -16,7 +16,7 @@ from anaphora.config import read_yaml
 from anaphora.errors import UserError
 from anaphora.models.ngram.counting import fit
 from anaphora.models.ngram.ngram_model import NgramConfig
-from anaphora.tasks import counting
+from anaphora.tasks import counting_run as counting
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.training_settings import TrainingConfig
 from counting_runs import WORDS, lines, model_of, state, train

@@ -57,7 +57,7 @@ def test_replayed_graphs_learn_what_kernels_learn(
             run = tmp_path / f"{graphs}{accumulate}"
             own = {**settings, "training.cuda_graphs": graphs, "training.accumulate": accumulate}
             with pytest.MonkeyPatch.context() as patch:  # batches of the same shapes on both sides
-                patch.setattr("anaphora.tasks.translation.graphs_pay", lambda config, device: True)
+                patch.setattr("anaphora.tasks.translation_run.graphs_pay", lambda config, device: True)
                 losses.append(anaphora.train(run, **files, device="cuda", settings=own).validation["loss"])
         assert losses[0] == pytest.approx(losses[1], rel=2e-3)
 

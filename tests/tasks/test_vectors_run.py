@@ -12,7 +12,7 @@ import pytest
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.tasks.word_vector_runs import LearnedVectors
+from anaphora.tasks.vectors_run import LearnedVectors
 from deadly import Deadly, in_a_child
 from vector_runs import SMALL, grouped, learn, purity
 
@@ -369,7 +369,7 @@ def test_a_run_does_not_start_from_itself(run: Path, text: Path, tmp_path: Path)
 def test_vectors_that_ran_out_of_numbers_are_not_published(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anaphora.tasks.word_vector_runs import VectorsRun
+    from anaphora.tasks.vectors_run import VectorsRun
 
     whole = VectorsRun._predict
 

@@ -127,7 +127,7 @@ LIMITED = """
 import resource, sys
 import torch
 torch.set_num_threads(1)
-import anaphora.tasks.translation
+import anaphora.tasks.translation_run
 from anaphora.cli.main import main
 import torch.utils.tensorboard, sacrebleu
 torch.cuda.is_available()  # a build with CUDA reserves addresses when it looks

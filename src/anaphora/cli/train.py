@@ -85,7 +85,6 @@ def train(
 
     from anaphora import api
     from anaphora.errors import UserError
-    from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS
     from anaphora.training.interruption import Interrupted
 
     output = Output(as_json=json, quiet=quiet)
@@ -120,15 +119,6 @@ def train(
             output.say(f"interrupted: {saved} saved in {run}; repeat the command to go on")
         output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
         sys.exit(130)
-    then = f"translate {run} input.txt"
-    if outcome.kind in LANGUAGE_MODELS:
-        then = f"evaluate {run} --text test.txt"
-    if "accuracy" in outcome.validation:
-        then = f"classify {run} input.txt"
-    elif "masked" in outcome.validation:
-        then = f'fill {run} "some words and a ____ ."'
-    if outcome.kind in VECTOR_MODELS:
-        then = f"neighbours {run} WORD"
     ended = outcome.reason if outcome.reason.startswith("stopped") else f"finished: {outcome.reason}"
-    output.say(f"{ended}. Now: {program()} {then}")
+    output.say(f"{ended}. Now: {program()} {outcome.next_command()}")
     output.finish(dataclasses.asdict(outcome))

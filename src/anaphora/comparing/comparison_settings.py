@@ -15,8 +15,9 @@ from anaphora.config import merge
 from anaphora.errors import UserError, option
 from anaphora.folder import publish, read_metrics
 from anaphora.models import settings_class
+from anaphora.tasks.base import PAIRS
 from anaphora.tasks.recipes import Document, load_recipe, meaningful
-from anaphora.tasks.request import PAIRS, Request, check_files
+from anaphora.tasks.request import Request, check_files
 from anaphora.training.training_settings import TrainingConfig
 
 FILES = (*PAIRS, "text", "valid_text")

@@ -206,7 +206,7 @@ class LanguageTask(RecipeTask):
         return time_updates(planned_settings(request, self.prepared), self._new_run, self.device, plan.steps)
 
     def _new_run(self, folder: Path, config: RunConfig, reporter: Any, device: Any) -> Any:
-        from anaphora.tasks.language_modelling import LanguageRun
+        from anaphora.tasks.language_run import LanguageRun
 
         assert self.prepared is not None
         return LanguageRun(folder, config, self.prepared, reporter, device)

@@ -311,7 +311,7 @@ class TranslationTask(RecipeTask):
             prepared = self._prepared(entry)
 
             def new_run(folder: Path, config: RunConfig, reporter: Any, device: Any) -> Any:
-                from anaphora.tasks.translation import Run
+                from anaphora.tasks.translation_run import Run
 
                 return Run(folder, config, prepared, reporter, device)
 

@@ -121,7 +121,7 @@ def learn(
 ) -> tuple[Translator, Tokenizer, Tokenizer]:
     """Train a run as `anaphora train` does, and take what it left in its folder."""
     from anaphora.tasks.recipes import RunConfig
-    from anaphora.tasks.translation import train
+    from anaphora.tasks.translation_run import train
     from anaphora.tasks.translation_settling import Request, load_start, load_tokenizers
 
     own: dict[str, dict[str, Any]] = {"data": {side: [str(file)] for side, file in files.items()}}

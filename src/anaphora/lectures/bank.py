@@ -119,7 +119,7 @@ def _places(uses: Sequence[Use], word: str) -> list[int]:
 def learn(reader: str, folder: Path, text: Path, *, steps: int, seed: int) -> tuple[Any, Tokenizer]:
     """Train a language model as `anaphora train` does, and take what it left in its folder."""
     from anaphora.models import read_language_model
-    from anaphora.tasks.language_modelling import train_text
+    from anaphora.tasks.language_run import train_text
     from anaphora.tasks.recipes import RunConfig
     from anaphora.tasks.request import Request
 

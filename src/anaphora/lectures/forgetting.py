@@ -131,7 +131,7 @@ def learn(
 ) -> tuple[TextClassifier, Tokenizer]:
     """Train one rung as `anaphora train` does, and take what it left in its folder."""
     from anaphora.models import read_language_model
-    from anaphora.tasks.language_modelling import train_text
+    from anaphora.tasks.language_run import train_text
     from anaphora.tasks.recipes import RunConfig
     from anaphora.tasks.request import Request
 

@@ -137,7 +137,7 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
 
     from anaphora.data.preparation import prepare
     from anaphora.device import choose_device, describe_device, peak_resident
-    from anaphora.tasks.translation import Run
+    from anaphora.tasks.translation_run import Run
     from anaphora.tasks.translation_settling import longest
     from anaphora.training.loop import COMPILE_PAYS_FROM, planned_steps
 

@@ -31,6 +31,7 @@ from anaphora.models import (
 from anaphora.models import settings as model_settings
 from anaphora.models.registry import kinds, system
 from anaphora.results import brief
+from anaphora.tasks.base import Task, task_of
 from anaphora.tasks.refusals import check, check_objective, has_dropout
 from anaphora.tasks.sequence_sizes import whole_translations
 from anaphora.tokenizers.tokenizer import TokenizerConfig
@@ -61,6 +62,12 @@ class RunConfig:
 
     def __repr__(self) -> str:
         return brief("RunConfig", self.recipe, self.model.kind)
+
+    @property
+    def task(self) -> Task:
+        """What a run of these settings is."""
+        labelled = bool(getattr(self.model, "labels", ()) or self.data.labels)
+        return task_of(self.model.kind, labelled=labelled)
 
     def document(self) -> dict[str, Any]:
         """What config.yaml holds: every setting that means something for this kind of model."""

@@ -10,8 +10,9 @@ from typing import Any
 from anaphora.config import merge
 from anaphora.errors import UserError, option
 from anaphora.folder import read_config
-from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, NEURAL_MODELS, TRANSLATORS, VECTOR_MODELS
+from anaphora.models import DEFAULT
 from anaphora.results import Facts, brief, count, figure
+from anaphora.tasks.base import PAIRS, Task, task_of
 from anaphora.tasks.recipes import (
     Document,
     RunConfig,
@@ -19,7 +20,6 @@ from anaphora.tasks.recipes import (
     refuse_meaningless,
     training_said,
 )
-from anaphora.tasks.refusals import check_objective, check_spelling
 
 
 @dataclass
@@ -66,6 +66,11 @@ class Outcome:
         scores = describe(self.validation).replace("  ", ", ")
         return brief(type(self).__name__, str(self.folder), self.reason, scores, duration(self.seconds))
 
+    def next_command(self) -> str:
+        """What to do with it, as one types it after `anaphora`."""
+        labelled = "accuracy" in self.validation
+        return task_of(self.kind, labelled=labelled).next_command(self.folder)
+
 
 class Average(Facts):
     """How the mean of some checkpoints compares with the model that was there, and which of them was kept: a dict."""
@@ -78,22 +83,19 @@ class Average(Facts):
         super().__init__(facts, facts["folder"], count(number, "checkpoint") if number else "", scores, end)
 
 
-PAIRS = ("source", "target", "valid_source", "valid_target")
-"""Settings of section `data` that name the files of a translator."""
-
-
 def choose_recipe(data: Mapping[str, Any], start_from: Path | None = None) -> str:
     """The recipe of those who name none: plain text is counted, labels are learned by a Transformer that reads both
     ways, pairs by one that translates; whoever starts from a trained model stays with its kind."""
     file_of_vectors = start_from is not None and start_from.is_file()
     model = (read_config(start_from).get("model") or {}) if start_from is not None and not file_of_vectors else {}
-    kind = str(model.get("kind"))
-    if not data.get("text") or any(data.get(name) for name in PAIRS):
-        return kind if kind in TRANSLATORS else "transformer"
-    if kind in NEURAL_MODELS:
-        return kind
-    if kind in VECTOR_MODELS:
-        return str(model.get("algorithm", kind))
+    pairs = not data.get("text") or any(data.get(name) for name in PAIRS)
+    if "kind" in model:
+        its = task_of(model["kind"])
+        usual = its.usual_recipe(model) if (its.learns_from == "pairs") == pairs else None
+        if usual is not None:
+            return usual
+    if pairs:
+        return DEFAULT
     if data.get("items") or file_of_vectors:
         return "skipgram"
     return "transformer-encoder" if data.get("labels") else "ngram"
@@ -111,9 +113,8 @@ def filled(recipe: str, own: Document, data: Mapping[str, Any], start_from: Path
     return merge(usual, said, own)
 
 
-def check_files(request: Request) -> str:
-    """The kind of model that is asked for; a misspelt setting, or text of the wrong sort for it, is said before any
-    work."""
+def check_files(request: Request) -> Task:
+    """The task that is asked for; a misspelt setting, or text of the wrong sort for it, is said before any work."""
     recipe = load_recipe(request.recipe)
     settings = merge(recipe, request.own)
     data = settings.get("data", {})
@@ -132,33 +133,8 @@ def check_files(request: Request) -> str:
         )
     settings = {**settings, "training": training_said(recipe, request.own)}
     config = RunConfig.read(settings)
-    kind = config.model.kind
-    if kind == "mixture":
-        raise UserError("a mixture is not trained", cure="train its parts, then put them together: anaphora mix")
-    if kind in ENSEMBLES:
-        raise UserError("an ensemble is not trained", cure="train its members, then put them together: anaphora mix")
-    if kind in LANGUAGE_MODELS and pairs:
-        raise UserError(
-            f"{kind} is a language model and learns from plain text, not from pairs",
-            cure=f"give {option('text', 'FILE')}; for a translator leave out {option('recipe')}, or choose one "
-            "such as small",
-        )
-    if kind in VECTOR_MODELS and (pairs or data.get("valid_text")):
-        what = "pairs" if pairs else "a validation text"
-        files = f"{option('text', 'FILE')} (or {option('items', 'FILE')})"
-        cure = f"give {files} alone; `anaphora evaluate` measures vectors"
-        raise UserError(f"word vectors are learned from plain text, and {what} tells them nothing", cure=cure)
-    if kind not in LANGUAGE_MODELS + VECTOR_MODELS and text:
-        cure = f"for {option('text')} use {option('recipe', 'ngram')}, or lstm, say"
-        raise UserError(f"{request.recipe} learns translations", cure=cure)
-    if config.data.labels and kind not in NEURAL_MODELS:
-        cure = f"for {option('labels')} use {option('recipe', 'lstm')}, say"
-        raise UserError(f"a model of kind {kind} does not tell texts apart", cure=cure)
-    if config.data.boundaries == "packed" and kind not in NEURAL_MODELS:
-        raise UserError(
-            "data.boundaries=packed is about rows that are learned from",
-            cure="leave it out: every line counts by itself",
-        )
+    kind, task = config.model.kind, config.task
+    task.check_files(kind, data, request.recipe)
     if request.own.get("model", {}).get("labels"):
         raise UserError("model.labels are found in the labels themselves", cure=f"give {option('labels', 'FILE')}")
     try:
@@ -168,14 +144,11 @@ def check_files(request: Request) -> str:
             raise
         cure = f"{error.cure}, or name the kind that you mean: model.kind=lstm, say"
         raise UserError(error.what, file=request.recipe, cure=cure) from None
-    if kind not in LANGUAGE_MODELS + VECTOR_MODELS:
-        check_objective(settings.get("training", {}), started=request.start_from is not None)
-        if request.start_from is None:  # else model and tokeniser are those of the start
-            check_spelling(config)
+    task.check_request(request, settings)
     if (vectors := request.own.get("model", {}).get("embedding_from")) is not None:
         if request.start_from is not None:
             what = f"{option('start_from')} has a table of words, and so has model.embedding_from"
             raise UserError(what, cure="leave one of them out")
         if not Path(str(vectors)).exists():
             raise UserError("there is no such folder or file of word vectors", file=str(vectors), cure="mend its name")
-    return kind
+    return task

@@ -87,9 +87,9 @@ def _whole_run(request: Request, kind: str, share: float) -> TextProposal:
     from anaphora.folder import read_metrics
 
     if kind in COUNTED_MODELS:
-        from anaphora.tasks.counting import count_run as run
+        from anaphora.tasks.counting_run import count_run as run
     else:
-        from anaphora.tasks.word_vector_runs import train_vectors as run  # type: ignore[assignment]
+        from anaphora.tasks.vectors_run import train_vectors as run  # type: ignore[assignment]
     before, began = peak_resident(), time.perf_counter()
     run(request)
     seconds, after = time.perf_counter() - began, peak_resident()
@@ -117,7 +117,7 @@ def _some_updates(folder: Path, request: Request, kind: str, share: float, asked
 
     from anaphora.data.language_corpus import prepare_text
     from anaphora.device import choose_device, describe_device
-    from anaphora.tasks.language_modelling import LanguageRun
+    from anaphora.tasks.language_run import LanguageRun
     from anaphora.tasks.language_settling import planned_settings
     from anaphora.tasks.text_sizes import text_defaults, text_vocabulary
     from anaphora.training.loop import planned_steps

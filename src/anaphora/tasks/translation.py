@@ -1,225 +1,70 @@
-"""Translators: a run, from files to a model folder; repeating the same call goes on where it stopped.
+"""Translators: which settings a run of one has, what they may be, and what follows from the size of its corpus.
 
-    lock → settings (compared with the folder's own) → corpus → model → loop → average → card
-
-What comes before the model is in translation_settling.py, what all runs that learn have in common in learning.py.
+The run itself, which needs torch, is translation_run.py.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
-
-from anaphora.alignment.alignment_method import choose_on, corpus_pairs, read_choice, write_choice
-from anaphora.alignment.dictionary import learn_for, of_folder
-from anaphora.alignment.unknown_words import UnknownWords, replacing
-from anaphora.config import merge
-from anaphora.data.batches import Batch, Batches, EpochBatches
-from anaphora.data.bidirectional import BidirectionalStart
-from anaphora.data.formats import describe_notes
-from anaphora.data.preparation import Prepared
-from anaphora.decoding.splitting import several_sentences
-from anaphora.device import choose_device, describe_device, peak_flops
-from anaphora.errors import option
-from anaphora.models import build
-from anaphora.models.contracts import Translator
-from anaphora.nn.mixture_of_experts import counting, load
-from anaphora.results import count
-from anaphora.tasks.learning import LearningRun
-from anaphora.tasks.recipes import RunConfig, load_recipe
-from anaphora.tasks.request import Outcome, Request
-from anaphora.tasks.run_session import check_folder, working_in
-from anaphora.tasks.translation_card import write_card
-from anaphora.tasks.translation_settling import settle
-from anaphora.tokenizers.tokenizer import Tokenizer
-from anaphora.training.checkpoint import Progress
-from anaphora.training.graphs import MULTIPLE, graphs_pay
-from anaphora.training.objectives.balancing import balanced
-from anaphora.training.objectives.objective import Objective, TranslationObjective
-from anaphora.training.reporting import RunReporter, describe, describe_experts, short
-from anaphora.training.translation_validation import Validator
+from anaphora.errors import UserError, option
+from anaphora.tasks.base import Task
+from anaphora.tasks.recipes import Document, RunConfig, complete
+from anaphora.tasks.refusals import check_objective, check_spelling
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from anaphora.training.objectives.guided import Guide
+    from anaphora.tasks.learning import LearningRun
+    from anaphora.tasks.request import Outcome, Request
 
 
-def train(request: Request, console: Console | None = None) -> Outcome:
-    """Make, continue or finish the run that `request` describes."""
-    device = choose_device(request.device)
-    check_folder(request.run)
-    RunConfig.read(merge(load_recipe(request.recipe), request.own))  # a misspelt name is found before any work
-    smaller = (
-        f"take a smaller model ({option('recipe', 'tiny')}), smaller training.batch_tokens or decoding.batch_tokens"
-    )
-    reporter = RunReporter(request.run, console, peak_flops=peak_flops(device))
-    with working_in(request.run, reporter, smaller=smaller):
-        config, prepared = settle(request, reporter)
-        reporter.finish()
-        return Run(request.run, config, prepared, reporter, device).complete()
+class TranslationTask(Task):
+    """One text is turned into another."""
 
+    name = "translation"
+    opens_as = "translator"
+    learns_from = "pairs"
 
-class Run(LearningRun):
-    """A settled run of a translator."""
+    def check_files(self, kind: str, data: Mapping[str, Any], recipe: str) -> None:
+        if data.get("text") or data.get("valid_text"):
+            cure = f"for {option('text')} use {option('recipe', 'ngram')}, or lstm, say"
+            raise UserError(f"{recipe} learns translations", cure=cure)
+        super().check_files(kind, data, recipe)
 
-    def __init__(
-        self, folder: Path, config: RunConfig, prepared: Prepared, reporter: RunReporter, device: torch.device
-    ) -> None:
-        self.prepared = prepared
-        self.tokenizers = prepared.tokenizers["source"], prepared.tokenizers["target"]
-        super().__init__(folder, config, reporter, device)
-        self.guide: Guide | None = None
-        if prepared.valid is not None:
-            self.validator = Validator(
-                prepared.valid,
-                *self.tokenizers,
-                config.training,
-                config.decoding,
-                device,
-                unknown_words=self.unknown_words,
-            )
+    def check_request(self, request: Request, settings: Document) -> None:
+        check_objective(settings.get("training", {}), started=request.start_from is not None)
+        if request.start_from is None:  # else model and tokeniser are those of the start
+            check_spelling(RunConfig.read(settings))
 
-    def build(self) -> nn.Module:
-        source, target = self.tokenizers
-        return build(self.config.translator, source.vocabulary_size, target.vocabulary_size)
+    def complete(
+        self,
+        recipe: str,
+        own: Document,
+        *,
+        size: int,
+        measured: bool = True,
+        start_from: str | None = None,
+        start: Mapping[str, Any] | None = None,
+    ) -> RunConfig:
+        return complete(recipe, own, pairs=size, start_from=start_from, start=start)
 
-    def tables(self) -> dict[str, tuple[nn.Embedding, Tokenizer]]:
-        sides = zip(("source", "target"), (self.model.source_embedding, self.model.target_embedding), self.tokenizers)
-        tables = {side: (embedding.table, tokenizer) for side, embedding, tokenizer in sides}
-        if tables["source"][0].weight is tables["target"][0].weight:  # one table for both
-            del tables["source"]
-        return tables
+    def train(self, request: Request, console: Console | None = None) -> Outcome:
+        from anaphora.tasks.translation_run import train
 
-    def objective(self) -> Objective:
-        config = self.config.training
-        objective = TranslationObjective(config.label_smoothing, config.consistency)
-        if config.objective != "likelihood":
-            from anaphora.training.objectives.sequence_objective import SequenceObjective
+        return train(request, console)
 
-            train, target = self.prepared.train, self.tokenizers[1]
-            whole = SequenceObjective(objective, self.model, train, target, config, self.config.decoding)
-            return balanced(whole, self.model)
-        if not config.guided_alignment:
-            return balanced(objective, self.model)
-        from anaphora.training.objectives.guided import Guide, GuidedObjective
+    def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
+        from anaphora.data.preparation import open_prepared
+        from anaphora.device import choose_device
+        from anaphora.folder import DATA
+        from anaphora.tasks.translation_run import Run
+        from anaphora.training.reporting import RunReporter
 
-        self.guide = Guide(self.prepared.train, self.tokenizers, self.reporter.message)
-        guided = GuidedObjective(
-            objective,
-            self.model,
-            self.guide,
-            weight=config.guided_alignment,
-            layer=config.guided_layer,
-            head=config.guided_head,
-        )
-        return balanced(guided, self.model)
+        prepared = open_prepared(folder / DATA)
+        return Run(folder, config, prepared, RunReporter(folder, None), choose_device(device))
 
-    def batches(self) -> EpochBatches[Batch]:
-        config, samplers = self.config, {}
-        if config.tokenizer.dropout:
-            from anaphora.tokenizers.subword_dropout import SubwordSampler
-
-            samplers = {side: SubwordSampler(tokenizer) for side, tokenizer in self.prepared.tokenizers.items()}
-        settings: dict[str, Any] = {
-            "batch_tokens": config.training.batch_tokens,
-            "seed": config.training.seed,
-            "samplers": samplers,
-            "dropout": config.tokenizer.dropout,
-            "multiple": MULTIPLE if graphs_pay(config.training, self.device) else 1,
-            "max_length": config.translator.max_length,
-        }
-        if config.training.bidirectional_epochs:
-            return BidirectionalStart(self.prepared.train, config.training.bidirectional_epochs, **settings)
-        return Batches(self.prepared.train, **settings)
-
-    def measure(self, autocast: AbstractContextManager[None]) -> dict[str, Any]:
-        assert isinstance(self.validator, Validator)
-        beam = self.config.decoding.beam
-        with counting(self.model) as experts:
-            found = self.validator(self.model, beam=beam, thorough=True, autocast=autocast)
-        scores = found.scores
-        self.reporter.message(f"final model, beam {beam}: {describe(scores)}")
-        self.reporter.samples(found.samples)
-        if experts:
-            scores["experts"] = load(experts)
-            self.reporter.message(f"experts: {describe_experts(scores['experts'])}")
-        return scores
-
-    def look_back(self) -> None:
-        """Which layer and head align words best, on held-out text, without gold: `alignment.json`. Of a translator of
-        whole words also what those outside its vocabulary may be: `dictionary.tsv`."""
-        if replacing(self.config.decoding, self.tokenizers[1]) == "dictionary":
-            start = None if self.config.start_from is None else Path(self.config.start_from)
-            given = self.config.decoding.dictionary
-            told = learn_for(self.folder, self.prepared.train, self.tokenizers, start=start, given=given)
-            self.reporter.message(f"unknown words: {told}")
-        teacher = None if self.guide is None else self.guide.teacher
-        choice = choose_on(
-            self.model,
-            self.tokenizers,
-            self.prepared.train,
-            self.prepared.valid,
-            teacher=teacher,
-            batch_tokens=self.config.training.batch_tokens,  # what is known to fit into memory
-        )
-        write_choice(self.folder, choice)
-        self.reporter.message(f"alignments: {choice.method.source_of_weights}")
-
-    def unknown_words(self, model: Translator) -> UnknownWords | None:
-        """Who replaces unknown words in what a model says, once it is known how its words are aligned."""
-        mode, choice = replacing(self.config.decoding, self.tokenizers[1]), read_choice(self.folder)
-        if mode == "none" or choice is None:
-            return None
-        dictionary = of_folder(self.folder, self.tokenizers) if mode == "dictionary" else None
-        return UnknownWords(model, *self.tokenizers, self.config.decoding, choice.method, dictionary)
-
-    def card(self, progress: Progress, weights: str, scores: dict[str, Any], *, finished: bool) -> None:
-        write_card(
-            self.folder,
-            self.config,
-            progress,
-            self.prepared.manifest,
-            weights=weights,
-            scores=scores,
-            parameters=self.model.parameter_count(),
-            vocabularies={side: one.vocabulary_fingerprint() for side, one in self.prepared.tokenizers.items()},
-            device=describe_device(self.device),
-            finished=finished,
-            several=self.several_sentences,
-        )
-
-    @cached_property
-    def several_sentences(self) -> float:
-        """The share of the source lines learned from that have more than one sentence, of a thousand."""
-        return several_sentences(source for source, _ in corpus_pairs(self.prepared.train, 1000))
-
-    def explain(self) -> None:
-        """What is about to happen, in three lines."""
-        manifest, config = self.prepared.manifest, self.config
-        train, valid = manifest["train"], manifest["valid"]
-        kept_apart = "shared with the held-out part"
-        apart = train["left_out"].get(kept_apart)
-        odd = [f"left out {number:,} {why}" for why, number in train["left_out"].items() if why != kept_apart]
-        odd += [described] if (described := describe_notes(manifest["tidied"])) else []
-        say = self.reporter.message
-        say(
-            f"corpus: {count(train['rows'], 'pair')} to learn from, {valid['rows']:,} to validate on"
-            + (f"; left out: {apart:,} {kept_apart}" if apart else "")
-        )
-        if odd:
-            say(f"warning: {', '.join(odd)}")
-        size = "joint" if self.tokenizers[0] is self.tokenizers[1] else "source/target"
-        vocabulary = "/".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(self.tokenizers))
-        model = config.translator
-        say(
-            f"model: {config.recipe}, {model.dim} wide, {model.layers}+{model.upper_layers} layers, "
-            f"{short(self.model.parameter_count())} parameters, {size} vocabulary {vocabulary} "
-            f"({config.tokenizer.kind})"
-        )
-        say(self.where())
+    def next_command(self, run: Path) -> str:
+        return f"translate {run} input.txt"

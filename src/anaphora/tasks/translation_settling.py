@@ -24,8 +24,9 @@ from anaphora.models import TRANSLATORS, build
 from anaphora.models.composites.parts import HOLDERS
 from anaphora.models.contracts import Translator
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
+from anaphora.tasks.base import PAIRS
 from anaphora.tasks.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
-from anaphora.tasks.request import PAIRS, Request
+from anaphora.tasks.request import Request
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Checkpoints
 from anaphora.training.reporting import RunReporter

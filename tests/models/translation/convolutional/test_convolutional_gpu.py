@@ -54,7 +54,7 @@ def test_replayed_graphs_learn_what_kernels_learn(kind: str, files: dict[str, Pa
     losses = []
     for graphs in ("on", "off"):
         with pytest.MonkeyPatch.context() as patch:  # batches of the same shapes on both sides
-            patch.setattr("anaphora.tasks.translation.graphs_pay", lambda config, device: True)
+            patch.setattr("anaphora.tasks.translation_run.graphs_pay", lambda config, device: True)
             asked = {"recipe": kind, "settings": {**own, "training.cuda_graphs": graphs}, "device": "cuda"}
             losses.append(anaphora.train(tmp_path / graphs, **files, **asked).validation["loss"])
     assert losses[0] == pytest.approx(losses[1], rel=2e-3)

@@ -1,0 +1,157 @@
+"""What a run of a system is: the one object that knows what is particular to translation, language modelling, …
+
+    system(kind).task -> task("translation") -> TranslationTask: its sections of settings, its checks, its run
+
+Every system names its task (models/registry.py). A task says what such a system is called, which text it learns from,
+how its settings are resolved for a corpus, what trains it, what opens its folders. Whoever must know asks the task of a
+system, and never which kind it is. Tasks are found by a small table of import paths, and nothing here or in their
+own files loads torch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from anaphora.errors import UserError, option
+from anaphora.models import DEFAULT
+from anaphora.models.registry import TASKS, loaded, system
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anaphora.tasks.learning import LearningRun
+    from anaphora.tasks.recipes import Document, RunConfig
+    from anaphora.tasks.request import Outcome, Request
+
+PLACES = {
+    "translation": "anaphora.tasks.translation:TranslationTask",
+    "language": "anaphora.tasks.language:LanguageTask",
+    "counting": "anaphora.tasks.counting:CountingTask",
+    "vectors": "anaphora.tasks.vectors:VectorsTask",
+    "ensemble": "anaphora.tasks.composites:EnsembleTask",
+    "mixture": "anaphora.tasks.composites:MixtureTask",
+}
+"""Where each task is; a file is imported when its task is asked for."""
+PAIRS = ("source", "target", "valid_source", "valid_target")
+"""Settings of section `data` that name the files of a translator."""
+Opened = Literal["translator", "language model", "vectors"]
+"""What a model folder becomes in memory: a TranslationModel, a TextModel or a VectorsModel (pipelines/)."""
+
+
+class Task(ABC):
+    """One sort of run. It has no state: all that it knows is in its class."""
+
+    name: ClassVar[str]
+    """As systems name it."""
+    opens_as: ClassVar[Opened]
+    """What a folder of it is in memory."""
+    learns_from: ClassVar[Literal["pairs", "text"]] = "text"
+    takes_labels: ClassVar[bool] = False
+    """Whether lines may have labels, or stand packed in one row."""
+    learns: ClassVar[bool] = True
+    """Whether the loop of training/ makes updates of it; counting and word vectors have ways of their own."""
+    holds_others: ClassVar[bool] = False
+    """Whether its folders hold other models, named by `model.parts`."""
+
+    @property
+    def noun(self) -> str:
+        """What its systems are, in a sentence."""
+        return TASKS[self.name]
+
+    def described(self, kind: str) -> str:
+        """A model of it, in an error."""
+        return f"a model of kind {kind}"
+
+    def variant(self, kind: str, *, labelled: bool) -> Task:
+        """The task of one of its systems; labelled: with the labels of a classifier."""
+        return self
+
+    # -- what is asked for ---------------------------------------------------------------------------------------------
+
+    def check_files(self, kind: str, data: Mapping[str, Any], recipe: str) -> None:
+        """Text of the wrong sort is refused before any work; `data` is that section as recipe and user say it."""
+        if self.takes_labels:
+            return
+        if data.get("labels"):
+            cure = f"for {option('labels')} use {option('recipe', 'lstm')}, say"
+            raise UserError(f"{self.described(kind)} does not tell texts apart", cure=cure)
+        if data.get("boundaries") == "packed":
+            what, cure = "data.boundaries=packed is about rows that are learned from", "every line counts by itself"
+            raise UserError(what, cure=f"leave it out: {cure}")
+
+    def check_request(self, request: Request, settings: Document) -> None:
+        """What else cannot be; `settings`: all that recipe and user say. Mostly nothing."""
+        return
+
+    def usual_recipe(self, model: Mapping[str, Any]) -> str | None:
+        """The recipe of a run that starts from such a model, and names none."""
+        return str(model.get("kind"))
+
+    @abstractmethod
+    def complete(
+        self,
+        recipe: str,
+        own: Document,
+        *,
+        size: int,
+        measured: bool = True,
+        start_from: str | None = None,
+        start: Mapping[str, Any] | None = None,
+    ) -> RunConfig:
+        """The full settings of a new run: defaults, what the size of the corpus calls for, the recipe, the user's own.
+        size: pairs of a parallel corpus, tokens of a text. measured: whether there is validation text."""
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def train(self, request: Request, console: Console | None = None) -> Outcome:
+        """Make, continue or finish the run that is asked for."""
+
+    @abstractmethod
+    def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
+        """A run that is there, its model with fresh weights."""
+
+    def next_command(self, run: Path) -> str:
+        """What to do with a finished run, as one types it after `anaphora`."""
+        return f"evaluate {run} --text test.txt"
+
+
+@cache
+def task(name: str) -> Task:
+    """The task of that name."""
+    found: Task = loaded(PLACES[name])()
+    return found
+
+
+def task_of(kind: object, *, labelled: bool = False, file: str | None = None) -> Task:
+    """The task of a system; labelled: of one that has the labels of a classifier."""
+    one = system(kind, file=file)
+    return task(one.task).variant(one.kind, labelled=labelled)
+
+
+def task_in(document: Mapping[str, Any], *, file: str | None = None) -> Task:
+    """The task of what a document of settings describes."""
+    model, data = document.get("model") or {}, document.get("data") or {}
+    labelled = bool(model.get("labels") or data.get("labels"))
+    return task_of(model.get("kind", DEFAULT), labelled=labelled, file=file)
+
+
+def described_model(model: Mapping[str, Any]) -> str:
+    """What the section `model` of a config describes, in words: "a classifier (gru)"."""
+    kind = model.get("kind", DEFAULT)
+    return f"{task_of(kind, labelled=bool(model.get('labels'))).noun} ({kind})"
+
+
+def refuse_pairs(kind: str, what: str, data: Mapping[str, Any]) -> None:
+    """Plain text is learned from, not pairs."""
+    if not any(data.get(name) for name in PAIRS):
+        return
+    raise UserError(
+        f"{kind} is {what} and learns from plain text, not from pairs",
+        cure=f"give {option('text', 'FILE')}; for a translator leave out {option('recipe')}, or choose one "
+        "such as small",
+    )

@@ -1,0 +1,75 @@
+"""Models that are put together of others (`anaphora mix`): their folders are read, and nothing of them is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from anaphora.config import merge
+from anaphora.errors import UserError
+from anaphora.tasks.base import Task
+from anaphora.tasks.recipes import Document, RunConfig, load_recipe
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anaphora.tasks.learning import LearningRun
+    from anaphora.tasks.request import Outcome, Request
+
+
+class CompositeTask(Task):
+    """Several models speak as one."""
+
+    learns = False
+    holds_others = True
+    trained: ClassVar[str]
+    """What is trained in its place."""
+
+    def usual_recipe(self, model: Mapping[str, Any]) -> str | None:
+        return None
+
+    def complete(
+        self,
+        recipe: str,
+        own: Document,
+        *,
+        size: int,
+        measured: bool = True,
+        start_from: str | None = None,
+        start: Mapping[str, Any] | None = None,
+    ) -> RunConfig:
+        return RunConfig.read(merge(load_recipe(recipe), own))
+
+    def train(self, request: Request, console: Console | None = None) -> Outcome:
+        raise self._refusal()
+
+    def check_files(self, kind: str, data: Mapping[str, Any], recipe: str) -> None:
+        raise self._refusal()
+
+    def _refusal(self) -> UserError:
+        cure = f"train its {self.trained}, then put them together: anaphora mix"
+        return UserError(f"{'a mixture' if self.name == 'mixture' else self.noun} is not trained", cure=cure)
+
+
+class EnsembleTask(CompositeTask):
+    """Translators that choose every word together."""
+
+    name = "ensemble"
+    opens_as = "translator"
+    learns_from = "pairs"
+    trained = "members"
+
+    def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
+        raise UserError("is an ensemble, which has no checkpoints", file=folder, cure="average its members' runs")
+
+
+class MixtureTask(CompositeTask):
+    """Language models whose probabilities are averaged."""
+
+    name = "mixture"
+    opens_as = "language model"
+    trained = "parts"
+
+    def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
+        raise UserError("is a counted model, which has no checkpoints", file=folder, cure="average neural models")

@@ -1,0 +1,89 @@
+"""Neural language models, masked ones and classifiers: which settings a run of one has.
+
+The run itself, which needs torch, is language_run.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anaphora.models.registry import system
+from anaphora.tasks.base import Task, refuse_pairs
+from anaphora.tasks.recipes import Document, RunConfig
+from anaphora.tasks.text_sizes import complete_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anaphora.tasks.learning import LearningRun
+    from anaphora.tasks.request import Outcome, Request
+
+
+class LanguageTask(Task):
+    """Each word is guessed from those before it."""
+
+    name = "language"
+    opens_as = "language model"
+    takes_labels = True
+    labelled = False
+
+    def variant(self, kind: str, *, labelled: bool) -> Task:
+        if labelled:
+            return ClassificationTask()
+        return MaskedTask() if system(kind).settings_class().masked else self
+
+    def check_files(self, kind: str, data: Mapping[str, Any], recipe: str) -> None:
+        refuse_pairs(kind, "a language model", data)
+
+    def complete(
+        self,
+        recipe: str,
+        own: Document,
+        *,
+        size: int,
+        measured: bool = True,
+        start_from: str | None = None,
+        start: Mapping[str, Any] | None = None,
+    ) -> RunConfig:
+        manifest = {"train": {"tokens": size}, "valid": {"tokens": 1} if measured else {}}
+        return complete_text(recipe, own, manifest, labelled=self.labelled)
+
+    def train(self, request: Request, console: Console | None = None) -> Outcome:
+        from anaphora.tasks.language_run import train_text
+
+        return train_text(request, console)
+
+    def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
+        from anaphora.data.prepared_text import open_text
+        from anaphora.device import choose_device
+        from anaphora.folder import DATA
+        from anaphora.tasks.language_run import LanguageRun
+        from anaphora.training.reporting import RunReporter
+
+        text = open_text(folder / DATA)
+        return LanguageRun(folder, config, text, RunReporter(folder, None), choose_device(device))
+
+
+class MaskedTask(LanguageTask):
+    """Hidden words are guessed from those on both sides."""
+
+    def next_command(self, run: Path) -> str:
+        return f'fill {run} "some words and a ____ ."'
+
+
+class ClassificationTask(LanguageTask):
+    """Whole texts are told apart, as those were that have labels."""
+
+    labelled = True
+
+    @property
+    def noun(self) -> str:
+        return "a classifier"
+
+    def described(self, kind: str) -> str:
+        return f"a classifier of kind {kind}"
+
+    def next_command(self, run: Path) -> str:
+        return f"classify {run} input.txt"
