@@ -3,7 +3,7 @@
     model → loop → (at every checkpoint: the best so far becomes the folder's model) → average → measure → card
 
 A kind of run derives from `LearningRun` and says what its model, its objective, its batches and its validation are
-(translation.py: translators; language_modelling.py: language models). The loop itself is in loop.py.
+(translation_run.py: translators; language_run.py: language models). The loop itself is in loop.py.
 """
 
 from __future__ import annotations
