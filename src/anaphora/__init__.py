@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from anaphora.api import TextModel, TranslationModel, VectorsModel, average, check, compare, load, train
     from anaphora.errors import UserError
     from anaphora.interop.conversion import convert
+    from anaphora.models.own_system import System, register
     from anaphora.nn.capture import capture
     from anaphora.pipelines.mixing import mix
     from anaphora.pipelines.patching import even, make_patch, side_effect
 
 __all__ = [
+    "System",
     "TextModel",
     "TranslationModel",
     "UserError",
@@ -42,6 +44,7 @@ __all__ = [
     "load",
     "make_patch",
     "mix",
+    "register",
     "side_effect",
     "train",
 ]
@@ -60,6 +63,10 @@ def __getattr__(name: str) -> Any:
         import anaphora.errors
 
         return anaphora.errors if name == "errors" else anaphora.errors.UserError
+    if name in ("System", "register"):
+        import anaphora.models.own_system
+
+        return getattr(anaphora.models.own_system, name)
     if name == "convert":
         from anaphora.interop.conversion import convert
 

@@ -20,8 +20,9 @@ from anaphora.data.formats import same_table
 from anaphora.device import device_name
 from anaphora.errors import UserError, option
 from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, described_kind
+from anaphora.models.model_file import open_model_file
 from anaphora.tasks.recipes import Document, RunConfig, load_recipe, said_settings
-from anaphora.tasks.request import Average, Outcome, Request, check_files, choose_recipe, filled
+from anaphora.tasks.request import Average, Outcome, Request, check_files, choose_recipe, filled, with_model_file
 from anaphora.training.bars import console_for
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def train(
     valid_labels: Files = (),
     items: Files = (),
     recipe: str | None = None,
+    model: Path_ | None = None,
     start_from: Path_ | None = None,
     device: str = "auto",
     force: bool = False,
@@ -86,6 +88,7 @@ def train(
     anything, one a line, for vectors. recipe: nothing is a transformer sized to the corpus, or, for text, ngram, with
     labels transformer-encoder, and for items skipgram.
     settings: {"training.max_steps": 1000}, {"training": {"max_steps": 1000}} or ["training.max_steps=1000"].
+    model: a Python file that registers a system of one's own (docs/your-own-model.md), which the run is then of.
     start_from: a model folder whose weights and tokeniser the run begins with. progress: a bar in a terminal or a
     notebook, plain lines on stderr elsewhere; False is silent, and a rich Console shows it there (`console` is an older
     name for that). The same call again continues; see docs/quickstart.md.
@@ -106,6 +109,8 @@ def train(
         named |= {"text": sequences, "items": True}  # type: ignore[dict-item]
     own = {**own, "data": {**own.get("data", {}), **named}}
     start = None if start_from is None else path_of(start_from, "start_from")
+    if model is not None:
+        recipe, own = with_model_file(model, recipe, own)
     recipe = recipe or choose_recipe(own["data"], start)
     request = Request(
         run=path_of(run, "run"),
@@ -309,12 +314,14 @@ def average(
 
 @checked()
 def load(
-    folder: Path_ | Sequence[Path_], device: str = "auto", *, verify: bool = True
+    folder: Path_ | Sequence[Path_], device: str = "auto", *, model: Path_ | None = None, verify: bool = True
 ) -> TranslationModel | TextModel | VectorsModel:
     """A trained model, ready for raw text: a translator, a language model or word vectors, as the folder has it; an
     ARPA file (.arpa, .arpa.gz) is a language model too, and a file of word vectors (.txt, .vec, .bin, .safetensors) is
-    that. Several folders of translators are an ensemble. `verify=False` leaves out the checksum of the weights (a
-    second for every GB)."""
+    that. Several folders of translators are an ensemble. model: the Python file of a system of one's own, if it is one.
+    `verify=False` leaves out the checksum of the weights (a second for every GB)."""
+    if model is not None:
+        open_model_file(model)
     if not isinstance(folder, str | PathLike):
         return load_translator(paths_of(folder, "folder"), device, verify=verify)
     if is_vectors(folder):

@@ -316,7 +316,9 @@ def documentation(cls: type) -> dict[str, tuple[str, Any, str]]:
 
 @cache
 def _docstrings(cls: type) -> dict[str, str]:
-    """Of the fields that a class declares itself."""
+    """Of the fields that a class declares itself; one that was made of a signature says them (`documented`)."""
+    if "documented" in vars(cls):
+        return dict(vars(cls)["documented"])
     tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(tree, ast.ClassDef)
     texts = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
@@ -146,3 +146,22 @@ def refused_by_system(error: OSError, what: str, *, file: str | PathLike[str] | 
 def first_line(error: BaseException) -> str:
     """What a library says, without the pages that some add."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def told_by_line(error: BaseException, files: Collection[str]) -> UserError | None:
+    """What went wrong in one of these Python files, the user's own, at the last of its lines on the way there; None:
+    elsewhere."""
+    import traceback
+    from pathlib import Path
+
+    frames = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__) if one.filename in files]
+    said = type(error).__name__ + (f": {first_line(error)}" if str(error).strip() else "")
+    if isinstance(error, SyntaxError) and error.filename in files:
+        frames, said = [(str(error.filename), error.lineno)], f"{type(error).__name__}: {error.msg}"
+    if not frames:
+        return None
+    file, line = Path(frames[-1][0]), frames[-1][1]
+    file = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    if isinstance(error, UserError):  # a sentence already, of what may stand elsewhere
+        return error if error.file else UserError(error.what, file=file, line=line, cure=error.cure)
+    return UserError(said, file=file, line=line)

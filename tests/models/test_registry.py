@@ -85,17 +85,24 @@ def test_a_system_of_ones_own_is_trained_and_used_like_ours(corpus: dict[str, Pa
     own["training.max_steps"] = 3
     assert anaphora.train(tmp_path / "run", **corpus, recipe="luong", settings=own, progress=False).steps == 3
     registry._registered().clear()
-    with pytest.raises(UserError, match=r"unknown model\.kind 'own'"):
+    with pytest.raises(
+        UserError, match=r"its system, own, came from a file, test_registry\.py, and a model folder holds"
+    ):
         anaphora.load(tmp_path / "run")
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
     with pytest.raises(UserError, match="there is a system 'luong' already"):
         register(System(kind="luong", task="translation", settings=LuongConfig))
-    register(System(kind="own", task="translation", settings=OwnConfig, fingerprint="a"))
-    register(System(kind="own", task="translation", settings=OwnConfig, fingerprint="a"))
-    with pytest.raises(UserError, match="there is a system 'own' already"):
-        register(OWN)
+    register(OWN)
+    register(OWN)  # the same place, read again
+
+    @dataclass(kw_only=True)
+    class Other(OwnConfig):
+        """Of the same name, from elsewhere."""
+
+    with pytest.raises(UserError, match=r"there is a system 'own' already, of .*test_registry\.py; give yours another"):
+        register(System(kind="own", task="translation", settings=Other, model=LuongTranslator))
 
 
 def test_what_is_no_system_is_refused() -> None:
@@ -116,4 +123,4 @@ def test_installed_packages_may_bring_systems(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("importlib.metadata.entry_points", points)
     assert system("luong").kind == "luong" and not asked  # who is here is not looked for elsewhere
-    assert system("own") is OWN and asked == [registry.GROUP]
+    assert system("own") == OWN and asked == [registry.GROUP]  # and no file whose content is compared

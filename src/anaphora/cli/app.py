@@ -37,6 +37,7 @@ from anaphora.cli import (
     why,
 )
 from anaphora.cli.help import Front, Verb
+from anaphora.cli.model_option import opens_models
 from anaphora.errors import at_a_shell
 from anaphora.version import __version__
 
@@ -52,27 +53,27 @@ LEARN, USE, LOOK, DEMO = "Learn", "Use", "Look", "Begin here"
 app.command(cls=Verb, rich_help_panel=DEMO)(demo.demo)
 app.command(cls=Verb, rich_help_panel=LEARN)(check.check)
 app.command(cls=Verb, rich_help_panel=LEARN)(train.train)
-app.command(cls=Verb, rich_help_panel=LEARN)(average.average)
+app.command(cls=Verb, rich_help_panel=LEARN)(opens_models(average.average))
 app.command(cls=Verb, rich_help_panel=LEARN)(compare.compare)
-app.command(cls=Verb, rich_help_panel=LEARN)(mix.mix)
+app.command(cls=Verb, rich_help_panel=LEARN)(opens_models(mix.mix))
 app.command(cls=Verb, rich_help_panel=LEARN)(settings.settings)
-app.command(cls=Verb, rich_help_panel=USE)(translate.translate)
-app.command(cls=Verb, rich_help_panel=USE)(generate.generate)
-app.command(cls=Verb, rich_help_panel=USE)(fill.fill)
-app.command(cls=Verb, rich_help_panel=USE)(score.score)
-app.command(cls=Verb, rich_help_panel=USE)(evaluate.evaluate)
-app.command(cls=Verb, rich_help_panel=USE)(classify.classify)
-app.command(cls=Verb, rich_help_panel=USE)(encode.encode)
+app.command(cls=Verb, rich_help_panel=USE)(opens_models(translate.translate))
+app.command(cls=Verb, rich_help_panel=USE)(opens_models(generate.generate))
+app.command(cls=Verb, rich_help_panel=USE)(opens_models(fill.fill))
+app.command(cls=Verb, rich_help_panel=USE)(opens_models(score.score))
+app.command(cls=Verb, rich_help_panel=USE)(opens_models(evaluate.evaluate))
+app.command(cls=Verb, rich_help_panel=USE)(opens_models(classify.classify))
+app.command(cls=Verb, rich_help_panel=USE)(opens_models(encode.encode))
 app.command(cls=Verb, rich_help_panel=USE)(patch.patch)
 app.command(cls=Verb, rich_help_panel=USE)(convert.convert)
-app.command(cls=Verb, rich_help_panel=LOOK)(align.align)
-app.command(cls=Verb, rich_help_panel=LOOK)(walk.walk)
-app.command(cls=Verb, rich_help_panel=LOOK)(why.why)
+app.command(cls=Verb, rich_help_panel=LOOK)(opens_models(align.align))
+app.command(cls=Verb, rich_help_panel=LOOK)(opens_models(walk.walk))
+app.command(cls=Verb, rich_help_panel=LOOK)(opens_models(why.why))
 app.command(cls=Verb, rich_help_panel=LOOK)(senses.senses)
 app.command(cls=Verb, rich_help_panel=LOOK)(neighbours.neighbours)
 app.command(cls=Verb, rich_help_panel=LOOK)(analogy.analogy)
 app.command(cls=Verb, rich_help_panel=LOOK, name="map")(map.map_)
-app.command(cls=Verb, rich_help_panel=LOOK)(info.info)
+app.command(cls=Verb, rich_help_panel=LOOK)(opens_models(info.info))
 
 
 def _version(asked: bool) -> None:

@@ -69,13 +69,27 @@ def _run() -> int:
         if type(error).__name__ == "Abort":  # typer's word for an end of input
             raise KeyboardInterrupt from None
         if not is_out_of_memory(error):
-            raise
+            if (code := _blamed(error)) is None:
+                raise
+            return code
         return _complain(f"memory ran out ({first_line(error)}); {SMALLER}", 2)
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # typer would call that a failure
             streams.close_stdout()
             return 0
         raise
+    except Exception as error:
+        if (code := _blamed(error)) is None:
+            raise
+        return code
+
+
+def _blamed(error: Exception) -> int | None:
+    """What goes wrong in a model file of the user's own is the user's to mend; all else is ours, with a traceback."""
+    from anaphora.models.model_file import blamed
+
+    mistake = blamed(error)
+    return None if mistake is None else _complain(str(mistake), mistake.exit_code)
 
 
 def _thread_ended(ended: threading.ExceptHookArgs) -> None:

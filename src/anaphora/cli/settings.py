@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anaphora.cli.model_option import ModelFile
 from anaphora.cli.output import Json, Output, Quiet
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def settings(
     recipe: Annotated[
         str | None, typer.Option(help="List the settings of this recipe's model, with the recipe's own values.")
     ] = None,
+    model: ModelFile = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -39,11 +41,18 @@ def settings(
 
     anaphora settings model --recipe lstm
 
+    anaphora settings model --model my_model.py
+
     anaphora settings --json
     """
     from anaphora.tasks.settings_listing import SECTIONS, find_settings
 
     out = Output(as_json=json, quiet=quiet)
+    if model is not None:
+        from anaphora.models.model_file import choose, open_model_file
+
+        open_model_file(model)
+        recipe = recipe or choose(model, ()).kind
     found = find_settings(name, recipe)
     width = min(max(shutil.get_terminal_size().columns, 40), WIDEST)
     one_by_one = name is not None and name.removesuffix(".") not in SECTIONS

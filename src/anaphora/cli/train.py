@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from anaphora.cli.model_option import ModelFile, changes_told
 from anaphora.cli.output import Device, Json, Output, Quiet, program
 
 
@@ -52,12 +53,17 @@ def train(
             show_default=False,
         ),
     ] = None,
+    model: ModelFile = None,
     from_: Annotated[Path | None, typer.Option("--from", "--start-from", help="Fine-tune this trained model.")] = None,
     device: Device = "auto",
     force: Annotated[
         bool,
         typer.Option("--force", help="Continue a run with changed settings; word vectors and n-grams are made anew."),
     ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A setting, as behind the folder. Repeatable."),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -80,6 +86,8 @@ def train(
     anaphora train runs/senses --text lines.txt --labels labels.txt --recipe gru
 
     anaphora train runs/words --text wiki.txt --recipe skipgram model.dim=100
+
+    anaphora train runs/own --text train.txt --model my_model.py
     """
     import dataclasses
 
@@ -88,29 +96,32 @@ def train(
     from anaphora.training.interruption import Interrupted
 
     output = Output(as_json=json, quiet=quiet)
-    given = [item.partition("=")[0] for item in settings or ()]
+    settings = [*(settings or ()), *(set_ or ())]
+    given = [item.partition("=")[0] for item in settings]
     if not source and not text and not items and not {"data.source", "data.text"} & set(given):
         cure = "give --source FILE --target FILE for a translator, or --text FILE for a language model or vectors"
         raise UserError("no text to learn from", cure=cure)
     try:
-        outcome = api.train(
-            run,
-            source=source or (),
-            target=target or (),
-            valid_source=valid_source or (),
-            valid_target=valid_target or (),
-            text=text or (),
-            valid_text=valid_text or (),
-            labels=labels or (),
-            valid_labels=valid_labels or (),
-            items=items or (),
-            recipe=recipe,
-            start_from=from_,
-            device=device,
-            force=force,
-            settings=settings or (),
-            progress=output.console or False,
-        )
+        with changes_told():
+            outcome = api.train(
+                run,
+                source=source or (),
+                target=target or (),
+                valid_source=valid_source or (),
+                valid_target=valid_target or (),
+                text=text or (),
+                valid_text=valid_text or (),
+                labels=labels or (),
+                valid_labels=valid_labels or (),
+                items=items or (),
+                recipe=recipe,
+                model=model,
+                start_from=from_,
+                device=device,
+                force=force,
+                settings=settings,
+                progress=output.console or False,
+            )
     except Interrupted as error:
         if error.step == 0:
             output.say(f"interrupted before the first update; repeat the command to begin ({run})")

@@ -67,8 +67,9 @@ class Encoder(nn.Module):
         return frozenset()
 
     def flops(self, length: float) -> float:
-        """Floating-point operations for each place of rows of that length; a product (m, k) · (k, n) counts 2mkn."""
-        raise NotImplementedError
+        """Floating-point operations for each place of rows of that length; a product (m, k) · (k, n) counts 2mkn. Here
+        as if every matrix were used once for each place."""
+        return 2.0 * sum(weight.numel() for weight in self.parameters() if weight.dim() > 1)
 
 
 def real_tokens(x: Tensor, lengths: Tensor) -> Tensor:

@@ -29,7 +29,8 @@ from anaphora.models import (
     settings_class,
 )
 from anaphora.models import settings as model_settings
-from anaphora.models.registry import kinds, system
+from anaphora.models.model_file import check_known
+from anaphora.models.registry import NOWHERE, Origin, is_known, kinds, own_systems, system
 from anaphora.results import brief
 from anaphora.tasks.base import Task, task_of
 from anaphora.tasks.refusals import check, check_objective, has_dropout
@@ -59,6 +60,8 @@ class RunConfig:
     model: ModelConfig
     training: TrainingConfig
     decoding: DecodingConfig
+    origin: Origin = NOWHERE
+    """Of a system of the user's own: the file it was learned with, by its name alone."""
 
     def __repr__(self) -> str:
         return brief("RunConfig", self.recipe, self.model.kind)
@@ -77,7 +80,8 @@ class RunConfig:
             section: meaningful(self.model.kind, section, content, classifier=classifier)
             for section, content in sections.items()
         }
-        return {"run": {"recipe": self.recipe, "start_from": self.start_from}, **known}
+        file = {"model_file": self.origin.file, "model_sha256": self.origin.fingerprint} if any(self.origin) else {}
+        return {"run": {"recipe": self.recipe, "start_from": self.start_from, **file}, **known}
 
     @property
     def translator(self) -> TranslatorConfig:
@@ -129,6 +133,7 @@ class RunConfig:
                 cure = f"write `{section}:` and below it `  key: value` lines"
                 raise UserError(f"section {section!r} holds no settings", file=file, cure=cure)
         run = document.get("run") or {}
+        refuse_unknown_system(document, file=file)
         model = model_settings(document.get("model") or {}, file=file)
         return cls(
             recipe=convert(run.get("recipe", "transformer"), str, name="run.recipe", file=file),
@@ -144,7 +149,29 @@ class RunConfig:
                 listed=f"training{listing_option(model.kind)}",
             ),
             decoding=build(DecodingConfig, document.get("decoding") or {}, section="decoding", file=file),
+            origin=origin_of(run, model, file=file),
         )
+
+
+def refuse_unknown_system(document: Mapping[str, Any], *, file: str | None) -> None:
+    """A model whose system is the user's own, and is not here, is told by the file that it came from."""
+    came_from, kind = (document.get("run") or {}).get("model_file"), (document.get("model") or {}).get("kind")
+    if isinstance(came_from, str) and not is_known(kind):
+        raise UserError(
+            f"its system, {kind}, came from a file, {came_from}, and a model folder holds no code",
+            file=None if file is None else Path(file).parent,
+            cure=f"name that file: {option('model', came_from)}",
+        )
+
+
+def origin_of(run: Mapping[str, Any], model: ModelConfig, *, file: str | None) -> Origin:
+    """The file that a system of the user's own came from, as the folder says; of a new run, the one that is here."""
+    one = system(model.kind)
+    said = [convert(run.get(key), str | None, name=f"run.{key}", file=file) for key in ("model_file", "model_sha256")]
+    if not any(said):
+        return Origin(Path(one.file).name if one.file else None, one.fingerprint)
+    check_known(run, one, file)
+    return Origin(*said)
 
 
 def said_settings(words: Iterable[str]) -> Document:
@@ -302,6 +329,8 @@ def load_recipe(name: str) -> Document:
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         path = recipe_folder() / f"{name}.yaml"
+        if not path.is_file() and name in own_systems():
+            return {"model": {"kind": name}}
         if not path.is_file():
             cure = ELSEWHERE.get(name.lower()) or nearest(name, recipe_names())
             raise UserError(f"there is no recipe {name!r}", cure=cure)

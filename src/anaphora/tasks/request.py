@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from anaphora.config import merge
 from anaphora.errors import UserError, option
 from anaphora.folder import read_config
 from anaphora.models import DEFAULT
+from anaphora.models.model_file import choose, open_model_file
 from anaphora.results import Facts, brief, count, figure
 from anaphora.tasks.base import PAIRS, Task, task_of
 from anaphora.tasks.recipes import (
@@ -111,6 +113,25 @@ def filled(recipe: str, own: Document, data: Mapping[str, Any], start_from: Path
     if start_from is not None:  # the rest is as it was there
         usual = {"model": usual["model"]}
     return merge(usual, said, own)
+
+
+def with_model_file(model: str | PathLike[str], recipe: str | None, own: Document) -> tuple[str | None, Document]:
+    """Recipe and settings of a run with the system that a file of the user's own registers. Who names a recipe, or a
+    kind, that has none of it as its model is taken to have its encoder in mind, and must name that."""
+    kind = own.get("model", {}).get("kind")
+    if recipe is None and kind in open_model_file(model):
+        return kind, own
+    if recipe is None and kind is None:
+        tasks = ("language",) if own.get("data", {}).get("text") else ("translation",)
+        chosen = choose(model, tasks)
+        return chosen.kind, own
+    mine, said = open_model_file(model), {} if recipe is None else load_recipe(recipe).get("model", {})
+    if recipe is not None and not {"kind", "decoder"} & {**said, **own.get("model", {})}.keys():
+        return recipe, merge(own, {"model": {"kind": choose(model, ("translation", "language")).kind}})
+    if not mine.keys() & set(map(str, {**said, **own.get("model", {})}.values())):
+        cure = f"leave out {option('recipe')}, or name one of them: model.kind={next(iter(mine))}"
+        raise UserError(f"registers {', '.join(mine)}, and {recipe or kind} has nothing of that", file=model, cure=cure)
+    return recipe, own
 
 
 def check_files(request: Request) -> Task:

@@ -23,6 +23,7 @@ from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, we
 from anaphora.models import TRANSLATORS, build
 from anaphora.models.composites.parts import HOLDERS
 from anaphora.models.contracts import Translator
+from anaphora.models.model_file import brief
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.tasks.base import PAIRS
 from anaphora.tasks.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
@@ -204,6 +205,12 @@ def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool)
     What the saved weights mean, the shape of the model and its tokeniser, cannot change at all.
     """
     harmless = {f"training.{name}" for name in (*LIMITS, *REPORTING)} | {f"data.{name}" for name in FILES}
+    harmless.add("run.model_file")  # its content is what counts
+    then, now = changes.get("run.model_sha256", (None, None))
+    if then is None or now is None:
+        harmless.add("run.model_sha256")  # of a script, or of a package, nobody knows it
+    elif not force:
+        refuse_another_file(folder, then, now)
     free = {f"{section}.{name}" for section, names in FREE.items() for name in names}
     named = {name: both for name, both in changes.items() if name not in harmless}
     fixed = {name: both for name, both in named.items() if name.partition(".")[0] in FREE and name not in free}
@@ -215,6 +222,16 @@ def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool)
         if fixed:
             cure = "repeat the old command to continue it, or choose another folder"
         raise UserError(f"holds a run with other settings: {spoken}", file=folder, cure=cure)
+
+
+def refuse_another_file(folder: Path, then: str, now: str) -> None:
+    """A system of the user's own whose file is another one now may be another system."""
+    raise UserError(
+        f"the file of its system was changed: its run began with {brief(then)}, and now it is {brief(now)}",
+        file=folder,
+        cure="put the old file back, choose another folder, "
+        f"or add {option('force', True)} to go on with the file as it is now",
+    )
 
 
 def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
