@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-all lint types contracts tables docs ci clean
+.PHONY: demo test test-all lint types contracts tables docs wheel ci clean
 
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,9 +39,14 @@ tables: $(VENV)/.dev
 	$(BIN)/python docs/tables.py
 
 docs: $(VENV)/.dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html -d build/doctrees docs site
 
-ci: test lint types contracts docs
+wheel: $(VENV)/.dev
+	rm -rf dist build/wheel
+	$(BIN)/python -m hatchling build > /dev/null
+	$(BIN)/python tests/structure/check_wheel.py dist build/wheel
+
+ci: test lint types contracts docs wheel
 
 clean:
 	rm -rf $(VENV) site dist build
