@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import typing
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from anaphora.training.optimizer import build_optimiser, learning_rate
+from anaphora.training.optimizer import build_optimiser
+from anaphora.training.schedule import SCHEDULES, ScheduleName, learning_rate
 from anaphora.training.training_settings import TrainingConfig
 
 
@@ -21,7 +23,8 @@ def rates(steps: list[int], total: int | None = None, **settings: Any) -> list[f
 
 
 def test_warm_up_is_a_straight_line_to_the_peak() -> None:
-    for schedule in ("inverse-sqrt", "cosine", "linear", "constant"):
+    assert tuple(SCHEDULES) == typing.get_args(ScheduleName)
+    for schedule in SCHEDULES:
         assert rates([1, 2, 3, 4], 20, schedule=schedule) == pytest.approx([0.2, 0.4, 0.6, 0.8])
 
 

@@ -34,7 +34,8 @@ from anaphora.training.graphs import GraphedLearning, graphs_pay
 from anaphora.training.interruption import Interrupted, interruptible
 from anaphora.training.memory import try_largest
 from anaphora.training.objectives.objective import Forward, Objective
-from anaphora.training.optimizer import build_optimiser, learning_rate
+from anaphora.training.optimizer import build_optimiser
+from anaphora.training.schedule import SCHEDULES, learning_rate
 from anaphora.training.training_settings import TrainingConfig
 from anaphora.training.translation_validation import Validation, better
 
@@ -92,7 +93,7 @@ class Trainer:
         self.checkpoints = Checkpoints(folder, keep=config.keep, every=config.checkpoint_every)
         self.progress = Progress()
         self.total = self.planned_steps()
-        if config.schedule in ("cosine", "linear") and self.total is None and config.max_minutes is None:
+        if SCHEDULES[config.schedule].ends and self.total is None and config.max_minutes is None:
             raise UserError(
                 f"training.schedule={config.schedule} must know where the run ends",
                 cure="set training.max_steps, training.epochs, training.max_tokens or training.max_minutes",

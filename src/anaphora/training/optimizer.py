@@ -1,13 +1,7 @@
-"""How a gradient becomes a change of weights: Adam, AdamW or plain descent, and the learning rate as a pure function of
-the step.
-
-The rate depends on the step alone (and, for cosine and linear, on the planned number of steps), so resuming needs no
-scheduler state.
-"""
+"""How a gradient becomes a change of weights: Adam, AdamW or plain descent. How large it is at each step, schedule.py
+says."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import nn
@@ -30,31 +24,3 @@ def build_optimiser(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
     betas = config.beta1, config.beta2
     return kind(groups, lr=config.learning_rate, betas=betas, eps=config.epsilon, fused=fused)
-
-
-WARM = 0.1
-"""Share of a run's time after which its warm-up is over."""
-
-
-def learning_rate(step: int, config: TrainingConfig, total: int | None, elapsed: float = 0.0) -> float:
-    """The rate of update `step` (1, 2, …): a linear warm-up, then the schedule.
-
-    Cosine and linear fall towards the end of the run: `total` updates, or, of a run with a time limit, the `elapsed`
-    share of that time, whichever is nearer. Nor do they warm up for longer than a part of the time: on a slow machine
-    the updates of a warm-up may take longer than the run may last.
-    """
-    peak, warmup = config.learning_rate, config.warmup_steps
-    if step <= warmup:
-        warm = max(step / warmup, elapsed / WARM if config.schedule in ("cosine", "linear") else 0.0)
-        if warm < 1:
-            return peak * warm
-    if config.schedule == "constant":
-        return peak
-    if config.schedule == "inverse-sqrt":
-        return peak * math.sqrt(max(warmup, 1) / step)
-    by_step = 0.0 if total is None else (step - warmup) / max(1, total - warmup)
-    done = min(1.0, max(by_step, elapsed))
-    low = config.final_rate
-    if config.schedule == "linear":
-        return peak * (1 - (1 - low) * done)
-    return peak * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * done)))

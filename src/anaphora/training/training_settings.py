@@ -7,6 +7,7 @@ from typing import Literal
 
 from anaphora.config import byte_size
 from anaphora.decoding.decoding_settings import MOST_ROWS
+from anaphora.training.schedule import ScheduleName
 
 
 @dataclass(kw_only=True)
@@ -38,7 +39,7 @@ class TrainingConfig:
     """For asgd: start averaging after this many checkpoints without a new best (0: at once)."""
     learning_rate: float = 1e-3
     """Peak learning rate, reached at the end of the warm-up."""
-    schedule: Literal["inverse-sqrt", "cosine", "linear", "constant"] = "inverse-sqrt"
+    schedule: ScheduleName = "inverse-sqrt"
     """How the learning rate decays after the warm-up."""
     warmup_steps: int = 400
     """Number of updates over which the learning rate rises from zero to its peak."""
