@@ -18,7 +18,7 @@ from typing import overload
 
 from anaphora.data.formats import place
 from anaphora.data.lines import Place, whole_lines
-from anaphora.data.tables import field, numbered_rows
+from anaphora.data.tables import FORMATS, field, numbered_rows
 from anaphora.errors import UserError
 
 READ_AT_ONCE = 4096
@@ -136,7 +136,7 @@ def read_side(places: Sequence[str], side: str, progress: Callable[[int], None] 
 
 def _blocks(where: Place, before: int, problems: Problems, lines: array[int]) -> Iterator[list[str]]:
     """The text of a file, in blocks; `lines`: where each row begins, if rows are no lines."""
-    if where.format in ("csv", "parquet"):  # Parquet's strings are UTF-8, and CSV's rows are read as a whole
+    if where.format != "text" and FORMATS[where.format].rows is not None:  # what is no UTF-8 is refused there
         numbered = numbered_rows(where, Counter())
         while rows := list(islice(numbered, READ_AT_ONCE)):
             lines.extend(line for line, _ in rows)
@@ -167,5 +167,4 @@ def _blocks(where: Place, before: int, problems: Problems, lines: array[int]) ->
 
 def _field(line: str, where: Place, number: int) -> str:
     """The text of one column of a table's line; half a surrogate pair becomes "?"."""
-    text = field(line, where, number, strict=False).replace("\r\n", " ").replace("\n", " ")
-    return text.encode("utf-8", "replace").decode() if where.format == "jsonl" and "\\u" in line else text
+    return field(line, where, number, strict=False).replace("\r\n", " ").replace("\n", " ")

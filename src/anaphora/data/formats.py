@@ -23,14 +23,12 @@ from os import PathLike
 from pathlib import Path
 
 from anaphora.data.lines import COMPRESSIONS, Place, decode, text_lines, without_mark
-from anaphora.data.tables import numbered_rows, tsv_column
+from anaphora.data.tables import FORMATS, numbered_rows
 from anaphora.errors import UserError
 
 BLOCK_LINES = 8192  # lines of a table put together
-FORMATS = {
-    ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"
-}  # fmt: skip
-"""By the ending of a name; anything else is plain text."""
+ENDINGS = {ending: name for name, format in FORMATS.items() for ending in format.endings}
+"""Of the names of tables; anything else is plain text."""
 
 
 def file_names(files: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[str]:
@@ -52,14 +50,12 @@ def place(name: str, side: str) -> Place:
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
     last = suffixes[-1] if suffixes else ""
-    format = FORMATS.get(last, "text")
+    format = ENDINGS.get(last, "text")
     format = "text" if side == "items" else format  # of a sequence, tabs part the items
     if format == "text" and column:
         raise UserError(f"plain text has no columns, but {name!r} asks for column {column!r}", cure=f"write {path!r}")
-    named = bool(column)
-    if format == "tsv":
-        column = tsv_column(column or {"target": "2"}.get(side, "1"), path)
-    return Place(Path(path), format, column or (side if format != "text" else ""), named)
+    taken = FORMATS[format].column(column, side, path) if format != "text" else ""
+    return Place(Path(path), format, taken, named=bool(column))
 
 
 def refuse_stream(path: Path) -> None:

@@ -1,4 +1,5 @@
-"""One column of a table, row by row: TSV, JSON lines and Parquet. (CSV has rules of its own: csv_tables.py.)
+"""One column of a table, row by row: TSV, JSON lines, Parquet; and CSV, which has rules of its own (csv_tables.py).
+`FORMATS`, at the end, is all that others know of them: a new format is an entry there.
 
 A row is one line of text: line breaks inside a field become spaces, and are counted. Names with dots reach into what is
 nested: `pairs.jsonl#translation.en` is `{"translation": {"en": …}}`; a key that has the dots itself comes first.
@@ -8,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from anaphora.data.csv_tables import csv_rows, named_twice
 from anaphora.data.lines import BLOCK, COMPRESSIONS, LONGEST_LINE, Place, one_line, opened, reading, text_lines
@@ -22,42 +23,47 @@ DIGITS = 6
 """Of the number of a column."""
 
 
+class Format(NamedTuple):
+    """How tables of a format are read: line by line, by `field`, or as a whole, by `rows`."""
+
+    endings: tuple[str, ...]
+    """Of the names of its files."""
+    field: Callable[[str, Place, int, bool], str] | None = None
+    """The text of one line, which has that number; strict: half a surrogate pair in it is refused, else it becomes
+    "?"."""
+    rows: Callable[[Place, Counter[str]], Iterator[tuple[int, str]]] | None = None
+    """The text of each row, and the line that it begins in."""
+    column: Callable[[str, str, str], str] = lambda named, side, path: named or side
+    """Which column is meant: by the one that was named, or by the side."""
+
+
 def numbered_rows(where: Place, notes: Counter[str]) -> Iterator[tuple[int, str]]:
     """The text of each row, and the line that it begins in; in Parquet, the row."""
-    if where.format == "csv":
-        yield from csv_rows(where, notes)
-        return
-    if where.format == "parquet":
-        yield from enumerate((one_line(text, notes) for text in _parquet(where)), start=1)
+    format = FORMATS[where.format]
+    if format.rows is not None:
+        yield from format.rows(where, notes)
         return
     for number, line in enumerate(text_lines(where, notes), start=1):
         yield number, one_line(field(line, where, number), notes)
 
 
-def tsv_column(column: str, path: str) -> str:
+def field(line: str, where: Place, number: int, *, strict: bool = True) -> str:
+    """The text of one line of a table that is read line by line."""
+    read = FORMATS[where.format].field
+    assert read is not None
+    return read(line, where, number, strict)
+
+
+def _tsv_column(named: str, side: str, path: str) -> str:
     """The number of a TSV's column, if it is one."""
+    column = named or {"target": "2"}.get(side, "1")
     if not (column.isascii() and column.isdigit() and len(column) <= DIGITS and int(column) > 0):
         what = f"columns of a TSV file are numbers from 1, not {shown.repr(column)}"
         raise UserError(what, file=path, cure=f"write {path}#1")
     return column
 
 
-def field(line: str, where: Place, number: int, *, strict: bool = True) -> str:
-    """The text of one line of TSV or JSON lines."""
-    if where.format == "tsv":
-        return _tsv_field(line, where, number)
-    text = _json_field(line, where, number)
-    if strict and "\\u" in line:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"{where.column!r} holds half a surrogate pair", file=where.path, line=number, cure="mend the escape"
-            ) from error
-    return text
-
-
-def _tsv_field(line: str, where: Place, number: int) -> str:
+def _tsv_field(line: str, where: Place, number: int, strict: bool) -> str:
     fields, column = line.split("\t"), int(where.column)
     if len(fields) < column:
         raise UserError(
@@ -69,7 +75,21 @@ def _tsv_field(line: str, where: Place, number: int) -> str:
     return fields[column - 1]
 
 
-def _json_field(line: str, where: Place, number: int) -> str:
+def _json_field(line: str, where: Place, number: int, strict: bool) -> str:
+    text = _json_text(line, where, number)
+    if "\\u" not in line:
+        return text
+    if not strict:
+        return text.encode("utf-8", "replace").decode()
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        what = f"{where.column!r} holds half a surrogate pair"
+        raise UserError(what, file=where.path, line=number, cure="mend the escape") from error
+    return text
+
+
+def _json_text(line: str, where: Place, number: int) -> str:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -127,6 +147,10 @@ def paths(document: Mapping[str, Any]) -> list[str]:
 
 
 # -- Parquet -----------------------------------------------------------------------------------------------------------
+
+
+def _parquet_rows(where: Place, notes: Counter[str]) -> Iterator[tuple[int, str]]:
+    yield from enumerate((one_line(text, notes) for text in _parquet(where)), start=1)
 
 
 def _parquet(where: Place) -> Iterator[str]:
@@ -215,3 +239,14 @@ def _leaves(columns: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterato
             yield from _leaves(kind, (*before, name))
         else:
             yield [*before, name]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+FORMATS = {
+    "tsv": Format((".tsv",), field=_tsv_field, column=_tsv_column),
+    "csv": Format((".csv",), rows=csv_rows),
+    "jsonl": Format((".jsonl", ".ndjson", ".json"), field=_json_field),
+    "parquet": Format((".parquet",), rows=_parquet_rows),
+}
+"""Every format of a table, by its name; what has another ending is plain text."""
