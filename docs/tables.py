@@ -11,10 +11,10 @@ import functools
 import importlib
 import inspect
 import re
-import typing
 from pathlib import Path
 from typing import Any
 
+from anaphora.config import type_hints
 from anaphora.tasks.settings_listing import CORPUS_SIZES, TEXT_SIZES, section_class, settings_of, type_in_words
 
 PART = re.compile(r"<!-- written from the code: ([\w -]+?) -->\n.*?<!-- end -->", re.DOTALL)
@@ -58,7 +58,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 def _settings(section: str, kind: str = "transformer") -> str:
     """Every setting of one section (of models and vectors' training, of one kind): name, type, default, meaning."""
-    hints = typing.get_type_hints(section_class(section, kind))
+    hints = type_hints(section_class(section, kind))
     rows = [
         [
             f"`{one.name}`",

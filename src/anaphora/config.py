@@ -3,7 +3,7 @@
 A settings class is a plain dataclass whose fields have a type, a default and a docstring. This module reads such
 classes from YAML mappings and from dotted overrides (`training.seed=3`), checks every key and every type, and writes
 them back. The accepted types are the ones a YAML document can hold: bool, int, float, str, Literal, lists of these,
-and `X | None`.
+`X | None`, and the names of a table that may grow (`NameIn`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union
+from typing import Annotated, Any, Literal, TypeVar, Union
 
 from anaphora.errors import UserError, meant, nearest, option, shown
 from anaphora.files.foreign import read_text
@@ -41,7 +42,7 @@ def build(
 
     listed: what `anaphora settings` is called with to list these settings, where that is not the section alone.
     """
-    hints = _hints(cls)  # type: ignore[arg-type]
+    hints = type_hints(cls)
     known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     values = {}
     for key, value in mapping.items():
@@ -64,9 +65,43 @@ def unknown_setting(
     return UserError(f"unknown setting {section}.{name}", file=file, cure=" ".join(cures))
 
 
+@dataclass(frozen=True, eq=False)
+class NameIn:
+    """Marks text that names something in a table which may grow: `Annotated[str, NameIn(SCORES)]`. What is in the table
+    has a formula."""
+
+    table: Mapping[str, Any]
+
+
+def type_hints(cls: type) -> dict[str, Any]:
+    """The types of settings. Names in a table are those that are there now, as a Literal."""
+    return {name: _with_names(hint) for name, hint in _written_hints(cls).items()}
+
+
+def formulas(cls: type, field: str) -> str:
+    """Of a setting that names something in a table: what each of them computes."""
+    table = _table(_written_hints(cls)[field])
+    listed = ", ".join(f"{one.formula} ({name})" for name, one in table.items())
+    return f" Formulas: {listed}." if listed else ""
+
+
 @cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+def _written_hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls, include_extras=True)
+
+
+def _with_names(hint: Any) -> Any:
+    if table := _table(hint):
+        return Literal[tuple(table)] | None if type(None) in typing.get_args(hint) else Literal[tuple(table)]
+    return hint
+
+
+def _table(hint: Any) -> Mapping[str, Any]:
+    """The table that a type names things in; an empty one of a type that names none."""
+    said = typing.get_args(hint)
+    if typing.get_origin(hint) is Annotated:
+        return next((one.table for one in said if isinstance(one, NameIn)), {})
+    return next(filter(None, map(_table, said)), {})
 
 
 def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any:

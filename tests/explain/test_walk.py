@@ -29,7 +29,7 @@ WORDS = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
 def attentions(draw: st.DrawFn) -> dict[str, Any]:
     """Matrices of one head, and choices that make sense together."""
     queries, keys, size, wide = (draw(st.integers(1, 6)) for _ in range(4))
-    score = draw(st.sampled_from(SCORES))
+    score = draw(st.sampled_from(list(SCORES)))
     of_key = draw(st.integers(1, 6)) if score == "bilinear" else size
     normaliser = draw(st.sampled_from(["softmax", "none"]))
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))
@@ -261,7 +261,9 @@ def test_numbers_as_a_person_writes_them() -> None:
     assert arithmetic.dot([1.0] * 64, [1.0] * 64) == "1·1 + 1·1 + 1·1 + 1·1 + 1·1 + 1·1 + … (58 more) = 64"
     assert arithmetic.scaled(10, 2**-0.5, 2) == "10 / √2 = 7.071"
     assert arithmetic.scaled(112, 1 / 8, 64) == "112 / √64 = 112 / 8 = 14"
-    assert arithmetic.additive([1.0], [-1.0], [2.0]) == "2·tanh(1 + (-1)) = 0"
+    spelled = SCORES["additive"].written([1.0], [-1.0], [2.0], arithmetic.number, arithmetic.factor)
+    assert spelled is not None
+    assert arithmetic.summed(*spelled) == "2·tanh(1 + (-1)) = 0"
 
 
 @given(st.lists(st.floats(-800, 800), min_size=1, max_size=8), st.sampled_from([math.e, 3.0, 2.0]))

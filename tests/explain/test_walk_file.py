@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from anaphora.errors import UserError
 from anaphora.explain.selection import cell
-from anaphora.explain.walk_file import KEYS, walk_file
+from anaphora.explain.walk_file import keys, walk_file
 
 ONE = [[1, 0], [0, 1]]
 PROJECTED: dict[str, Any] = {
@@ -240,7 +240,7 @@ odd = st.one_of(
 )
 
 
-@given(st.dictionaries(st.sampled_from(KEYS), odd, max_size=3), st.booleans())
+@given(st.dictionaries(st.sampled_from(keys()), odd, max_size=3), st.booleans())
 def test_anything_in_a_file_is_walked_or_refused(
     tmp_path_factory: pytest.TempPathFactory, more: dict[str, Any], direct: bool
 ) -> None:

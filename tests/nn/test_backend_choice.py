@@ -12,6 +12,7 @@ from anaphora.nn.attention import attend, explain_backend
 from anaphora.nn.attention_backends import Choices, choose
 from anaphora.nn.masks import Causal, Documents, Given, Padding, Window
 from anaphora.nn.positions import Alibi
+from anaphora.nn.scores import SCORES
 
 # Why this backend? ----------------------------------------------------------------------------------------------------
 
@@ -54,7 +55,7 @@ def test_what_a_gpu_would_take(choices: Choices, name: str) -> None:
         (50, 50, torch.bfloat16, Choices(), True),
         (50, 50, torch.float16, Choices(causal=True), True),
         (1, 50, torch.bfloat16, Choices(), True),
-        (64, 64, torch.bfloat16, Choices(score="dot"), True),
+        (64, 64, torch.bfloat16, Choices(score=SCORES["dot"]), True),
         (50, 50, torch.float32, Choices(), False),
         (65, 50, torch.bfloat16, Choices(), False),
         (50, 65, torch.bfloat16, Choices(), False),

@@ -252,7 +252,7 @@ def test_linear_attention_by_hand() -> None:
 # All scores, whatever auto takes --------------------------------------------------------------------------------------
 
 
-@given(shapes, st.sampled_from(SCORES), st.sampled_from(["softmax", "none"]), st.booleans(), st.data())
+@given(shapes, st.sampled_from(list(SCORES)), st.sampled_from(["softmax", "none"]), st.booleans(), st.data())
 def test_auto_is_the_reference_and_weights_multiply_back(
     shape: dict[str, int], score: str, normaliser: str, causal: bool, data: st.DataObject
 ) -> None:

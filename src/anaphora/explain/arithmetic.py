@@ -42,10 +42,8 @@ def dot(left: Sequence[float], right: Sequence[float]) -> str:
     return f"{total(terms)} = {number(math.fsum(a * b for a, b in zip(left, right)))}"
 
 
-def additive(query: Sequence[float], key: Sequence[float], vector: Sequence[float]) -> str:
-    """v·tanh(q + k): 2·tanh(1 + 0.5) + … = 1.81"""
-    terms = [f"{factor(v)}·tanh({number(q)} + {factor(k)})" for q, k, v in zip(query, key, vector, strict=True)]
-    value = math.fsum(v * math.tanh(q + k) for q, k, v in zip(query, key, vector))
+def summed(terms: Sequence[str], value: float) -> str:
+    """2·tanh(1 + 0.5) + … = 1.81"""
     return f"{total(terms, shown=3)} = {number(value)}"
 
 

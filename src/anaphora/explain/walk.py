@@ -23,8 +23,9 @@ from anaphora.nn.attention import attend, attention_weights
 from anaphora.nn.attention_backends import Choices, Normaliser, cannot
 from anaphora.nn.masks import Causal, Given, Mask, Window
 from anaphora.nn.positions import PositionBias
-from anaphora.nn.scores import Score, check_score, scores
+from anaphora.nn.scores import AnyScore, Score, score_named, scores
 
+DOT = score_named("dot")
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}
 """How far two orders of the same sums may be apart, of the largest number where that is above 1 (docs/attention.md)."""
 ROUNDING = {torch.float64: 1e-14, torch.float32: 1e-6}
@@ -52,7 +53,7 @@ def walk_attention(
     *,
     rows: Sequence[str],
     columns: Sequence[str] | None = None,
-    score: Score = "scaled-dot",
+    score: AnyScore = "scaled-dot",
     weight: Any = None,
     normaliser: Normaliser = "softmax",
     mask: Tensor | Mask | Matrix | None = None,
@@ -75,6 +76,7 @@ def walk_attention(
     1/√d for scaled-dot unless given, 1 for dot. `dimensions` name the columns of Q and K, `value_dimensions` those of
     V. Without `vectors`, Q, K and V are not shown as steps of their own. A ValueError says what does not fit.
     """
+    score = score_named(score)
     query, key, value = (_matrix(name, x) for name, x in (("query", query), ("key", key), ("value", value)))
     rows, columns = list(rows), list(rows if columns is None else columns)
     for what, labels, tensor in (("rows", rows, query), ("columns", columns, key), ("columns", columns, value)):
@@ -86,31 +88,22 @@ def walk_attention(
         raise ValueError("a base is softmax's; with normaliser 'none' there is none")
     if scale is not None and not (math.isfinite(scale) and scale):
         raise ValueError(f"a scale is a number other than 0; {scale} was given")
-    if scale is not None and score not in ("dot", "scaled-dot"):
-        raise ValueError(f"a scale is for dot products; {score} has its own weight")
+    if scale is not None and not score.is_multiple:
+        has = "has its own weight" if score.symbol else "is no multiple of them"
+        raise ValueError(f"a scale is for dot products; {score.name} {has}")
     weight = None if weight is None else _tensor(weight, query)
-    check_score(query[None, None], key[None, None], score, weight)
+    score.check(query[None, None], key[None, None], weight)
     joined = _joined(mask, causal, window, len(query), len(key))
     others = _joined(mask, False, window, len(query), len(key)) if causal else joined
     added = _bias(bias, len(query), len(key), query)
     size = query.shape[-1]
-    by = scale if scale is not None else size**-0.5 if score == "scaled-dot" else 1.0
+    by = scale or score.scale(size) or 1.0
     # the library is asked with the scale inside the queries, and the base too: base^s = e^(s · ln base)
-    stretch = by * math.log(base) if score in ("dot", "scaled-dot") else math.log(base)
-    asked: dict[str, Any] = {
-        "score": "dot" if score == "scaled-dot" else score,
-        "weight": weight,
-        "normaliser": normaliser,
-        "mask": joined,
-    }
-    inside = query
-    if score in ("dot", "scaled-dot"):
-        inside = query * stretch
-    elif weight is not None:
-        asked["weight"] = weight * stretch
+    inside, plain, inside_weight = _stretched(query, score, weight, by, math.log(base))
+    asked: dict[str, Any] = {"score": plain, "weight": inside_weight, "normaliser": normaliser, "mask": joined}
     asked["bias"] = None if added is None else added * math.log(base)
     weights = attention_weights(inside[None, None], key[None, None], **asked)[0, 0]  # (T, S)
-    raw = scores(query[None, None], key[None, None], "dot" if score == "scaled-dot" else score, weight)[0, 0]
+    raw = scores(query[None, None], key[None, None], DOT if score.is_multiple else score, weight)[0, 0]
     largest = magnitude(query, key, score, weight, by, added) * (math.log(base) if base > 1 else -math.log(base))
     _check_size(largest, raw.dtype, normaliser)
 
@@ -136,9 +129,9 @@ def walk_attention(
     what = f"the weights times V are what {by_whom}"
     found.append(Check(what, _largest(result.double() - fast.double()), allowed))
     settings = {
-        "score": score,
+        "score": score.name,
         "normaliser": normaliser,
-        "scale": by if score in ("dot", "scaled-dot") else None,
+        "scale": by if score.is_multiple else None,
         "base": base,
         "mask": _mask_name(mask, causal, window),
         "bias": added is not None,
@@ -195,16 +188,11 @@ def walk_projected(
 
 
 def magnitude(
-    query: Tensor, key: Tensor, score: str, weight: Tensor | None, scale: float = 1.0, bias: Tensor | None = None
+    query: Tensor, key: Tensor, score: Score, weight: Tensor | None, scale: float = 1.0, bias: Tensor | None = None
 ) -> float:
     """How large the numbers are that a score is the sum of: 1e6 · 1e6 - 1e6 · 1e6 is 0, but rounded like 1e12."""
-    q, k = query.double().abs(), key.double().abs()
-    if score == "additive":
-        assert weight is not None
-        found = float(weight.double().abs().sum())
-    else:
-        q = q if weight is None else q @ weight.double().abs()
-        found = float((q @ k.mT).max()) * abs(scale)
+    asked = DOT if score.is_multiple else score
+    found = asked.magnitude(query.double(), key.double(), None if weight is None else weight.double()) * abs(scale)
     return found + (0.0 if bias is None else _largest(bias))
 
 
@@ -252,17 +240,15 @@ def _otherwise(
     query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any], joined: Tensor | None
 ) -> tuple[Tensor, str]:
     """The same attention, (T, D_v), in another way than by the reference that the steps show, and by which: the first
-    of the library's backends that can do it, or NumPy (additive scores with a bias, a mask without softmax)."""
+    of the library's backends that can do it, or NumPy (scores that no backend computes, additive ones
+    with a bias, a mask without softmax)."""
     whole = query[None, None], key[None, None], value[None, None]
     for backend in ("sdpa", "linear", "additive"):
         if cannot(backend, Choices(**asked)) is None:
             return attend(*whole, **asked, backend=backend)[0, 0], f"attend() gives, backend {backend}"
     q, k, v = (x.detach().cpu().double().numpy() for x in (query, key, value))
     weight, bias = (None if x is None else x.detach().cpu().double().numpy() for x in (asked["weight"], asked["bias"]))
-    if asked["score"] == "additive":
-        s = np.tanh(q[:, None] + k[None]) @ weight  # (T, S)
-    else:
-        s = (q if weight is None else q @ weight) @ k.T
+    s = _in_numpy(asked["score"], q, k, weight)  # (T, S)
     s = s if bias is None else s + bias
     seen = np.ones_like(s, dtype=bool) if joined is None else np.broadcast_to(joined.cpu().numpy(), s.shape)
     if asked["normaliser"] == "none":
@@ -272,6 +258,35 @@ def _otherwise(
         a = np.where(seen, np.exp(np.minimum(s - top, 0.0)), 0.0)
         a = a / np.maximum(a.sum(axis=1, keepdims=True), 1e-300)
     return torch.from_numpy(a @ v), "NumPy gives"
+
+
+def _stretched(
+    query: Tensor, score: Score, weight: Tensor | None, scale: float, by: float
+) -> tuple[Tensor, Score, Tensor | None]:
+    """Query, score and weight whose scores are `by` times as large; a multiple of q · k is then `scale` · q · k."""
+    if score.is_multiple:
+        return query * (scale * by), DOT, None
+    if weight is not None and score.linear:
+        return query, score, weight * by
+    if by == 1.0:
+        return query, score, weight
+    if not score.is_product:
+        raise ValueError(f"{score.name} scores are taken to base e alone")
+    return score.prepare(query, weight) * by, DOT, None
+
+
+def _in_numpy(score: Score, query: np.ndarray, key: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """The scores of q (T, D) and k (S, D), in another way than the library's where NumPy knows one."""
+    w = None if weight is None else torch.from_numpy(weight)
+    if score.is_product:
+        return score.prepare(torch.from_numpy(query)[None, None], w)[0, 0].numpy() @ key.T
+    learned = None if weight is None else weight.tolist()
+    told = [score.written(one, other, learned, str, str) for one in query.tolist() for other in key.tolist()]
+    values = [spelled[1] for spelled in told if spelled is not None]
+    if len(values) == len(told):
+        return np.array(values).reshape(len(query), len(key))
+    asked = torch.from_numpy(query)[None, None], torch.from_numpy(key)[None, None]
+    return score.scores(*asked, w)[0, 0].numpy()
 
 
 class _Steps:
@@ -308,7 +323,7 @@ class _Steps:
         step = Step(symbol, formula, says, self.rows, self.columns, values, mask, shares=shares, arithmetic=tell)
         self.steps.append(step)
 
-    def vectors(self, dimensions: Sequence[str] | None, value_dimensions: Sequence[str] | None, score: str) -> None:
+    def vectors(self, dimensions: Sequence[str] | None, value_dimensions: Sequence[str] | None, score: Score) -> None:
         of_query, of_key = self.query.shape[-1], self.key.shape[-1]
         names = list(dimensions) if dimensions is not None else _numbered(of_query)
         of_keys = names if of_key == of_query else _numbered(of_key)
@@ -317,30 +332,37 @@ class _Steps:
         add(Step("Q", "", "a query for each word that looks", rows, names, self.query, dimensions=True))
         add(Step("K", "", "a key for each word that can be looked at", columns, of_keys, self.key, dimensions=True))
         add(Step("V", "", "a value for each of those: what is taken", columns, of_values, self.value, dimensions=True))
-        if score == "additive" and self.weight is not None:
-            add(Step("v", "", "the vector of the additive score", ["v"], names, self.weight[None], dimensions=True))
-        if score == "bilinear" and self.weight is not None:
-            add(Step("W", "", "the matrix of the bilinear score", names, of_keys, self.weight, dimensions=True))
+        if score.symbol is not None and self.weight is not None:
+            what, made = score.symbol, f"of the {score.name} score"
+            if self.weight.dim() == 1:
+                add(Step(what, "", f"the vector {made}", [what], names, self.weight[None], dimensions=True))
+            else:
+                add(Step(what, "", f"the matrix {made}", names, of_keys, self.weight, dimensions=True))
 
     def scores(self, raw: Tensor, score: Score, by: float, added: Tensor | None, size: int) -> Tensor:
         """The raw score, then scaled, then with its bias."""
         query, key = self.query.double(), self.key.double()
-        if score == "additive":
-            assert self.weight is not None
-            vector = self.weight.double().tolist()
-            self.pairs(
-                "S",
-                "S = v · tanh(q + k)",
-                "how well each key (column) answers each query (row)",
-                raw,
-                lambda r, c: ["v·tanh(q+k) = " + arithmetic.additive(query[r].tolist(), key[c].tolist(), vector)],
-                False,
-            )
+        weight = None if self.weight is None else self.weight.double()
+        if not score.is_product:
+            learned, name = None if weight is None else weight.tolist(), score.formula.replace(" ", "")
+
+            def tell(r: int, c: int) -> list[str]:
+                spelled = score.written(
+                    query[r].tolist(), key[c].tolist(), learned, arithmetic.number, arithmetic.factor
+                )
+                if spelled is None:
+                    return [f"{name} = {arithmetic.number(float(raw[r, c]))}"]
+                return [f"{name} = " + arithmetic.summed(*spelled)]
+
+            says = "how well each key (column) answers each query (row)"
+            self.pairs("S", f"S = {score.formula}", says, raw, tell, False)
         else:
             turned, formula, left = query, "Q Kᵀ", "q·k"
-            if score == "bilinear":
-                assert self.weight is not None
-                turned, formula, left = query @ self.weight.double(), "Q W Kᵀ", "(qW)·k"
+            if not score.is_multiple:
+                turned = score.prepare(query, weight)
+                formula, left = f"Q {score.symbol} Kᵀ", f"(q{score.symbol})·k"
+                if score.matrix(weight) is None:
+                    formula = left = score.formula
             scaled = by != 1.0
             says = "the product of each query (row) with each key (column)"
             self.pairs(
@@ -353,7 +375,7 @@ class _Steps:
             )
             if scaled:
                 before, raw = raw, raw * by
-                root = score == "scaled-dot" and math.isclose(by, size**-0.5)
+                root = _divides_by_root(score) and math.isclose(by, size**-0.5)
                 formula = f"S = Q Kᵀ / √{size}" if root else f"S = {_times('Q Kᵀ', by)}"
                 says = "scaled, so that scores do not grow with the dimensions" if root else "scaled"
                 self.pairs(
@@ -419,6 +441,11 @@ def _product(left: Tensor, right: Tensor) -> Callable[[int, int], list[str]]:
     """The arithmetic of a plain matrix product."""
     a, b = left.double(), right.double()
     return lambda r, c: [arithmetic.dot(a[r].tolist(), b[:, c].tolist())]
+
+
+def _divides_by_root(score: Score) -> bool:
+    """Whether a score is q · k / √d, whatever d is."""
+    return all(score.scale(size) == size**-0.5 for size in (2, 3))
 
 
 def _times(what: str, by: float) -> str:

@@ -27,6 +27,7 @@ from anaphora.config import parse_yaml, shown
 from anaphora.errors import UserError, nearest, refused_by_system
 from anaphora.explain.draw.terminal import visible
 from anaphora.explain.trace_parts import Walk
+from anaphora.nn.scores import SCORES
 
 LARGEST = 4 * 2**20
 """Bytes of a file: small matrices are what a person can follow."""
@@ -36,13 +37,11 @@ NUMBERS = 200_000
 """Numbers of a matrix: with YAML's aliases a small file could hold more than any memory."""
 GREATEST = 1e6
 """What a number may be, above and below zero: beyond it softmax is a matter of rounding."""
-MATRICES = ("E", "M", "W_Q", "W_K", "W_V", "Q", "K", "V", "W", "v", "bias", "mask")
-KEYS = (
+OTHERS = (
     "tokens",
     "memory_tokens",
     "dimensions",
     "title",
-    *MATRICES,
     "score",
     "normaliser",
     "causal",
@@ -51,7 +50,27 @@ KEYS = (
     "base",
     "scale",
 )
+"""Keys that hold no matrix."""
 EXAMPLE = "write tokens, then E, W_Q, W_K and W_V, or Q, K and V (docs/walk.md has one)"
+
+
+def symbols() -> dict[str, list[str]]:
+    """What scores have learned, by its symbol, with the scores that have it: {"W": ["bilinear"], "v": ["additive"]}."""
+    found: dict[str, list[str]] = {}
+    for name, score in SCORES.items():
+        if score.symbol is not None:
+            found.setdefault(score.symbol, []).append(name)
+    return found
+
+
+def matrices() -> tuple[str, ...]:
+    """Keys that hold a matrix."""
+    return "E", "M", *_W, "Q", "K", "V", *symbols(), "bias", "mask"
+
+
+def keys() -> tuple[str, ...]:
+    """All that a file may say."""
+    return *matrices(), *OTHERS
 
 
 def walk_file(path: str | PathLike[str]) -> Walk:
@@ -102,11 +121,11 @@ class _Matrices:
     def __init__(self, document: Mapping[str, Any], file: Path) -> None:
         self.file = file
         for key in document:
-            if key not in KEYS:
+            if key not in keys():
                 name = key if isinstance(key, str) and len(key) <= 60 else shown.repr(key)
-                raise self.wrong(f"unknown key {name!r}", nearest(name, KEYS))
+                raise self.wrong(f"unknown key {name!r}", nearest(name, keys()))
         self.document = document
-        self.matrices = {name: self.matrix(name) for name in MATRICES if document.get(name) is not None}
+        self.matrices = {name: self.matrix(name) for name in matrices() if document.get(name) is not None}
 
     def wrong(self, what: str, cure: str) -> UserError:
         return UserError(what, file=self.file, cure=cure)
@@ -203,7 +222,6 @@ class _Matrices:
     def walk(self) -> Walk:
         from anaphora.explain.walk import walk_attention, walk_projected
         from anaphora.nn.attention_backends import NORMALISERS
-        from anaphora.nn.scores import SCORES
 
         given = self.matrices
         projected, direct = [[name for name in names if name in given] for names in (("E", *_W), ("Q", "K", "V"))]
@@ -215,11 +233,12 @@ class _Matrices:
                 raise self.wrong(f"{name} is missing", EXAMPLE if not (direct or projected) else f"give {name} too")
         if direct and "M" in given:
             raise self.wrong("M is the memory of E with W_Q, W_K, W_V", "leave it out; K and V come from anywhere")
-        score = self.choice("score", SCORES, "scaled-dot")
-        weight = {"bilinear": "W", "additive": "v"}.get(score)
-        for name in ("W", "v"):
+        score = self.choice("score", tuple(SCORES), "scaled-dot")
+        weight = SCORES[score].symbol
+        for name in symbols():
             if name in given and name != weight:
-                raise self.wrong(f"{name} is given, but score {score} has none", "W is for bilinear, v for additive")
+                owners = [f"{symbol} is for {' and '.join(of)}" for symbol, of in symbols().items()]
+                raise self.wrong(f"{name} is given, but score {score} has none", ", ".join(owners))
         if weight is not None and weight not in given:
             raise self.wrong(f"score {score} needs {weight}", f"give {weight}")
         first, second = ("Q", "K") if direct else ("E", "M" if "M" in given else "E")
@@ -229,9 +248,12 @@ class _Matrices:
             if len(given[name]) > MOST:
                 raise self.wrong(f"{name} has {len(given[name])} rows", f"a walk shows at most {MOST}")
         rows, columns = self.names(first, second)
-        vector = None if weight is None else given[weight][0] if weight == "v" else given[weight]
-        if weight == "v" and len(given["v"]) != 1:
-            raise self.wrong(f"v must be one row of numbers; it has {len(given['v'])} rows", "write v: [1, 2]")
+        learned = None if weight is None else given[weight]
+        if learned is not None and len(SCORES[score].weight_shape(1, 1) or ()) == 1:
+            if len(learned) != 1:
+                what = f"{weight} must be one row of numbers; it has {len(learned)} rows"
+                raise self.wrong(what, f"write {weight}: [1, 2]")
+            learned = learned[0]
         causal = self.document.get("causal")
         if causal is not None and not isinstance(causal, bool):
             raise self.wrong(f"causal is {shown.repr(causal)}", "make it true or false")
@@ -240,7 +262,7 @@ class _Matrices:
             "rows": rows,
             "columns": columns,
             "score": score,
-            "weight": vector,
+            "weight": learned,
             "normaliser": self.choice("normaliser", NORMALISERS, "softmax"),
             "mask": self.fitted("mask", len(rows), len(columns)),
             "causal": bool(causal),

@@ -308,7 +308,7 @@ def walk_head(
         _turned(walk, before, head, shared, pick)
     weights = torch.from_numpy((walk.steps[-2] if layer.normaliser == "none" else walk.step("A")).values)
     size = query.shape[-1]
-    scale = size**-0.5 if layer.score == "scaled-dot" else 1.0
+    scale = layer.score.scale(size) or 1.0
     vector = None if weight is None else weight.detach().float().cpu()[head]
     largest = magnitude(query[head, pick], key[shared], layer.score, vector, scale, bias)
     grown = weight_tolerance(largest, torch.float32, layer.normaliser)

@@ -36,6 +36,7 @@ from anaphora.explain.walk_model import (
     there_are,
     up_to,
 )
+from anaphora.nn.scores import SCORES
 from anaphora.tokenizers.token_names import token_name
 from anaphora.tokenizers.tokenizer import Tokenizer
 
@@ -85,7 +86,7 @@ def look_at_senses(
     sense, why = _choose(asked, alpha[:, pick])
     walk = _walk(model, sense, query[:, pick], key, senses, side, pick)
     walk.settings["query"] = asked.query
-    largest = magnitude(query[sense, pick], key[sense], "scaled-dot", None, query.shape[-1] ** -0.5)
+    largest = magnitude(query[sense, pick], key[sense], SCORES["scaled-dot"], None, query.shape[-1] ** -0.5)
     grown = weight_tolerance(largest, torch.float32, "softmax")
     weights = torch.from_numpy(walk.step("A").values)
     walk.checks.append(Check("the weights are those of the plain way", off(weights, alpha[sense, pick]), grown))

@@ -22,6 +22,7 @@ from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.folder import read_config
 from anaphora.models.contracts import Translator
 from anaphora.nn.capture import capture
+from anaphora.nn.scores import SCORES
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 
 LETTERS, DIGITS = "abcdefghijklmnop", "0123456789"
@@ -31,10 +32,7 @@ ASKED = (1, 2, 4, 8, 12, 16)
 """Pairs of a test text; the last two are more than training ever showed."""
 
 VARIANTS: dict[str, dict[str, str]] = {
-    "scaled-dot": {"model.score": "scaled-dot"},
-    "dot": {"model.score": "dot"},
-    "bilinear": {"model.score": "bilinear"},
-    "additive": {"model.score": "additive"},
+    **{name: {"model.score": name} for name in SCORES},
     "linear": {"model.score": "scaled-dot", "model.normaliser": "none"},
 }
 RATE = 5e-3

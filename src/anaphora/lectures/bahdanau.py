@@ -159,7 +159,7 @@ def steepness(size: int, score: str) -> tuple[float, float, Tensor]:
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(DRAWS, 1, 1, size, generator=generator, dtype=torch.float64)
     key = torch.randn(DRAWS, 1, CANDIDATES, size, generator=generator, dtype=torch.float64)
-    a = attention_weights(query, key, score=score)[:, 0, 0]  # type: ignore[arg-type]
+    a = attention_weights(query, key, score=score)[:, 0, 0]
     spread = float((query @ key.mT).std()) * (size**-0.5 if score == "scaled-dot" else 1)
     return spread, float(a.amax(dim=-1).mean()), softmax_jacobian(a).norm(dim=(1, 2))
 
@@ -277,7 +277,8 @@ def growing_keys() -> list[Walk]:
 def growing_difference(score: str, normaliser: str, words: int = 10, size: int = 8) -> float:
     """The largest difference between t keys at step t and all of them behind a mask."""
     query, key, value = _drawn(words, size)
-    weight = {"bilinear": torch.eye(size) * 0.3 + 0.1, "additive": torch.linspace(-1, 1, size)}.get(score)
+    shape = SCORES[score].weight_shape(size, size) or ()
+    weight = {2: torch.eye(size) * 0.3 + 0.1, 1: torch.linspace(-1, 1, size)}.get(len(shape))
     chosen = {"score": score, "normaliser": normaliser, "weight": None if weight is None else weight.double()}
     masked = attend(query[None, None], key[None, None], value[None, None], causal=True, **chosen)[0, 0]  # type: ignore[arg-type]
     alone = torch.cat([_one_step(query, key, value, t, **chosen) for t in range(words)])

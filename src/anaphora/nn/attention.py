@@ -4,7 +4,7 @@
 
 One signature, `attend`, with named choices:
 
-    score        scaled-dot (the usual one), dot, bilinear, additive               nn/scores.py
+    score        scaled-dot (the usual one), dot, bilinear, additive, one's own    nn/scores.py
     normaliser   softmax, or none: the scores themselves weigh (linear attention)
     mask         padding, causal, window, documents, any boolean tensor            nn/masks.py
     bias         a number for each head and distance (ALiBi, relative), a tensor   nn/positions.py
@@ -38,11 +38,13 @@ from anaphora.nn.attention_backends import (
     Normaliser,
     added,
     allowed,
+    cannot,
     choose,
+    pairs_are_less,
 )
 from anaphora.nn.masks import Causal, Mask, causal_mask, check_mask, padding_mask
 from anaphora.nn.positions import NOWHERE, PositionBias, Relation, rotate
-from anaphora.nn.scores import Score, check_score, scores, spread
+from anaphora.nn.scores import AnyScore, Score, score_named, scores, spread
 
 __all__ = [
     "FEW",
@@ -61,7 +63,7 @@ def attention_weights(
     query: Tensor,
     key: Tensor,
     *,
-    score: Score = "scaled-dot",
+    score: AnyScore = "scaled-dot",
     weight: Tensor | None = None,
     normaliser: Normaliser = "softmax",
     mask: Tensor | Mask | None = None,
@@ -73,7 +75,7 @@ def attention_weights(
     With softmax, each row is positive and sums to one over the keys that its query may see. Without, it holds the
     scores themselves: of any sign and any sum.
     """
-    choices = Choices(score, weight, normaliser, mask, causal, bias)
+    choices = Choices(score_named(score), weight, normaliser, mask, causal, bias)
     check(query, key, None, choices)
     return _weights(query, key, choices)
 
@@ -96,7 +98,7 @@ def attend(
     key: Tensor,
     value: Tensor,
     *,
-    score: Score = "scaled-dot",
+    score: AnyScore = "scaled-dot",
     weight: Tensor | None = None,
     normaliser: Normaliser = "softmax",
     mask: Tensor | Mask | None = None,
@@ -115,7 +117,7 @@ def attend(
     """
     if isinstance(mask, Causal):
         mask, causal = None, True
-    choices = Choices(score, weight, normaliser, mask, causal, bias, dropout)
+    choices = Choices(score_named(score), weight, normaliser, mask, causal, bias, dropout)
     check(query, key, value, choices)
     name = choose(query, key, value, choices, backend).name
     if name != "reference":
@@ -129,7 +131,7 @@ def explain_backend(
     key: Tensor,
     value: Tensor,
     *,
-    score: Score = "scaled-dot",
+    score: AnyScore = "scaled-dot",
     weight: Tensor | None = None,
     normaliser: Normaliser = "softmax",
     mask: Tensor | Mask | None = None,
@@ -141,7 +143,7 @@ def explain_backend(
     """Which backend `attend` takes for the same arguments, and why: (name, reason). It computes nothing."""
     if isinstance(mask, Causal):
         mask, causal = None, True
-    choices = Choices(score, weight, normaliser, mask, causal, bias, dropout)
+    choices = Choices(score_named(score), weight, normaliser, mask, causal, bias, dropout)
     check(query, key, value, choices)
     return choose(query, key, value, choices, backend)
 
@@ -165,7 +167,7 @@ def check(query: Tensor, key: Tensor, value: Tensor | None, choices: Choices) ->
     if value is not None and value.shape[:3] != key.shape[:3]:
         found = tuple(value.shape)
         raise ValueError(f"each key needs its value: value must be {tuple(key.shape[:3])} and a size; it has {found}")
-    check_score(query, key, choices.score, choices.weight)
+    choices.score.check(query, key, choices.weight)
     if choices.normaliser != "softmax":
         if choices.normaliser not in NORMALISERS:
             raise ValueError(
@@ -225,7 +227,7 @@ class MultiHeadAttention(nn.Module):
         *,
         memory_dim: int | None = None,
         key_value_heads: int | None = None,
-        score: Score = "scaled-dot",
+        score: AnyScore = "scaled-dot",
         normaliser: Normaliser = "softmax",
         dropout: float = 0.0,
         backend: Backend = "auto",
@@ -239,7 +241,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"dim ({dim}) must be a multiple of heads ({heads})")
         if not 1 <= self.key_value_heads <= heads or heads % self.key_value_heads:
             raise ValueError(f"key_value_heads ({key_value_heads}) must divide heads ({heads})")
-        self.score: Score = score
+        self.score: Score = score_named(score)
         self.normaliser: Normaliser = normaliser
         self.dropout = dropout
         self.backend: Backend = backend
@@ -259,11 +261,8 @@ class MultiHeadAttention(nn.Module):
             nn.init.xavier_uniform_(weight)
         for module in self.children():
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
-        self.score_weight: nn.Parameter | None = None
-        if score == "additive":  # (H, D): v of each head, so drawn that scores have the size of scaled dot's
-            self.score_weight = nn.Parameter(torch.randn(heads, size) * size**-0.5)
-        elif score == "bilinear":  # (H, D, D): it begins as scaled dot
-            self.score_weight = nn.Parameter(torch.eye(size).repeat(heads, 1, 1) * size**-0.5)
+        weight = self.score.new_weight(heads, size, size, projected=True)  # (H, …)
+        self.score_weight = None if weight is None else nn.Parameter(weight)
 
     def split(self, x: Tensor) -> Tensor:
         """(B, T, heads * D) -> (B, heads, T, D), as many heads as there are in x."""
@@ -376,6 +375,18 @@ class MultiHeadAttention(nn.Module):
             query, keys[:, :, :places], values[:, :, :places], mask=seen, bias=relation.bias, backend=backend
         )
         return self.merge(looked)
+
+    def sums_first(self, queries: float, keys: float) -> bool:
+        """Whether attention between so many is taken as Q (Kᵀ V): linear, long enough (nn/attention_backends.py)."""
+        size = self.out.in_features // self.heads
+        choices = Choices(self.score, self.score_weight, self.normaliser, dropout=self.dropout)
+        linear = self.backend == "auto" and cannot("linear", choices) is None
+        return linear and not pairs_are_less(queries, keys, size, size)
+
+    def prepare_flops(self) -> float:
+        """For each position: what its query's score needs beyond projections, in all heads."""
+        size = self.out.in_features // self.heads
+        return self.heads * self.score.prepare_flops(size, size)
 
     def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (B, G, S, D) of a memory (B, S, memory_dim): computed once, looked at by every query."""

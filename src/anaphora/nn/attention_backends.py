@@ -27,7 +27,7 @@ from anaphora.nn.choices import Normaliser
 from anaphora.nn.kernels.additive import additive_attention
 from anaphora.nn.masks import Causal, Given, Mask, Padding, causal_mask, parts
 from anaphora.nn.positions import PositionBias
-from anaphora.nn.scores import Score, prepared, spread
+from anaphora.nn.scores import SCORES, Score, spread
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "linear", "additive"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
@@ -58,7 +58,7 @@ CHUNK = 64
 class Choices(NamedTuple):
     """All that `attend` was asked for besides query, key and value."""
 
-    score: Score = "scaled-dot"
+    score: Score = SCORES["scaled-dot"]
     weight: Tensor | None = None
     normaliser: Normaliser = "softmax"
     mask: Tensor | Mask | None = None
@@ -88,7 +88,9 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
             raise ValueError(f"backend {backend!r} cannot do this: {why}; leave it to 'auto'")
         return Chosen(backend, "it was asked for")
     c = choices
-    if c.score == "additive":
+    if not c.score.is_product:
+        if c.score.kernel != "additive":
+            return Chosen("reference", f"no kernel computes {c.score.name} scores")
         if why := cannot("additive", c):
             return Chosen("reference", f"{why}: (B, H, T, S, D) numbers are formed")
         if query.is_cuda:
@@ -142,8 +144,8 @@ def cannot(backend: str, choices: Choices) -> str | None:
     """Why a backend cannot do what is asked, or None."""
     c = choices
     if backend in ("sdpa", "flex"):
-        if c.score == "additive":
-            return "additive scores are no dot product"
+        if not c.score.is_product:
+            return f"{c.score.name} scores are no dot product"
         if c.normaliser != "softmax":
             return "it always applies softmax"
         if backend == "flex" and c.dropout:
@@ -151,14 +153,14 @@ def cannot(backend: str, choices: Choices) -> str | None:
     elif backend == "linear":
         if c.normaliser != "none":
             return "softmax ties every weight of a row to all others"
-        if c.score == "additive":
-            return "additive scores do not factor into queries times keys"
+        if not c.score.is_product:
+            return f"{c.score.name} scores do not factor into queries times keys"
         if c.dropout:
             return "dropout needs the weights one by one"
         if not _only_keys(c.mask):
             return "its sums know padding and causal masks only"
     elif backend == "additive":
-        if c.score != "additive":
+        if c.score.kernel != "additive":
             return "it computes additive scores only"
         if c.normaliser != "softmax" or c.bias is not None or c.dropout:
             return "the additive kernel knows softmax without bias or dropout"
@@ -196,6 +198,16 @@ def added(choices: Choices, query: Tensor, keys: int) -> Tensor | None:
     return None if bias is None else bias.to(query.dtype)
 
 
+def scaled(query: Tensor, choices: Choices) -> tuple[Tensor, float | None]:
+    """A query, and what a fused kernel is to multiply its product with a key by, so that it is the score; None is the
+    kernel's own 1/√D."""
+    size = query.shape[-1]
+    by = choices.score.scale(size)
+    if by is None:
+        return choices.score.prepare(query, choices.weight), 1.0
+    return query, None if by == size**-0.5 else by
+
+
 # SDPA ---------------------------------------------------------------------------------------------------------------
 
 
@@ -205,9 +217,7 @@ def attend_sdpa(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> 
     if mask is not None or queries != keys or bias is not None:
         # the fused kernels take either their own causal mask (aligned to the first key) or ours
         mask, causal = allowed(c, queries, keys, query.device, bias), False
-    scale = None
-    if c.score != "scaled-dot":
-        query, scale = prepared(query, c.score, c.weight), 1.0
+    query, scale = scaled(query, c)
     join, nothing = mask, None
     if bias is not None and mask is not None and keys:
         # finite, since a row of -inf alone would be 0/0 (it is cleared below), and half of the lowest number, since
@@ -247,7 +257,7 @@ def attend_few(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> T
     already. Query heads that share a key head stand below one another in one product."""
     heads, groups, learns = query.shape[1], key.shape[1], torch.is_grad_enabled()
     mask = allowed(choices, query.shape[2], key.shape[2], query.device)
-    query = prepared(query, choices.score, choices.weight)
+    query = choices.score.prepare(query, choices.weight)
     if heads != groups:
         query = query.reshape(query.shape[0], groups, -1, query.shape[-1])  # (B, G, H / G * T, D)
     scores = query @ key.transpose(-2, -1)
@@ -288,9 +298,7 @@ def attend_flex(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> 
     mask = Given(c.mask) if isinstance(c.mask, Tensor) else c.mask
     if c.causal:
         mask = Causal() if mask is None else mask & Causal()
-    scale = None
-    if c.score != "scaled-dot":
-        query, scale = prepared(query, c.score, c.weight), 1.0
+    query, scale = scaled(query, c)
     flex: Callable[..., Any] = _compiled_flex() if query.is_cuda else _flex().flex_attention
     return flex(
         query,
@@ -375,7 +383,7 @@ def attend_linear(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -
             if isinstance(part, Padding):
                 real = part.materialise(1, key.shape[2])  # (B, 1, 1, S)
                 which = real if which is None else which & real
-    query = prepared(query, choices.score, choices.weight)
+    query = choices.score.prepare(query, choices.weight)
     key, value = spread(key, query.shape[1]), spread(value, query.shape[1])
     if which is not None:
         value = value.masked_fill(~which.transpose(-2, -1) if which.dim() > 1 else ~which[:, None], 0.0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
+
+from anaphora.config import NameIn
+from anaphora.nn.scores import SCORES, AnyScore, score_named
 
 Activation = Literal["relu", "gelu", "gelu-tanh"]
 Norm = Literal["pre", "post"]
 Normaliser = Literal["softmax", "none"]
 Positions = Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "alibi", "relative", "none"]
-Score = Literal["scaled-dot", "dot", "bilinear", "additive"]
+ScoreName: TypeAlias = Annotated[str, NameIn(SCORES)]
+"""In settings, the name of a score that is known when they are read (nn/scores.py)."""
 MOST_LAYERS = 10_000
 """Ten times as many as any published network has. A config.yaml may say anything, and each layer is at least listed."""
 
@@ -20,12 +24,13 @@ def check_depth(**layers: int | None) -> None:
             raise ValueError(f"{name} is {number:,}; more than {MOST_LAYERS:,} layers are not built; choose fewer")
 
 
-def check_positions(positions: Positions, score: Score, normaliser: Normaliser) -> None:
+def check_positions(positions: Positions, score: AnyScore, normaliser: Normaliser) -> None:
     """A ValueError for positions that a score or normaliser could make nothing of."""
-    if positions == "rotary" and score in ("additive", "bilinear"):
+    score = score_named(score)
+    if positions == "rotary" and not score.shows_rotation:
         raise ValueError(
-            f"rotary positions show in plain dot products; with {score} scores distances would be lost; choose other "
-            "positions, or scaled-dot scores"
+            f"rotary positions show in plain dot products; with {score.name} scores distances would be lost; choose "
+            "other positions, or scaled-dot scores"
         )
     if positions in ("alibi", "relative") and normaliser == "none":
         raise ValueError(

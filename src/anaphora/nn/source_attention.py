@@ -14,12 +14,13 @@ What of the keys does not depend on the state (U h_s) is computed once a sentenc
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from anaphora.errors import nearest
 from anaphora.nn.attention import MultiHeadAttention
-from anaphora.nn.scores import SCORES, Score
+from anaphora.nn.scores import AnyScore, Score, score_named
 
 
 class SourceAttention(MultiHeadAttention):
@@ -33,17 +34,12 @@ class SourceAttention(MultiHeadAttention):
         dim: int,
         memory_dim: int,
         *,
-        score: Score = "additive",
+        score: AnyScore = "additive",
         size: int | None = None,
     ) -> None:
         nn.Module.__init__(self)  # none of the projections of a Transformer's
-        if score not in SCORES:
-            raise ValueError(f"no score is called {score!r}; {nearest(score, SCORES)}")
-        if score in ("dot", "scaled-dot") and dim != memory_dim:
-            raise ValueError(
-                f"{score} scores need states and source vectors of one width; they have {dim} and {memory_dim}; "
-                "bilinear scores join two"
-            )
+        score = score_named(score)
+        check_widths(score, dim, memory_dim)
         self.dim, self.memory_dim = dim, memory_dim
         self.heads = self.key_value_heads = 1
         self.score, self.normaliser, self.dropout, self.backend = score, "softmax", 0.0, "auto"
@@ -51,16 +47,16 @@ class SourceAttention(MultiHeadAttention):
         self.query: nn.Module = nn.Identity()  # type: ignore[assignment]
         self.key: nn.Module = nn.Identity()
         self.out = nn.Identity()  # type: ignore[assignment]
-        self.score_weight = None
-        if score == "additive":
-            size = size or dim
-            self.query, self.key = nn.Linear(dim, size, bias=False), nn.Linear(memory_dim, size, bias=False)
+        sizes = dim, memory_dim
+        if score.projects:
+            sizes = size or dim, size or dim
+            self.query, self.key = nn.Linear(dim, sizes[0], bias=False), nn.Linear(memory_dim, sizes[1], bias=False)
             for projection in (self.query, self.key):
                 nn.init.xavier_uniform_(projection.weight)
-            self.score_weight = nn.Parameter(torch.randn(1, size) * size**-0.5)
-        elif score == "bilinear":
-            self.score_weight = nn.Parameter(torch.empty(1, dim, memory_dim))
-            nn.init.xavier_uniform_(self.score_weight[0])
+        self.sizes = sizes
+        """Of queries, and of keys."""
+        weight = score.new_weight(1, *sizes, projected=score.projects)
+        self.score_weight = None if weight is None else nn.Parameter(weight)
 
     def split(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, 1, T, D)"""
@@ -87,14 +83,38 @@ class SourceAttention(MultiHeadAttention):
         """Whether anybody wants to see the weights now."""
         return any(watcher.wants() for watcher in self.watchers) if self.watchers else False
 
+    def in_loops(self) -> dict[str, Any] | None:
+        """What the hand-written loops of nn/kernels/attentive.py need to compute these scores: the matrix that makes a
+        query of a state, v of additive scores, what products are multiplied by. None where they cannot: then the plain
+        loop, which asks the score itself, is taken."""
+        score, made = self.score, self.query.weight if isinstance(self.query, nn.Linear) else None
+        if score.kernel == "additive":
+            assert self.score_weight is not None
+            return {"query_weight": made, "v": self.score_weight[0]}
+        by = score.scale(self.sizes[0])
+        if by is not None:
+            return {"query_weight": made, "v": None, "scale": by}
+        matrix = score.matrix(self.score_weight)
+        if matrix is None:
+            return None
+        turn = matrix[0].t() if matrix.dim() == 3 else matrix.t()
+        return {"query_weight": turn if made is None else turn @ made, "v": None}
+
     def flops(self, source_length: float) -> float:
         """For each state: its query, and over so many source vectors the scores and the sum."""
         query = 2.0 * sum(weight.numel() for weight in self.query.parameters())
-        if self.score == "bilinear":
-            query += 2.0 * self.dim * self.memory_dim
-        compared = self.query.out_features if isinstance(self.query, nn.Linear) else self.memory_dim
-        return query + 2.0 * source_length * (compared + self.memory_dim)
+        query += self.score.prepare_flops(*self.sizes)
+        return query + 2.0 * source_length * (self.sizes[1] + self.memory_dim)
 
     def remembering_flops(self) -> float:
         """For each source vector: its key."""
         return 2.0 * sum(weight.numel() for weight in self.key.parameters())
+
+
+def check_widths(score: Score, dim: int, memory_dim: int) -> None:
+    """A ValueError where states and source vectors cannot be compared."""
+    if dim != memory_dim and not (score.two_sizes or score.projects):
+        raise ValueError(
+            f"{score.name} scores need states and source vectors of one width; they have {dim} and {memory_dim}; "
+            "bilinear scores join two"
+        )

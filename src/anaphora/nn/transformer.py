@@ -21,13 +21,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaphora.nn.attention import Backend, MultiHeadAttention
-from anaphora.nn.attention_backends import Normaliser
+from anaphora.nn.attention_backends import CHUNK, Normaliser
 from anaphora.nn.choices import Activation, Norm, check_positions
 from anaphora.nn.encoder_contract import Encoder, Past, after, beginning
 from anaphora.nn.masks import Causal, Documents, Mask, Padding, Window, padding_mask
 from anaphora.nn.mixture_of_experts import Experts, MixtureOfExperts, mixtures
 from anaphora.nn.positions import NOWHERE, Positions, Relation, RelativePositions
-from anaphora.nn.scores import Score
+from anaphora.nn.scores import AnyScore
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -248,7 +248,7 @@ class TransformerEncoder(Encoder):
         causal: bool = False,
         window: int | None = None,
         key_value_heads: int | None = None,
-        score: Score = "scaled-dot",
+        score: AnyScore = "scaled-dot",
         normaliser: Normaliser = "softmax",
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
@@ -369,9 +369,13 @@ class TransformerEncoder(Encoder):
     # -- costs ---------------------------------------------------------------------------------------------------------
 
     def flops(self, length: float) -> float:
+        attentions = [block.attention for block in self.blocks]
         seen = (length + 1) / 2 if self.causal else length
         if self.window is not None:
             seen = min(seen, self.window.size if self.causal else 2 * self.window.size - 1)
+        elif attentions and attentions[0].sums_first(length, length):  # type: ignore[union-attr, operator]
+            seen = self.head_dim + CHUNK / 2 if self.causal else self.head_dim
+        preparing = sum(attention.prepare_flops() for attention in attentions)  # type: ignore[union-attr, operator]
         chosen = mixtures(self.blocks)  # a token meets a few of their matrices
         known = {id(w) for part in chosen for w in part.parameters()}
         weights = sum(
@@ -380,7 +384,7 @@ class TransformerEncoder(Encoder):
             if w.dim() == 2 and "score" not in name and id(w) not in known
         )
         experts = sum(part.flops() for part in chosen)
-        return 2.0 * weights + experts + 4.0 * len(self.blocks) * self.dim * seen
+        return 2.0 * weights + experts + preparing + 4.0 * len(self.blocks) * self.dim * seen
 
     def cache_bytes_per_token(self, element: int) -> int:
         """Keys and values of every layer, each number `element` bytes."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from anaphora.config import documentation, to_mapping
+from anaphora.config import documentation, formulas, to_mapping, type_hints
 from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, meant
@@ -133,10 +133,11 @@ def settings_of(section: str, kind: str = DEFAULT_RECIPE) -> list[Setting]:
     """All settings of one section, in the order of their class, with the defaults that models of that kind have; of
     sections that many kinds share, with those of the others too."""
     cls = section_class(section, kind)
-    hints = typing.get_type_hints(cls)
+    hints = type_hints(cls)
     own = section == "model" or (section == "training" and kind in VECTOR_MODELS)
     found = []
     for key, (_, default, meaning) in documentation(cls).items():
+        meaning += formulas(cls, key)
         setting = Setting(section, key, type_in_words(hints[key]), default, meaning, (kind,) if own else ())
         if not own:
             found.append(_with_defaults(setting, defaults_by_kind(section, key)))
@@ -317,7 +318,7 @@ def choices_of_settings(recipe: str | None = None) -> dict[str, list[str]]:
     for section in SECTIONS:
         values = to_mapping(getattr(config, section))
         known = values if section == "model" else _meaningful(config.model.kind, section, values)
-        hints = typing.get_type_hints(section_class(section, config.model.kind))
+        hints = type_hints(section_class(section, config.model.kind))
         found |= {f"{section}.{key}": _countable(hints[key]) for key in values if key in known}
     return found
 

@@ -20,7 +20,7 @@ from anaphora.models.translation.encoder_decoder import Decoder, EncoderDecoder
 from anaphora.models.translation.source_reading import build_reader, source_positions
 from anaphora.models.translation.translator_settings import TransformerConfig
 from anaphora.nn.attention import MultiHeadAttention, padding_mask
-from anaphora.nn.attention_backends import CHUNK, pairs_are_less
+from anaphora.nn.attention_backends import CHUNK
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.masks import Window
 from anaphora.nn.mixture_of_experts import mixtures
@@ -139,34 +139,23 @@ class TransformerDecoder(Decoder):
         position.add_(1)  # in place: a captured step finds it where it was
         return self.norm(x).flatten(0, 1), None if weights is None else weights.mean(dim=1).flatten(0, 1)
 
-    def attention_flops(self) -> float:
-        """Of self-attention, per token and block, but for scores and sums."""
-        c = self.config
-        shared = c.dim // c.heads * c.shared_heads  # width of keys, and of values
-        bend = 2 * c.dim * (c.dim // c.heads) if c.score == "bilinear" else 0  # qᵀW
-        return 4 * c.dim**2 + 4 * c.dim * shared + bend
-
     def flops(self, source_length: float, target_length: float) -> tuple[float, float]:
-        c = self.config
-        bend = 2 * c.dim * (c.dim // c.heads) if c.score == "bilinear" else 0
+        c, size = self.config, self.head_dim
+        attention: MultiHeadAttention = self.blocks[0].cross_attention  # type: ignore[assignment]
+        preparing = attention.prepare_flops()
+        own = 4 * c.dim**2 + 4 * c.dim * size * c.shared_heads + preparing  # but for scores and sums
         behind = target_length / 2  # places seen
         if c.window is not None:
             behind = min(behind, c.window)
-        elif self.sums_first(target_length, target_length):
-            behind = c.dim // c.heads + CHUNK / 2
-        over_source = 4 * c.dim**2 + bend + 4 * c.dim * source_length  # queries and output, then scores and sums
+        elif attention.sums_first(target_length, target_length):
+            behind = size + CHUNK / 2
+        over_source = 4 * c.dim**2 + preparing + 4 * c.dim * source_length  # queries and output, then scores and sums
         remember = 4.0 * c.dim**2  # keys and values of each source token
-        if self.sums_first(target_length, source_length):
-            over_source = 4 * c.dim**2 + bend + 2 * c.dim * (c.dim // c.heads)
-            remember += 2 * c.dim * (c.dim // c.heads)
-        each = self.attention_flops() + over_source + 4 * c.dim * behind
+        if attention.sums_first(target_length, source_length):
+            over_source = 4 * c.dim**2 + preparing + 2 * c.dim * size
+            remember += 2 * c.dim * size
+        each = own + over_source + 4 * c.dim * behind
         return len(self.blocks) * remember, len(self.blocks) * each + feed_forward_flops(self, len(self.blocks), c)
-
-    def sums_first(self, queries: float, keys: float) -> bool:
-        """Whether attention between so many is taken as Q (Kᵀ V): linear, long enough (nn/attention_backends.py)."""
-        c, size = self.config, self.config.dim // self.config.heads
-        factors = c.normaliser == "none" and c.score != "additive" and not c.attention_dropout
-        return factors and c.attention == "auto" and not pairs_are_less(queries, keys, size, size)
 
     def cache_bytes_per_token(self, element: int) -> int:
         return 2 * len(self.blocks) * self.key_value_heads * self.head_dim * element
@@ -205,21 +194,6 @@ class TransformerTranslator(EncoderDecoder):
             build_reader(reader, c.dim, layers=c.layers, dropout=c.dropout, transformer=own),
             TransformerDecoder(c),
         )
-
-    def flops(self, source_tokens: int, target_tokens: int, source_length: float, target_length: float) -> float:
-        every = super().flops(source_tokens, target_tokens, source_length, target_length)
-        c = self.config
-        if c.reads_with != "transformer":
-            return every
-        # the encoder's own count knows nothing of bilinear scores, nor of linear attention
-        ahead = source_length
-        if c.window is not None:
-            ahead = min(ahead, 2 * c.window - 1)
-        elif self.decoder.sums_first(source_length, source_length):
-            ahead = c.dim // c.heads
-        encoder = c.layers * (self.decoder.attention_flops() + 4 * c.dim * ahead)
-        encoder += feed_forward_flops(self.encoder, c.layers, c)
-        return every + source_tokens * (encoder - self.encoder.flops(source_length))
 
 
 def feed_forward_flops(stack: nn.Module, layers: int, config: TransformerConfig) -> float:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anaphora.config import above_zero
 from anaphora.models.registry import Sizes
-from anaphora.nn.choices import Activation, Norm, Normaliser, Positions, Score, check_depth, check_positions
+from anaphora.nn.choices import Activation, Norm, Normaliser, Positions, ScoreName, check_depth, check_positions
 from anaphora.nn.expert_settings import chosen_experts
+from anaphora.nn.scores import score_named
 from anaphora.results import count
 
 if TYPE_CHECKING:
@@ -112,9 +113,8 @@ class TransformerConfig(TranslatorConfig):
     key_value_heads: int | None = None
     """Key and value heads of self-attention, each shared by a group of heads (1: multi-query); as many as heads unless
     given."""
-    score: Score = "scaled-dot"
-    """How well a key answers a query, in every attention: q·k/√d (scaled-dot), q·k (dot), qᵀWk (bilinear), v·tanh(q+k)
-    (additive)."""
+    score: ScoreName = "scaled-dot"
+    """How well a key answers a query, in every attention."""
     normaliser: Normaliser = "softmax"
     """What makes weights of scores, in every attention: softmax, or none (linear attention: the scores weigh)."""
     feed_forward: int = 1024
@@ -161,7 +161,7 @@ class TransformerConfig(TranslatorConfig):
         if self.attention == "sdpa":
             from anaphora.nn.attention_backends import Choices, cannot
 
-            if why := cannot("sdpa", Choices(score=self.score, normaliser=self.normaliser)):
+            if why := cannot("sdpa", Choices(score=score_named(self.score), normaliser=self.normaliser)):
                 raise ValueError(f"attention=sdpa cannot do this: {why}; leave it at auto")
         for name in ("attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:

@@ -28,7 +28,6 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     embeddings,
     kept_of,
     looked,
-    looks_of,
     reader,
     recurrent,
 )
@@ -75,9 +74,11 @@ class LuongDecoder(RecurrentDecoder):
         begun = self.bridge(memory, lengths)
         key, value = self.attention.remember(memory)
         mask = padding_mask(lengths, memory.shape[1])  # (B, 1, 1, S)
-        if self.unroll == "steps" or (self.feeds and self.attention.watched()):
+        looks = self.attention.in_loops()
+        if self.unroll == "steps" or (self.feeds and (looks is None or self.attention.watched())):
             y = self.steps(x, key, value, mask, begun)
         elif self.feeds:
+            assert looks is not None
             y = input_feeding(
                 x,
                 key.squeeze(1),
@@ -87,7 +88,7 @@ class LuongDecoder(RecurrentDecoder):
                 self.cells.matrices(),
                 self.combine.weight,
                 dropout=self.dropout if self.training else 0.0,
-                **looks_of(self.attention),
+                **looks,
             )
         else:
             states, _ = self.cells.read_from(x, begun)  # (B, T, dim)

@@ -11,7 +11,6 @@ otherwise (Bahdanau with rotations for U; Sutskever, Luong and GNMT within ±0.0
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +25,7 @@ from anaphora.nn.encoder_contract import Encoder, cleared
 from anaphora.nn.kernels.attentive import attentive_recurrence
 from anaphora.nn.masks import padding_mask
 from anaphora.nn.recurrence import RecurrentEncoder
-from anaphora.nn.scores import Score
+from anaphora.nn.scores import AnyScore
 from anaphora.nn.source_attention import SourceAttention
 
 States = list[tuple[Tensor, ...]]
@@ -138,7 +137,7 @@ class AttentiveLayer(nn.Module):
 
     All words' share of the cell's gates, W x_t, is computed at once for the whole target; so are the source's keys.
     What must wait for the state, a look and two products a step, is a loop: `steps` is that loop in plain PyTorch,
-    nn/kernels/attentive.py the same with its way back written by hand.
+    nn/kernels/attentive.py the same with its way back written by hand, for the scores that it knows.
     """
 
     def __init__(
@@ -148,7 +147,7 @@ class AttentiveLayer(nn.Module):
         memory_dim: int,
         *,
         cell: Gated = "lstm",
-        score: Score = "additive",
+        score: AnyScore = "additive",
         attention_dim: int | None = None,
         unroll: Unroll = "auto",
     ) -> None:
@@ -161,12 +160,11 @@ class AttentiveLayer(nn.Module):
         """x (B, T, width) over memory (B, S, M) -> states (B, T, dim), contexts (B, T, M)."""
         key, value = self.attention.remember(memory)
         mask = padding_mask(lengths, memory.shape[1])  # (B, 1, 1, S)
-        if self.unroll == "steps" or self.attention.watched():
+        looks = self.attention.in_loops()
+        if self.unroll == "steps" or looks is None or self.attention.watched():
             return self.steps(x, key, value, mask, begun)
         (weights,) = self.cell.matrices()
-        return attentive_recurrence(
-            x, key.squeeze(1), value.squeeze(1), mask[:, 0, 0], begun, weights, **looks_of(self.attention)
-        )
+        return attentive_recurrence(x, key.squeeze(1), value.squeeze(1), mask[:, 0, 0], begun, weights, **looks)
 
     def steps(
         self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, begun: tuple[Tensor, ...]
@@ -209,19 +207,6 @@ class StackedDecoder(RecurrentDecoder):
         for number, layer in enumerate(self.above, start=1):
             begun |= layer.named(layer.begin(len(memory), memory), prefix=f"{number}.")  # type: ignore[operator]
         return begun
-
-
-def looks_of(attention: SourceAttention) -> dict[str, Any]:
-    """What of an attention the hand-written loops need: the matrix that makes a query of a state, and v of additive
-    scores."""
-    weight = attention.score_weight
-    if attention.score == "additive":
-        assert weight is not None
-        return {"query_weight": attention.query.weight, "v": weight[0]}
-    if attention.score == "bilinear":
-        assert weight is not None
-        return {"query_weight": weight[0].t(), "v": None}
-    return {"query_weight": None, "v": None, "scale": attention.dim**-0.5 if attention.score == "scaled-dot" else 1.0}
 
 
 def dropped(x: Tensor, share: float, training: bool) -> Tensor:

@@ -13,8 +13,9 @@ from anaphora.models.translation.translator_settings import (
     TranslatorConfig,
     corpus_size,
 )
-from anaphora.nn.choices import Score
+from anaphora.nn.choices import ScoreName
 from anaphora.nn.expert_settings import chosen_experts
+from anaphora.nn.scores import SCORES, score_named
 
 if TYPE_CHECKING:
     from anaphora.nn.mixture_of_experts import Experts
@@ -136,7 +137,7 @@ class BahdanauConfig(CellConfig):
     """Which system this is."""
     cell: Gated = "gru"
     """The decoder's cell; the encoder has the same unless `encoder` says otherwise."""
-    score: Score = "additive"
+    score: ScoreName = "additive"
     """How well a source word answers the decoder's state."""
     attention_dim: int | None = None
     """Width in which additive scores compare the two; dim by default."""
@@ -165,8 +166,8 @@ class LuongConfig(CellConfig):
 
     kind: Literal["luong"] = "luong"
     """Which system this is."""
-    score: Score = "bilinear"
-    """How well a source word answers the decoder's state: dot, bilinear (Luong's general), additive (his concat)."""
+    score: ScoreName = "bilinear"
+    """How well a source word answers the decoder's state; Luong's general is bilinear, his concat additive."""
     attention_dim: int | None = None
     """Width in which additive scores compare the two; dim by default."""
     input_feeding: bool = True
@@ -285,10 +286,12 @@ def refuse_whole(unroll: Unroll, why: str) -> None:
 
 
 def _check_looks(config: BahdanauConfig | LuongConfig) -> None:
-    if config.score in ("dot", "scaled-dot") and config.memory_dim != config.dim:
+    score = score_named(config.score)
+    if config.memory_dim != config.dim and not (score.two_sizes or score.projects):
         raise ValueError(
             f"score={config.score} compares vectors of one width; dim is {config.dim}, encoder_dim "
             f"{config.memory_dim}; take score=bilinear"
         )
-    if config.attention_dim is not None and config.score != "additive":
-        raise ValueError(f"attention_dim is for additive scores; score is {config.score}")
+    if config.attention_dim is not None and not score.projects:
+        projecting = " or ".join(name for name, one in SCORES.items() if one.projects)
+        raise ValueError(f"attention_dim is for {projecting} scores; score is {config.score}")
