@@ -242,7 +242,7 @@ class PlainLoop(nn.Module):
         self.readout = nn.Linear(4 * dim, 2 * dim)
         self.projection = nn.Linear(dim, vocabulary, bias=False)
 
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, lengths: Tensor) -> Tensor:
         packed = nn.utils.rnn.pack_padded_sequence(
             self.source(source), lengths.cpu(), batch_first=True, enforce_sorted=False
         )
@@ -305,7 +305,7 @@ def on_gpu(arguments: argparse.Namespace) -> None:
 
             def plainly(batch: Any, tokens: Any, model: nn.Module = model) -> Tensor:
                 with torch.autocast("cuda", dtype=torch.bfloat16):
-                    logits = model(batch.source, batch.source_lengths, batch.target)
+                    logits = model(batch.source, batch.target, batch.source_lengths)
                 loss = F.cross_entropy(
                     logits.flatten(0, 1).float(), batch.labels.flatten(), ignore_index=PAD, label_smoothing=0.1
                 )

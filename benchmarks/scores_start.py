@@ -89,7 +89,7 @@ def follows(model: Any, source: Any, target: Any) -> float:
     @torch.inference_mode()
     def said(texts: list[str]) -> Any:
         ids, lengths = pad([[*row, EOS] for row in source.encode_batch(texts)], "cpu")
-        return model(ids, lengths, torch.full((len(texts), 1), BOS))[:, 0].argmax(dim=-1)
+        return model(ids, torch.full((len(texts), 1), BOS), lengths)[:, 0].argmax(dim=-1)
 
     first, second = (said(list(texts)) for texts in zip(*asked))
     return float((first != second).double().mean())

@@ -134,7 +134,7 @@ def test_weights_are_those_of_the_captured_head(model: Any, row: str) -> None:
     (found,) = model.align([source], [target], method=Method(layer=0, head=1, row=row))  # type: ignore[arg-type]
     read, said = model.source_tokenizer.encode(source), model.target_tokenizer.encode(target)
     with torch.no_grad(), capture(model.model, cross_attentions(model.model), [1]) as seen:
-        model.model(torch.tensor([[*read, EOS]]), torch.tensor([len(read) + 1]), torch.tensor([[BOS, *said]]))
+        model.model(torch.tensor([[*read, EOS]]), torch.tensor([[BOS, *said]]))
     (weights,) = seen.weights(cross_attentions(model.model)[0])[:, 0].numpy()  # (T + 1, S + 1)
     rows = weights[1:] if row == "reads" else weights[:-1]
     pair = Pairs(model.source_tokenizer, model.target_tokenizer).of(source, target, [(read, said)])

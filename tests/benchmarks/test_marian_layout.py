@@ -54,7 +54,7 @@ def test_the_twin_gives_the_same_logits(changes: dict[str, Any]) -> None:
     target = torch.randint(4, VOCABULARY, (6, 9), generator=torch.Generator().manual_seed(1))
     target[:, 0] = BOS
     theirs = twin(input_ids=source, attention_mask=mask(source, lengths), decoder_input_ids=target).logits
-    ours = model(source, lengths, target)
+    ours = model(source, target, lengths)
     assert ours.std() > 0.1
     torch.testing.assert_close(theirs, ours, atol=1e-4, rtol=0)
 
@@ -77,7 +77,7 @@ def test_both_searches_find_the_same_hypotheses() -> None:
     for _ in range(120):
         source, lengths = pad([[*torch.randint(4, 30, (n,)).tolist(), EOS] for n in (2, 3, 4, 5) * 16], "cpu")
         target = torch.cat([torch.full_like(source[:, :1], BOS), source[:, :-1]], dim=1)
-        logits = model(source, lengths, target)
+        logits = model(source, target, lengths)
         torch.nn.functional.cross_entropy(logits.flatten(0, 1), source.flatten(), ignore_index=PAD).backward()
         optimiser.step()
         optimiser.zero_grad()

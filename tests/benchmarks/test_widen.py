@@ -35,7 +35,7 @@ def narrow(**changes: Any) -> TransformerTranslator:
 def logits(model: TransformerTranslator) -> torch.Tensor:
     generator = torch.Generator().manual_seed(1)
     source, target = (torch.randint(4, 30, (5, length), generator=generator) for length in (9, 7))
-    return model(source, torch.tensor([9, 7, 3, 1, 9]), target)
+    return model(source, target, torch.tensor([9, 7, 3, 1, 9]))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -106,7 +106,7 @@ def test_a_sense_is_the_models_own(senses: int, window: int | None, places: list
     with torch.no_grad():
         query, key = model.queries_and_keys(model.contextual(row))
         alpha = reference_weights(query, key, window=window)[0]
-        logits = model(row)[0][0]
+        logits = model(row)[0]
         likely = logits.softmax(-1)
     np.testing.assert_allclose(walk.step("A").values, alpha[sense].numpy(), atol=1e-5)
     best = logits[-1].topk(6).indices

@@ -128,7 +128,7 @@ def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
     batch, source, target = 3, 20, 12
     ids = torch.ones(batch, source, dtype=torch.long), torch.full((batch,), source)
     with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=COUNTED) as counter:
-        model(*ids, torch.ones(batch, target, dtype=torch.long))
+        model(ids[0], torch.ones(batch, target, dtype=torch.long), ids[1])
     stated = model.flops(batch * source, batch * target, source, target)
     c = model.config
     masked = (c.decoder_layers or c.layers) * batch * target * 4 * c.dim * target / 2
@@ -143,7 +143,7 @@ def test_flops_of_linear_attention_are_those_of_a_counter(score: str) -> None:
     batch, source, target = 3, 40, CHUNK
     ids = torch.ones(batch, source, dtype=torch.long), torch.full((batch,), source)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(*ids, torch.ones(batch, target, dtype=torch.long))
+        model(ids[0], torch.ones(batch, target, dtype=torch.long), ids[1])
     stated = model.flops(batch * source, batch * target, source, target)
     masked = 2 * batch * target * 4 * 32 * CHUNK / 2
     assert stated + masked == pytest.approx(counter.get_total_flops(), rel=1e-9)

@@ -74,7 +74,7 @@ def test_causal(model: Any, pair: tuple[list[int], list[int]], data: st.DataObje
     place = data.draw(st.integers(1, target.shape[1] - 1))
     changed = target.clone()
     changed[0, place:] = (changed[0, place:] - 3 + data.draw(st.integers(1, VOCABULARY - 4))) % (VOCABULARY - 3) + 3
-    before, after = (model.log_probabilities(source, lengths, t) for t in (target, changed))
+    before, after = (model.log_probabilities(source, t, lengths) for t in (target, changed))
     close(after[:, :place], before[:, :place])
     assert not torch.allclose(after[:, place], before[:, place])  # the change is seen where it stands
 
@@ -96,7 +96,7 @@ def steps(model: Any, state: DecoderState, tokens: Tensor) -> Tensor:
 def test_steppable(model: Any, pairs: list[tuple[list[int], list[int]]], beam: int, spare: int) -> None:
     """One token at a time with a cache = one parallel pass, for every row of every sentence."""
     source, lengths, target, _ = batch(pairs)
-    whole = model.log_probabilities(source, lengths, target)
+    whole = model.log_probabilities(source, target, lengths)
     state = model.start(source, lengths, beam, min(target.shape[1] + spare, LONGEST))
     rows = target.repeat_interleave(beam, 0)
     close(steps(model, state, rows), whole.repeat_interleave(beam, 0))
@@ -134,7 +134,7 @@ def test_a_state_has_a_fixed_shape(model: Any) -> None:
 def test_normalised(model: Any, pairs: list[tuple[list[int], list[int]]]) -> None:
     source, lengths, target, _ = batch(pairs)
     for probabilities in (
-        model.log_probabilities(source, lengths, target).exp(),
+        model.log_probabilities(source, target, lengths).exp(),
         steps(model, model.start(source, lengths, 1, LONGEST), target).exp(),
     ):
         assert probabilities.shape == (*target.shape, VOCABULARY)
@@ -153,10 +153,10 @@ def test_batch_invariant(model: Any, pairs: list[tuple[list[int], list[int]]], e
     source = torch.nn.functional.pad(source, (0, room[0]), value=PAD)
     target = torch.nn.functional.pad(target, (0, room[1]), value=PAD)
     order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))
-    together = model.log_probabilities(source[order], lengths[order], target[order])
+    together = model.log_probabilities(source[order], target[order], lengths[order])
     for place, row in enumerate(order.tolist()):
         alone_source, alone_lengths, alone_target, _ = batch([pairs[row]])
-        alone = model.log_probabilities(alone_source, alone_lengths, alone_target)
+        alone = model.log_probabilities(alone_source, alone_target, alone_lengths)
         close(together[place, : target_lengths[row]], alone[0])
 
 
@@ -166,10 +166,10 @@ def test_what_stands_in_padding_does_not_matter(
     model: Any, pairs: list[tuple[list[int], list[int]]], rubbish: int
 ) -> None:
     source, lengths, target, target_lengths = batch(pairs)
-    clean = model.log_probabilities(source, lengths, target)
+    clean = model.log_probabilities(source, target, lengths)
     source = torch.where(torch.arange(source.shape[1]) < lengths[:, None], source, rubbish)
     target = torch.where(torch.arange(target.shape[1]) < target_lengths[:, None], target, rubbish)
-    dirty = model.log_probabilities(source, lengths, target)
+    dirty = model.log_probabilities(source, target, lengths)
     for row, length in enumerate(target_lengths.tolist()):
         close(dirty[row, :length], clean[row, :length])
 
@@ -218,14 +218,14 @@ def test_captured_weights_multiply_back_to_the_output(
     ]
     try:
         with capture(model) as seen:
-            watched = model(source, lengths, target)
+            watched = model(source, target, lengths)
             state = model.start(source, lengths, beam, LONGEST)
             for column in target.repeat_interleave(beam, 0).unbind(1):
                 stepped, state, _ = model.step(column, state)
     finally:
         for hook in hooks:
             hook.remove()
-    close(watched, model(source, lengths, target))
+    close(watched, model(source, target, lengths))
     state = model.start(source, lengths, beam, LONGEST)
     for column in target.repeat_interleave(beam, 0).unbind(1):
         out, state, _ = model.step(column, state)
@@ -268,7 +268,7 @@ def test_reorder_continues_another_row_of_the_sentence(model: Any) -> None:
     out, _, _ = model.step(torch.tensor([13, 14, 15, 16]), state)
     said = torch.cat([TARGETS[index, :3], torch.tensor([[13], [14], [15], [16]])], dim=1)
     rows = source.repeat_interleave(2, 0), lengths.repeat_interleave(2, 0)
-    close(out, model.log_probabilities(*rows, said)[:, -1])
+    close(out, model.log_probabilities(rows[0], said, rows[1])[:, -1])
 
 
 def test_select_keeps_sentences_in_the_order_asked_for(model: Any) -> None:
@@ -305,7 +305,7 @@ def test_inserted_sentences_go_on_beside_older_ones(model: Any) -> None:
             if row in (2, 3):
                 alone = model.log_probabilities(fresh_source, torch.tensor([3]), begun[[row - 2]])
             else:
-                alone = model.log_probabilities(source[[row // 2]], lengths[[row // 2]], targets[[row]])
+                alone = model.log_probabilities(source[[row // 2]], targets[[row]], lengths[[row // 2]])
             close(out[row], alone[0, -1])
 
 

@@ -44,7 +44,7 @@ def test_a_stored_model_says_what_it_said(name: str) -> None:
     source, lengths = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]]), torch.tensor([4, 2])
     target = torch.tensor([[1, 8, 9], [1, 4, 4]])
     with torch.no_grad():
-        found = model.log_probabilities(source, lengths, target)
+        found = model.log_probabilities(source, target, lengths)
     torch.testing.assert_close(found, stored["expected"])
 
 

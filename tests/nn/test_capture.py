@@ -30,7 +30,7 @@ def translator(**changes: Any) -> TransformerTranslator:
 def operators(model: TransformerTranslator) -> list[str]:
     """Every operator of a forward pass, of reading the source and of two steps, in order."""
     with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
         state = model.start(SOURCE, LENGTHS, 2, 8)
         for tokens in (torch.tensor([1, 1, 1, 1]), torch.tensor([5, 6, 7, 8])):
             _, state, _ = model.step(tokens, state)
@@ -59,27 +59,27 @@ def test_layers_that_were_not_chosen_run_as_ever() -> None:
 @pytest.mark.parametrize("training", [False, True])
 def test_the_answer_is_that_of_an_uncaptured_run(training: bool, backend: str) -> None:
     model = translator(dropout=0.0, attention=backend).train(training)
-    plain = model(SOURCE, LENGTHS, TARGET)
+    plain = model(SOURCE, TARGET, LENGTHS)
     with capture(model):
-        torch.testing.assert_close(model(SOURCE, LENGTHS, TARGET), plain, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model(SOURCE, TARGET, LENGTHS), plain, atol=1e-5, rtol=1e-5)
 
 
 def test_gradients_flow_through_the_weights_where_asked() -> None:
     model = translator(dropout=0.0).train()
     path = "decoder.blocks.1.cross_attention"
     with capture(model, path, gradients=True) as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     seen.weights(path)[:, 0, :, 0].sum().backward()
     assert model.decoder.blocks[1].cross_attention.query.weight.grad.abs().sum() > 0
     with capture(model, path) as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     assert not seen.weights(path).requires_grad
 
 
 def test_dropout_in_training_is_part_of_what_is_seen() -> None:
     model = translator(dropout=0.0, attention_dropout=0.5).train()
     with capture(model, "encoder.*") as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     for calls in seen.values():
         (call,) = calls
         assert (call.dropped == 0).sum() > (call.weights == 0).sum()
@@ -90,9 +90,9 @@ def test_dropout_in_training_is_part_of_what_is_seen() -> None:
 def test_heads_are_chosen_and_paths_are_patterns() -> None:
     model = translator()
     with capture(model, "decoder.blocks.?.cross_attention", heads=[2, 0]) as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     with capture(model) as all_of_them:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     assert list(seen) == ["decoder.blocks.0.cross_attention", "decoder.blocks.1.cross_attention"]
     assert len(all_of_them) == 6
     for path in seen:
@@ -104,7 +104,7 @@ def test_heads_are_chosen_and_paths_are_patterns() -> None:
 def test_steps_are_calls_and_what_was_seen_does_not_change_later() -> None:
     model = translator()
     with torch.no_grad(), capture(model, "decoder.blocks.0.attention") as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
         (whole,) = seen["decoder.blocks.0.attention"]
         seen.clear()
         state = model.start(SOURCE, LENGTHS, 1, 8)
@@ -123,10 +123,10 @@ def test_captures_nest_and_survive_exceptions() -> None:
     model = translator()
     with capture(model, "encoder.*") as outer:
         with pytest.raises(RuntimeError, match="stop"), capture(model, "*") as inner:
-            model(SOURCE, LENGTHS, TARGET)
+            model(SOURCE, TARGET, LENGTHS)
             raise RuntimeError("stop")
-        model(SOURCE, LENGTHS, TARGET)
-    model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
+    model(SOURCE, TARGET, LENGTHS)
     assert {len(calls) for calls in outer.values()} == {2}
     assert {len(calls) for calls in inner.values()} == {1}
     assert not any("watchers" in vars(layer) for layer in attention_layers(model).values())
@@ -142,7 +142,7 @@ def test_mistakes_name_the_nearest_layer() -> None:
     with pytest.raises(ValueError, match="has no head 4"), capture(model, heads=[4]):
         pass
     with capture(model) as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     with pytest.raises(KeyError, match="no captured layer"):
         seen.weights("encoder")
 
@@ -150,24 +150,24 @@ def test_mistakes_name_the_nearest_layer() -> None:
 def test_another_thread_is_not_heard() -> None:
     model = translator()
     with capture(model) as seen:
-        other = threading.Thread(target=lambda: model(SOURCE, LENGTHS, TARGET))
+        other = threading.Thread(target=lambda: model(SOURCE, TARGET, LENGTHS))
         other.start()
         other.join()
         assert not any(seen.values())
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     assert {len(calls) for calls in seen.values()} == {1}
 
 
 def test_nothing_is_kept_alive() -> None:
     model = translator(dropout=0.0)
     with capture(model) as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     weights = weakref.ref(seen.weights("encoder.blocks.0.attention"))
     del seen
     gc.collect()
     assert weights() is None  # the model holds nothing of it
     with capture(model) as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     gone = weakref.ref(model)
     del model
     gc.collect()

@@ -51,7 +51,7 @@ def learned(model: Any, rows: int = 5, steps: int = 6) -> dict[str, Tensor]:
     pull = torch.randn(rows, steps, WORDS, generator=draw)
     weight = next(model.parameters())
     model.train()
-    logits = model(source.to(weight.device), lengths.to(weight.device), target.to(weight.device))
+    logits = model(source.to(weight.device), target.to(weight.device), lengths.to(weight.device))
     (logits * pull.to(logits)).sum().backward()
     found = {path: parameter.grad.clone() for path, parameter in model.named_parameters() if parameter.grad is not None}
     return {"logits": logits.detach(), **found}

@@ -64,7 +64,7 @@ class ToyTranslator:
     def _key(self, source: Tensor, history: Tensor, position: Tensor) -> Tensor:
         return (source * 17 + self._digest(history, position)) % PRIME
 
-    def log_probabilities(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+    def log_probabilities(self, source: Tensor, target: Tensor, source_lengths: Tensor) -> Tensor:
         digest = self._digest(source, source_lengths)
         lengths = [torch.full_like(source_lengths, t + 1) for t in range(target.shape[1])]
         return torch.stack([self.table[self._key(digest, target, length)] for length in lengths], dim=1)

@@ -309,7 +309,7 @@ def attention_maps(
             source, lengths = pad([[*ids, EOS] for _, _, ids, _ in batch], device)
             target, _ = pad([[BOS, *ids][: model.max_target_length] for *_, ids in batch], device)
             seen.clear()
-            model(source, lengths, target)
+            model(source, target, lengths)
             maps = torch.stack([seen.weights(path) for path in layers], dim=1).float()  # (B, L, H, T, S)
             if mean:
                 maps = maps.mean(dim=(1, 2))  # (B, T, S)

@@ -52,5 +52,5 @@ def score(
 def _score_chunk(model: Translator, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
     """(B, T): what the decoder reads is the target one place to the right, BOS in front."""
     begin = torch.full_like(target[:, :1], BOS)
-    log_probabilities = model.log_probabilities(source, source_lengths, torch.cat([begin, target[:, :-1]], dim=1))
+    log_probabilities = model.log_probabilities(source, torch.cat([begin, target[:, :-1]], dim=1), source_lengths)
     return log_probabilities.gather(2, target[:, :, None])[:, :, 0].float()

@@ -117,8 +117,8 @@ def _run(model: Reader, row: Tensor) -> tuple[Callable[[], Tensor], Tensor]:
     silent = set(cast(VocabularyHead, model.head).silent)
     said = torch.tensor([token for token in range(model.vocabulary) if token not in silent])
     if not silent:
-        return lambda: model(row)[0], said
-    return lambda: model(row)[0][..., said.to(row.device)], said
+        return lambda: model(row), said
+    return lambda: model(row)[..., said.to(row.device)], said
 
 
 def _expected(

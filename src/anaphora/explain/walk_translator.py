@@ -54,7 +54,7 @@ def walk_translator(
     device = next(model.parameters()).device
     reading, lengths = torch.tensor([read], device=device), torch.tensor([len(read)], device=device)
     saying = torch.tensor([[BOS, *ids[1]]], device=device)
-    maps, walk, logits = look(model, lambda: model(reading, lengths, saying), sides, asked, method)
+    maps, walk, logits = look(model, lambda: model(reading, saying, lengths), sides, asked, method)
     walk.says = f"{texts[0]} → {texts[1]}\n{walk.says}"
     probabilities = logits.log_softmax(dim=-1).gather(1, torch.tensor(spoken)[:, None])[:, 0]  # (T,)
     if said is not None:

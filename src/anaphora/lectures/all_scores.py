@@ -99,7 +99,7 @@ def accuracy(model: Translator, source: Tokenizer, target: Tokenizer, lines: Seq
 
     ids, lengths = pad([[*row, EOS] for row in source.encode_batch([text for text, _ in lines])], "cpu")
     wanted = torch.tensor([row[0] for row in target.encode_batch([answer for _, answer in lines])])
-    said = model(ids, lengths, torch.full((len(lines), 1), BOS))[:, 0].argmax(dim=-1)
+    said = model(ids, torch.full((len(lines), 1), BOS), lengths)[:, 0].argmax(dim=-1)
     return float((said == wanted).double().mean())
 
 
@@ -189,7 +189,7 @@ def question_looks(model: Translator, source: Tokenizer) -> tuple[list[list[floa
     how far watching moves the logits."""
     ids = torch.tensor([[*source.encode_batch([EXAMPLE])[0], EOS]])
     words = ids.shape[1] - 1
-    asked = (ids, torch.tensor([words + 1]), torch.tensor([[BOS]]))
+    asked = (ids, torch.tensor([[BOS]]))
     with capture(model, ["encoder.*", "decoder.*cross_attention"]) as seen:
         watched = model(*asked)
     rows = [seen[path][0].weights[0, 0] for path in seen]  # (S, S) and (1, S)

@@ -24,6 +24,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from anaphora.tokenizers.tokenizer import PAD
+
 SCORED_AT_ONCE = 16_384
 """Tokens, padding included, that `LanguageModel.score_flat` hands to `score` at once, at the most."""
 NUMBERS_AT_ONCE = 1 << 26
@@ -104,6 +106,21 @@ class DecoderState:
         return self
 
 
+def lengths_of(source: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
+    """Real tokens of each source (B,): those given, or all that are not padding; what cannot be right is refused in one
+    line. (While torch.compile traces, nothing is checked: every comparison would tie the graph to a shape.)"""
+    if not torch.compiler.is_compiling():
+        for name, ids in (("source", source), ("target", target)):
+            if ids.dim() != 2 or ids.is_floating_point():
+                kind = "numbers" if ids.is_floating_point() else "ids"
+                raise ValueError(f"{name} must be token ids (B, T); it has {kind} of shape {tuple(ids.shape)}")
+        if len(source) != len(target):
+            raise ValueError(f"each source needs its target: there are {len(source)} and {len(target)}")
+        if lengths is not None and lengths.shape != source.shape[:1]:
+            raise ValueError(f"source_lengths must be ({len(source)},); they have shape {tuple(lengths.shape)}")
+    return (source != PAD).sum(dim=1) if lengths is None else lengths
+
+
 class Translator(nn.Module):
     """Reads a sentence of one language, says it in another: what the loop trains and the search asks.
 
@@ -117,8 +134,11 @@ class Translator(nn.Module):
     max_target_length: int
     """The longest target, in tokens with its end mark, that the model can say."""
 
-    def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
-        """Teacher forcing: source (B, S), target (B, T) from BOS on -> logits of each next token (B, T, V)."""
+    def forward(self, source: Tensor, target: Tensor, source_lengths: Tensor | None = None) -> Tensor:
+        """Teacher forcing: source (B, S), target (B, T) from BOS on -> logits of each next token (B, T, V).
+
+        source_lengths (B,): real tokens of each source; all but padding (PAD), where they are not given.
+        """
         raise NotImplementedError
 
     def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> DecoderState:
@@ -145,9 +165,9 @@ class Translator(nn.Module):
         """Bytes of state that each token of a hypothesis adds while decoding."""
         return 0
 
-    def log_probabilities(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+    def log_probabilities(self, source: Tensor, target: Tensor, source_lengths: Tensor | None = None) -> Tensor:
         """Teacher forcing: target (B, T) beginning with BOS -> log P(next token) (B, T, V), all positions at once."""
-        return F.log_softmax(self(source, source_lengths, target).float(), dim=-1)
+        return F.log_softmax(self(source, target, source_lengths).float(), dim=-1)
 
     def parameter_count(self) -> int:
         """Every trained number once: tied tables count once, sinusoidal positions not at all."""

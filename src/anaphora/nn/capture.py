@@ -1,7 +1,7 @@
 """Capture: see what any attention of any model looks at, while it runs.
 
     with capture(model, layers="decoder.blocks.*.cross_attention", heads=[0]) as seen:
-        model(source, lengths, target)
+        model(source, target)
     seen.weights("decoder.blocks.3.cross_attention")  # (B, 1, T, S)
 
 Fused kernels never form the weights, so a captured layer runs the reference implementation instead: the recorded

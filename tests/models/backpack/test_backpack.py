@@ -59,7 +59,7 @@ def test_the_sum_as_it_is_written(model: Any) -> None:
             for sense in range(model.senses_count):
                 o = o + weights[0, sense, place, before] * senses[before, sense]
         close(model.mixed(ids)[0, place], o)
-        close(model(ids)[0][0, place], table @ o)
+        close(model(ids)[0, place], table @ o)
     assert model.head.weight is table and model.head.bias is None
 
 
@@ -91,7 +91,7 @@ def test_one_sense_with_equal_weights_is_cbow() -> None:
     counts = torch.arange(1, 8)[:, None]
     means = vectors[ids].cumsum(1) / counts
     close(model.sense_weights(ids)[:, 0], (torch.ones(7, 7).tril() / counts).expand(2, 7, 7))
-    close(model(ids)[0], means @ model.vocabulary_matrix.T)
+    close(model(ids), means @ model.vocabulary_matrix.T)
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -167,7 +167,7 @@ def test_step_by_step_is_all_at_once(model: Any, table: str) -> None:
     if table == "rewritten":
         model.rewrite = lambda ids, senses: senses * torch.where(ids == 5, 0.0, 1.5)[:, None, None]
     ids = some(2, 8)
-    whole = F.log_softmax(model(ids)[0], dim=-1)
+    whole = F.log_softmax(model(ids), dim=-1)
     state = model.start(2, 8)
     assert ("sense_id" in state.past) == (table == "table")
     for place in range(8):
@@ -186,7 +186,7 @@ def test_rows_change_places(model: Any) -> None:
     """reorder, select and insert move keys, words and senses alike."""
     model.attach(SenseTable.build(model, dtype=torch.float32))
     ids = some(3, 4)
-    whole = F.log_softmax(model(ids)[0], dim=-1)
+    whole = F.log_softmax(model(ids), dim=-1)
     state = model.read(ids[:, :3], torch.full((3,), 3), 6)
     kept = state.select(torch.tensor([2, 0]))
     said, kept = model.step(ids[[2, 0], 3], kept)
@@ -261,7 +261,7 @@ def test_every_causal_encoder_is_a_contextualiser(encoder: str) -> None:
     ids = torch.tensor([[BOS, 7, 7, 3]])
     weights = model.sense_weights(ids)
     close(weights.sum(-1), torch.ones(1, 2, 4))
-    state, whole = model.start(1, 4), F.log_softmax(model(ids)[0], dim=-1)
+    state, whole = model.start(1, 4), F.log_softmax(model(ids), dim=-1)
     for place in range(4):
         said, state = model.step(ids[:, place], state)
         close(said, whole[:, place])

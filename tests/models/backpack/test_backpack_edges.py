@@ -28,8 +28,8 @@ def test_packed_texts_are_texts_alone(name: str) -> None:
     """Both the contextualiser and the senses keep to their own document."""
     model: Any = CAUSAL[name]()
     ids, documents = torch.cat([FIRST, SECOND], dim=1), torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
-    alone = torch.cat([model(FIRST)[0], model(SECOND)[0]], dim=1)
-    torch.testing.assert_close(model(ids, documents=documents)[0], alone, atol=1e-5, rtol=1e-5)
+    alone = torch.cat([model(FIRST), model(SECOND)], dim=1)
+    torch.testing.assert_close(model(ids, documents=documents), alone, atol=1e-5, rtol=1e-5)
     weights = model.sense_weights(ids, documents=documents)
     assert not weights[..., 4:, :4].any()
     torch.testing.assert_close(weights[..., 4:, 4:], model.sense_weights(SECOND), atol=1e-5, rtol=1e-5)
@@ -44,7 +44,7 @@ def test_rows_a_few_at_a_time_are_all_rows(name: str, table: bool, monkeypatch: 
         model.attach(SenseTable.build(model, dtype=torch.float32))
     monkeypatch.setattr(backpack, "NUMBERS", 1)
     ids = torch.tensor([[1, 5, 6, 7, 8], [1, 9, 4, 0, 0], [1, 8, 8, 5, 0]])
-    whole = F.log_softmax(model(ids)[0], dim=-1)
+    whole = F.log_softmax(model(ids), dim=-1)
     lengths = torch.tensor([4, 2, 3])
     last = ids.gather(1, lengths[:, None])[:, 0]
     said, _ = model.step(last, model.read(ids[:, :4], lengths, 6))
@@ -171,13 +171,13 @@ def test_silent_tokens_are_read_and_never_said() -> None:
     """Whichever way the head is asked: all at once, a step, several steps, a score; the others share what they had."""
     plain, model = rung("backpack")(), rung("backpack", silent=[0, 1, 3])()
     model.load_state_dict(plain.state_dict())
-    logits, silent = plain(FIRST)[0], [0, 1, 3]
+    logits, silent = plain(FIRST), [0, 1, 3]
     assert logits.softmax(-1)[..., silent].sum(-1).min() > 0.01  # something to lose
     logits[..., silent] = -torch.inf
     wanted = logits.log_softmax(-1)  # (1, 4, V)
     said, state = model.step(FIRST[:, 0], model.start(1, 5))
     more, _ = model.extend(FIRST[:, 1:], state)
-    for found in (model(FIRST)[0].log_softmax(-1), torch.cat([said[:, None], more], dim=1)):
+    for found in (model(FIRST).log_softmax(-1), torch.cat([said[:, None], more], dim=1)):
         assert (found[..., silent].exp() == 0).all() and torch.isfinite(found).all()
         others = [token for token in range(wanted.shape[-1]) if token not in silent]
         torch.testing.assert_close(found[..., others], wanted[..., others], atol=2e-5, rtol=2e-5)
@@ -191,11 +191,11 @@ def test_scores_of_the_second_layer_are_halved() -> None:
     """`inverse_layer_scale`: the same as queries that are smaller by the layer's number."""
     plain, model = (rung("backpack", layers=3, inverse_layer_scale=scaled)() for scaled in (False, True))
     model.load_state_dict(plain.state_dict())
-    assert not torch.allclose(model(FIRST)[0], plain(FIRST)[0], atol=1e-4)
+    assert not torch.allclose(model(FIRST), plain(FIRST), atol=1e-4)
     for number, block in enumerate(plain.encoder.blocks, start=1):
         for parameter in block.attention.query_key_value.parameters():
             parameter[: model.dim] /= number
-    torch.testing.assert_close(model(FIRST)[0], plain(FIRST)[0], atol=2e-5, rtol=2e-5)
+    torch.testing.assert_close(model(FIRST), plain(FIRST), atol=2e-5, rtol=2e-5)
 
 
 def test_only_a_transformer_has_a_longest_row() -> None:

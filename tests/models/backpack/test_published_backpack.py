@@ -41,7 +41,7 @@ def test_logits_and_weights_are_those_of_a_plain_computation(flavour: str) -> No
     load_published_backpack(model, FLAVOURS[flavour](w))
     for ids in (torch.tensor([40, 3, 3, 17, 0, 5, 12]), torch.arange(PLACES)):
         logits, alpha = plainly(w, ids)
-        torch.testing.assert_close(model(ids[None])[0][0], logits, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model(ids[None])[0], logits, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(model.sense_weights(ids[None])[0], alpha, atol=1e-5, rtol=1e-5)
     back = published_backpack_weights(model)
     wanted = as_safetensors(w, "backpack.gpt2_model.wte.weight")
@@ -55,7 +55,7 @@ def test_who_forgets_the_scale_of_layers_is_told_apart() -> None:
     w, model = published(), ours(scale_attn_by_inverse_layer_idx=False)
     load_published_backpack(model, w)
     ids = torch.arange(9)
-    assert not torch.allclose(model(ids[None])[0][0], plainly(w, ids)[0], atol=1e-2)
+    assert not torch.allclose(model(ids[None])[0], plainly(w, ids)[0], atol=1e-2)
 
 
 def test_a_class_that_does_not_say_its_scale_of_layers_has_it() -> None:

@@ -28,7 +28,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 def test_shares_add_up_to_the_logit(model: Any) -> None:
     found = why_by_sense(model, PREFIX, top=3, tokens=[11, 2])
     ids = torch.tensor([[BOS, *PREFIX]])
-    logits = model(ids)[0][0, -1]
+    logits = model(ids)[0, -1]
     assert len(found.candidates) >= 4
     for one in found.candidates:
         assert one.total == pytest.approx(float(logits[one.token]), abs=1e-5)

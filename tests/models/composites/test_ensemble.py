@@ -64,13 +64,13 @@ def test_the_mean_by_its_definition_one_pass_or_steps(chosen: list[str], some: A
     ensemble = Ensemble(members, weights, mean=mean)
     source, lengths, target, _ = batch(some)
     begun = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
-    each = torch.stack([member.log_probabilities(source, lengths, begun).double() for member in members])
+    each = torch.stack([member.log_probabilities(source, begun, lengths).double() for member in members])
     shares = torch.tensor(weights, dtype=torch.double)[:, None, None, None]
     if mean == "probabilities":
         expected = (shares * each.exp()).sum(0).log()
     else:
         expected = (shares * each).sum(0).log_softmax(-1)
-    found = ensemble.log_probabilities(source, lengths, begun)
+    found = ensemble.log_probabilities(source, begun, lengths)
     close(found, expected.float())
     close(found.exp().sum(-1), torch.ones(found.shape[:2]))
     state = ensemble.start(source, lengths, 1, LONGEST)
@@ -152,10 +152,10 @@ def test_a_member_may_read_other_tokens(some: Any) -> None:
 
     own, sizes = pad([[*reading(s), EOS] for s, _ in some], "cpu")
     expected = (
-        first.log_probabilities(source, lengths, target).exp() + second.log_probabilities(own, sizes, target).exp()
+        first.log_probabilities(source, target, lengths).exp() + second.log_probabilities(own, target, sizes).exp()
     ) / 2
     found = Ensemble([first, second], readings=[None, reading])
-    close(found.log_probabilities(source, lengths, target).exp(), expected)
+    close(found.log_probabilities(source, target, lengths).exp(), expected)
     assert list(found.attending) == [0]
     too_many = Ensemble([first, second], readings=[None, lambda ids: [5] * 40])
     with pytest.raises(UserError, match=r"41 tokens as member 2 of the ensemble reads it, which can read 12; .*=[2-9]"):

@@ -22,8 +22,8 @@ SHARES["backpack"].remove("weight_dropout")  # its contextualiser is a Transform
 
 def read(model: Any, ids: Tensor, seed: int) -> Tensor:
     torch.manual_seed(seed)
-    said = model(ids)
-    return said[0] if isinstance(said, tuple) else said
+    said: Tensor = model(ids)
+    return said
 
 
 @torch.no_grad()

@@ -54,28 +54,28 @@ def some(*shape: int, seed: int = 0) -> Tensor:
 def test_a_stream_in_pieces_is_the_stream(model: Any, cuts: list[int], seed: int) -> None:
     """What is carried from piece to piece is all that the whole would have known."""
     ids = some(3, 20, seed=seed)
-    whole, _ = model(ids)
+    whole = model(ids)
     past = model.started(3, 20)  # what carries nothing by itself can be asked to
     found = []
     for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 20]):
-        logits, past = model(ids[:, begin:end], past=past)
-        found.append(logits)
+        x, _, past = model.encode(ids[:, begin:end], past=past)
+        found.append(model.head(x))
     close(torch.cat(found, dim=1), whole)
     assert past["position"].tolist() == [20] * 3
 
 
 def test_what_carries_gives_its_state_unasked_and_leaves_the_old_one_alone(model: Any) -> None:
     ids = some(2, 6)
-    logits, past = model(ids[:, :3])
+    begun, _, past = model.encode(ids[:, :3])
     assert (past is not None) == model.carries
     if past is None:
         return
     before = {name: tensor.clone() for name, tensor in past.items()}
-    rest, after = model(ids[:, 3:], past=past)
-    close(torch.cat([logits, rest], dim=1), model(ids)[0])
+    rest, _, after = model.encode(ids[:, 3:], past=past)
+    close(model.head(torch.cat([begun, rest], dim=1)), model(ids))
     assert all(torch.equal(past[name], tensor) for name, tensor in before.items())
     assert not any(tensor.requires_grad for tensor in after.values())
-    assert model(ids, torch.tensor([6, 2]))[1] is None  # rows of their own lengths are whole texts
+    assert model.encode(ids, torch.tensor([6, 2]))[2] is None  # rows of their own lengths are whole texts
 
 
 @pytest.mark.parametrize("name", ["rnn", "lstm with every dropout", "window wide", "conv"])
@@ -83,7 +83,8 @@ def test_carrying_lets_gradients_through_within_a_piece_alone(name: str) -> None
     model = CAUSAL[name]().train().requires_grad_(True)
     past, total = None, torch.zeros(())
     for piece in some(2, 12).split(4, dim=1):
-        logits, past = model(piece, past=past)
+        x, _, past = model.encode(piece, past=past)
+        logits = model.head(x)
         assert not any(tensor.requires_grad for tensor in past.values())
         total = total + logits.logsumexp(-1).sum()
     total.backward()  # nothing that it needs was overwritten
@@ -102,12 +103,12 @@ def test_packed_documents_are_separate_ones(model: Any, sizes: list[list[int]], 
     ids, documents = some(len(sizes), width, seed=seed), torch.full((len(sizes), width), -1)
     for row, lengths in enumerate(sizes):
         documents[row, : sum(lengths)] = torch.tensor([n for n, length in enumerate(lengths) for _ in range(length)])
-    packed, past = model(ids, documents=documents)
-    assert past is None
+    packed = model(ids, documents=documents)
+    assert model.encode(ids, documents=documents)[2] is None
     for row, lengths in enumerate(sizes):
         begin = 0
         for length in lengths:
-            close(packed[row, begin : begin + length], model(ids[row : row + 1, begin : begin + length])[0][0])
+            close(packed[row, begin : begin + length], model(ids[row : row + 1, begin : begin + length])[0])
             begin += length
 
 
@@ -115,7 +116,7 @@ def test_packed_documents_teach_what_separate_ones_do(model: Any) -> None:
     model.requires_grad_(True)
     ids, documents = some(1, 7), torch.tensor([[0, 0, 0, 1, 1, 1, -1]])
     found = []
-    for logits in (model(ids, documents=documents)[0][:, :6], model(ids[:, :6].view(2, 3))[0].view(1, 6, -1)):
+    for logits in (model(ids, documents=documents)[:, :6], model(ids[:, :6].view(2, 3)).view(1, 6, -1)):
         model.zero_grad()
         logits.sin().sum().backward()
         found.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
@@ -128,14 +129,14 @@ def test_a_row_may_be_longer_than_its_documents_may_be() -> None:
     model = CAUSAL["transformer-decoder learned"]()
     ids = some(1, LONGEST + 9)
     documents = torch.tensor([[0] * LONGEST + [1] * 5 + [-1] * 4])
-    close(model(ids, documents=documents)[0][:, :LONGEST], model(ids[:, :LONGEST])[0])
+    close(model(ids, documents=documents)[:, :LONGEST], model(ids[:, :LONGEST]))
     with pytest.raises(UserError, match=f"{LONGEST + 5} tokens is longer than the model's {LONGEST} positions"):
         model(ids, documents=documents.clamp(max=0))
 
 
 def test_documents_carry_nothing(model: Any) -> None:
     with pytest.raises(ValueError, match="packed documents are whole"):
-        model(some(1, 4), documents=torch.zeros(1, 4, dtype=torch.long), past=model.started(1, 8))
+        model.encode(some(1, 4), documents=torch.zeros(1, 4, dtype=torch.long), past=model.started(1, 8))
 
 
 # Scores in pieces -----------------------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ def test_scores_are_the_same_in_pieces(model: Any, monkeypatch: pytest.MonkeyPat
     hook.remove()
     assert max(largest) == 5
     assert whole[2].abs().sum() == 0
-    logits = model(torch.cat([torch.full((3, 1), BOS), ids[:, :-1]], dim=1))[0]
+    logits = model(torch.cat([torch.full((3, 1), BOS), ids[:, :-1]], dim=1))
     expected = logits.log_softmax(-1).gather(2, ids[:, :, None])[:, :, 0]
     close(whole[0], expected[0])
     close(whole[1, :11], expected[1, :11])
@@ -331,10 +332,10 @@ def test_flex_attention_steps_as_the_others_do() -> None:
         plain, flex = (rung("transformer-decoder", attention=kind, **changes)() for kind in ("auto", "flex"))
         ids = some(2, 9)
         documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1, -1, -1], [0] * 9])
-        close(flex(ids)[0], plain(ids)[0])
-        close(flex(ids, documents=documents)[0][0, :7], plain(ids, documents=documents)[0][0, :7])
+        close(flex(ids), plain(ids))
+        close(flex(ids, documents=documents)[0, :7], plain(ids, documents=documents)[0, :7])
         state = flex.read(ids[:, :8], torch.tensor([8, 8]), 9)
-        close(flex.step(ids[:, 8], state)[0], plain(ids)[0][:, 8].log_softmax(-1))
+        close(flex.step(ids[:, 8], state)[0], plain(ids)[:, 8].log_softmax(-1))
 
 
 def test_waves_and_distances_have_no_end() -> None:
@@ -343,12 +344,12 @@ def test_waves_and_distances_have_no_end() -> None:
         ids = some(1, 700)
         state = model.read(ids[:, :690], torch.tensor([690]), 700)
         said, _ = model.extend(ids[:, 690:], state)
-        close(said, model(ids)[0][:, 690:].log_softmax(-1))
+        close(said, model(ids)[:, 690:].log_softmax(-1))
         again = rung(
             "transformer-decoder", positions=positions_kind, max_length=None
         )()  # that has seen nothing so long
         documents = (torch.arange(700) >= 30).long()[None]
-        close(again(ids, documents=documents)[0][:, 30:], model(ids[:, 30:])[0])
+        close(again(ids, documents=documents)[:, 30:], model(ids[:, 30:]))
 
 
 def test_a_rotation_begins_as_one() -> None:

@@ -80,7 +80,7 @@ def test_the_weights_of_a_score_learn(changes: dict[str, Any]) -> None:
     torch.manual_seed(0)
     model = build(TransformerConfig(**SHAPE, **changes, dropout=0.0), 9, 9)
     source, lengths = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]]), torch.tensor([4, 2])
-    model(source, lengths, torch.tensor([[1, 8, 7], [1, 4, 4]])).logsumexp(-1).sum().backward()
+    model(source, torch.tensor([[1, 8, 7], [1, 4, 4]]), lengths).logsumexp(-1).sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name

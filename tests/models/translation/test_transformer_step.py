@@ -50,5 +50,5 @@ def test_reordering_moves_no_key_and_no_value() -> None:
         assert torch.equal(state.memory[name], cache)
     out, _, _ = model.step(torch.tensor(said[2]), state)
     crossed = torch.tensor([[BOS, 12, 13], [BOS, 11, 14]])
-    whole = model.log_probabilities(source.expand(2, -1), lengths.expand(2), crossed)[:, -1]
+    whole = model.log_probabilities(source.expand(2, -1), crossed, lengths.expand(2))[:, -1]
     torch.testing.assert_close(out, whole, atol=1e-5, rtol=1e-5)

@@ -63,9 +63,9 @@ def test_read_at_once_and_word_by_word_on_a_gpu(case: dict[str, Any]) -> None:
     model = twins(case, torch.float32, "cuda")[1].eval()
     source, lengths = torch.randint(4, WORDS, (5, 7), device="cuda"), torch.tensor([7, 3, 5, 1, 6], device="cuda")
     target = torch.randint(1, WORDS, (5, 6), device="cuda")
-    model(source, lengths, target).sum().backward()
+    model(source, target, lengths).sum().backward()
     with torch.no_grad():
-        whole = model(source, lengths, target).log_softmax(-1)
+        whole = model(source, target, lengths).log_softmax(-1)
         state, singly = model.start(source, lengths, beam=1, max_length=8), []
         for place in range(target.shape[1]):
             scores, state, _ = model.step(target[:, place], state)

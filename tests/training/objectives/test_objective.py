@@ -43,7 +43,7 @@ def test_smoothed_cross_entropy_by_hand() -> None:
     logits = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(0))
     chances = logits.softmax(-1).tolist()
 
-    def forward(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(source: Tensor, target: Tensor, lengths: Tensor) -> Tensor:
         return logits
 
     for smoothing in (0.0, 0.1, 0.5):
@@ -60,7 +60,7 @@ def test_consistency_by_hand() -> None:
     made = TranslationBatch.of(batch([([7], [3, 1]), ([7], [])]), CPU)
     logits = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0))
 
-    def forward(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(source: Tensor, target: Tensor, lengths: Tensor) -> Tensor:
         assert source.tolist() == made.source.tolist() * 2
         assert lengths.tolist() == made.source_lengths.tolist() * 2
         assert target.tolist() == made.target.tolist() * 2

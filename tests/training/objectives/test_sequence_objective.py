@@ -51,7 +51,7 @@ class Speaker(Translator):
         self.table = nn.Parameter(torch.randn(LONGEST, 7, 7, generator=torch.Generator().manual_seed(3)))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, source_lengths: Tensor) -> Tensor:
         return self.dropout(self.table)[torch.arange(target.shape[1]), target]
 
     def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> DecoderState:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.errors import UserError, option
-from anaphora.models.contracts import DecoderState, Translator
+from anaphora.models.contracts import DecoderState, Translator, lengths_of
 from anaphora.models.registry import System
 from anaphora.models.translation.translator_settings import Mean
 from anaphora.tokenizers.tokenizer import EOS, PAD
@@ -128,17 +128,14 @@ class Ensemble(Translator):
 
     # -- the contract --------------------------------------------------------------------------------------------------
 
-    def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, source_lengths: Tensor | None = None) -> Tensor:
         """Log-probabilities, which are logits of themselves: (B, T, V)."""
-        return self.log_probabilities(source, source_lengths, target)
+        return self.log_probabilities(source, target, source_lengths)
 
-    def log_probabilities(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
-        return self._mean(
-            [
-                self.member(place).log_probabilities(*self._read(place, source, source_lengths), target)
-                for place in self.asked
-            ]
-        )
+    def log_probabilities(self, source: Tensor, target: Tensor, source_lengths: Tensor | None = None) -> Tensor:
+        source_lengths = lengths_of(source, target, source_lengths)
+        read = [(place, *self._read(place, source, source_lengths)) for place in self.asked]
+        return self._mean([self.member(place).log_probabilities(own, target, sizes) for place, own, sizes in read])
 
     def start(self, source: Tensor, source_lengths: Tensor, beam: int, max_length: int) -> EnsembleState:
         return EnsembleState(

@@ -50,20 +50,14 @@ class NeuralLanguageModel(Reader, LanguageModel):
 
     # -- all at once ---------------------------------------------------------------------------------------------------
 
-    def forward(
-        self,
-        ids: Tensor,
-        lengths: Tensor | None = None,
-        documents: Tensor | None = None,
-        past: Past | None = None,
-    ) -> tuple[Tensor, Past | None]:
-        """ids (B, T) from ⟨s⟩ on -> logits of each next token (B, T, V), and what the encoder remembers after them.
+    def forward(self, ids: Tensor, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
+        """ids (B, T) from ⟨s⟩ on -> logits of each next token (B, T, V).
 
-        lengths (B,): real tokens of each row, all unless given. documents (B, T): several texts in a row, each seeing
-        itself alone. past: what was returned for the piece of text before this one; None at a beginning.
+        lengths (B,): real tokens of each row; not needed, since padding stands behind all that is real. documents
+        (B, T): several texts in a row, each seeing itself alone. What a text was read up to is kept by `encode`, piece
+        by piece while it learns, and by `start`, `read` and `step` while it generates.
         """
-        x, _, past = self.encode(ids, lengths, documents, past)
-        return self.head(x), past
+        return self.head(self.encode(ids, lengths, documents)[0])
 
     def encode(
         self,
@@ -72,7 +66,8 @@ class NeuralLanguageModel(Reader, LanguageModel):
         documents: Tensor | None = None,
         past: Past | None = None,
     ) -> tuple[Tensor, Tensor, Past | None]:
-        """What the head is given, (B, T, dim), the same before output dropout, and the past (see `forward`)."""
+        """What the head is given, (B, T, dim), the same before output dropout, and what the encoder remembers after
+        them, where that is carried on. past: what was returned for the piece of text before; None at a beginning."""
         if past is None and self.carries and documents is None and lengths is None:
             past = self.started(len(ids), 0)  # rows that end here and there are whole texts: nothing follows them
         if past is None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.models.contracts import DecoderState, Translator
+from anaphora.models.contracts import DecoderState, Translator, lengths_of
 from anaphora.models.translation.translator_settings import TranslatorConfig
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.encoder_contract import Encoder
@@ -101,14 +101,15 @@ class EncoderDecoder(Translator):
         """(B, S) -> memory (B, S, M)"""
         return self.encoder(self.source_embedding(source), source_lengths)
 
-    def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, source_lengths: Tensor | None = None) -> Tensor:
+        source_lengths = lengths_of(source, target, source_lengths)
         if not self.routed:
-            return self._read_and_say(source, source_lengths, target)
+            return self._read_and_say(source, target, source_lengths)
         real = padding_mask(source_lengths, source.shape[1])[:, 0, 0], target != PAD  # (B, S), (B, T)
         with telling(self.encoder, real[0]), telling(self.decoder, real[1]):
-            return self._read_and_say(source, source_lengths, target)
+            return self._read_and_say(source, target, source_lengths)
 
-    def _read_and_say(self, source: Tensor, source_lengths: Tensor, target: Tensor) -> Tensor:
+    def _read_and_say(self, source: Tensor, target: Tensor, source_lengths: Tensor) -> Tensor:
         memory = self.encode(source, source_lengths)
         return self.projection(self.decoder(self.target_embedding(target), memory, source_lengths))
 

@@ -42,7 +42,7 @@ class TranslationBatch:
 
 
 Forward = Callable[..., Tensor]
-"""A model's forward pass, compiled or not: for a translator (source, source_lengths, target) -> logits (B, T, V)."""
+"""A model's forward pass, compiled or not: for a translator (source, target, source_lengths) -> logits (B, T, V)."""
 
 
 class Objective(Protocol):
@@ -119,7 +119,7 @@ class TranslationObjective(Independent):
         return TranslationBatch.of(batch, device)
 
     def __call__(self, forward: Forward, batch: TranslationBatch) -> Tensor:
-        given: tuple[Tensor, ...] = (batch.source, batch.source_lengths, batch.target)
+        given: tuple[Tensor, ...] = (batch.source, batch.target, batch.source_lengths)
         if self.consistency:
             given = tuple(torch.cat([x, x]) for x in given)  # one pass over 2B rows
         logits = forward(*given)  # (B, T, V) or (2B, T, V)

@@ -191,7 +191,7 @@ class SequenceObjective:
         target = torch.cat([torch.full_like(labels[:, :1], BOS), labels[:, :-1]], dim=1)
         sentence = torch.from_numpy(candidates.sentence).to(device)  # (N,)
         with nullcontext() if self.config.candidate_dropout else evaluating(self.model):
-            logits = forward(pairs.source[sentence], pairs.source_lengths[sentence], target)  # (N, T, V)
+            logits = forward(pairs.source[sentence], target, pairs.source_lengths[sentence])  # (N, T, V)
         if not self.risk and self.drawing.temperature != 1.0:
             logits = logits / self.drawing.temperature
         if not self.risk:  # what is never said had no share in the draw

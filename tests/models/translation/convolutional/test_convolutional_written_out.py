@@ -75,7 +75,7 @@ def residual_block(block: Any, x: Tensor, *, causal: bool) -> Tensor:
 def test_bytenet_is_two_stacks_of_blocks_one_on_the_other(unfold: float, extra: int) -> None:
     model = made("bytenet", layers=4, dilations=3, unfold=unfold, unfold_extra=extra)
     assert [block.dilation for block in model.decoder.blocks] == [1, 2, 4, 1]
-    found = model(SOURCE, LENGTHS, TARGET)
+    found = model(SOURCE, TARGET, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         places = math.ceil(unfold * length + extra - 1e-9)
         x = torch.zeros(max(places, length), 8, dtype=torch.float64)
@@ -112,7 +112,7 @@ def test_bytenet_has_room_in_whole_numbers(unfold: float, extra: int, lengths: l
 def test_convs2s_is_the_equations_of_the_paper() -> None:
     model = made("convs2s", embedding=6, readout=5, layers=2, stages=[[1, 8, 3], [1, 10, 3]])
     encoder, decoder = model.encoder, model.decoder
-    found = model(SOURCE, LENGTHS, TARGET)
+    found = model(SOURCE, TARGET, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         e = model.source_embedding(SOURCE[row : row + 1, :length])[0]
         close(e, model.source_embedding.table.weight[SOURCE[row, :length]] + model.source_embedding.positions[:length])

@@ -75,7 +75,7 @@ def test_flops_are_those_of_a_counter(case: dict[str, Any]) -> None:
     ids = torch.ones(batch, source, dtype=torch.long), torch.full((batch,), source)
     counting = FlopCounterMode(display=False, custom_mapping=COUNTED)
     with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), counting as counter:
-        model(*ids, torch.ones(batch, target, dtype=torch.long))
+        model(ids[0], torch.ones(batch, target, dtype=torch.long), ids[1])
     stated = model.flops(batch * source, batch * target, source, target)
     assert stated == pytest.approx(counter.get_total_flops(), rel=1e-9)
 

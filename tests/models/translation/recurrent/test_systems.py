@@ -52,7 +52,7 @@ def test_an_lstm_decoder_without_attention_is_pytorchs_lstm() -> None:
         for number, layer in enumerate(ours.cells):
             for name, weight in layer.named_parameters():
                 getattr(theirs, name.replace("_l0", f"_l{number}")).data.copy_(weight)
-    found = model(SOURCE, LENGTHS, TARGET)
+    found = model(SOURCE, TARGET, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         backwards = SOURCE[row, :length].flip(0)[None]
         _, state = encoder(model.source_embedding(backwards))
@@ -69,7 +69,7 @@ def test_bahdanau_is_a_plain_loop(cell: str) -> None:
     d = model.decoder
     step = copied((nn.GRUCell if cell == "gru" else nn.LSTMCell)(16, 8), d.layer.cell.cells[0])
     v, query, key = d.layer.attention.score_weight[0], d.layer.attention.query, d.layer.attention.key
-    found = model(SOURCE, LENGTHS, TARGET)
+    found = model(SOURCE, TARGET, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         memory, _ = encoder(model.source_embedding(SOURCE[row : row + 1, :length]))  # (1, S, 8)
         begun = torch.tanh(d.bridge.linear(memory.mean(dim=1))).split(8, dim=1)
@@ -93,7 +93,7 @@ def test_luong_is_a_plain_loop(score: str, fed: bool) -> None:
     encoder = copied(nn.LSTM(8, 8, batch_first=True), model.encoder.cells[0])
     d = model.decoder
     step = copied(nn.LSTMCell(16 if fed else 8, 8), d.cells.cells[0])
-    found = model(SOURCE, LENGTHS, TARGET)
+    found = model(SOURCE, TARGET, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         memory, _ = encoder(model.source_embedding(SOURCE[row : row + 1, :length]))
         state = tuple(torch.tanh(d.bridge.linear(memory.mean(dim=1))).split(8, dim=1))
@@ -173,7 +173,7 @@ def test_a_whole_pass_is_one_look_of_as_many_rows_as_words(kind: str) -> None:
     assert no_weights(model) is None
     (path,) = cross_attentions(model)
     with capture(model) as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     weights = seen.weights(path)
     assert weights.shape == (3, 1, 4, 5)
     close(weights.sum(dim=-1), torch.ones(3, 1, 4, dtype=torch.float64))
@@ -188,7 +188,7 @@ def test_guided_weights_carry_gradients() -> None:
     model = made("bahdanau").train()
     (path,) = cross_attentions(model)
     with capture(model, gradients=True) as seen:
-        model(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, TARGET, LENGTHS)
     seen.weights(path).square().sum().backward()
     assert model.decoder.layer.attention.key.weight.grad.abs().sum() > 0
 
@@ -278,7 +278,7 @@ def test_a_cell_is_the_encoders_too_where_that_has_one(recipe: str, cell: str | 
 def test_every_reader_but_the_mean_knows_the_order_of_words(encoder: str) -> None:
     """A Transformer, too: its words are told where they stand."""
     model = made("luong", encoder=encoder)
-    ordered, other = (model(torch.tensor([ids]), torch.tensor([4]), TARGET[:1]) for ids in ([5, 6, 7, 2], [7, 5, 6, 2]))
+    ordered, other = (model(torch.tensor([ids]), TARGET[:1]) for ids in ([5, 6, 7, 2], [7, 5, 6, 2]))
     assert torch.allclose(ordered, other, atol=1e-9) == (encoder == "dan")
 
 

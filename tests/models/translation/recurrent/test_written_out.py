@@ -32,7 +32,7 @@ def test_gnmts_decoder_is_told_of_one_look_in_every_layer() -> None:
     model = made("gnmt", layers=2, decoder_layers=4, encoder_dim=6)
     d = model.decoder
     steps = cells([d.layer.cell, *d.above], [8 + 6] * 4)
-    found = model(SOURCE, LENGTHS, TARGET)
+    found = model(SOURCE, TARGET, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         memory = model.encode(SOURCE[row : row + 1, :length], LENGTHS[row : row + 1])
         states = [(torch.zeros(1, 8).double(), torch.zeros(1, 8).double()) for _ in steps]
@@ -52,7 +52,7 @@ def test_deep_atts_decoder_has_a_lane_past_every_layer() -> None:
     d = model.decoder
     layers = [d.layer.cell, *d.above]
     steps = cells(layers, [8 + 6, 24, 24])
-    found = model(SOURCE, LENGTHS, TARGET)
+    found = model(SOURCE, TARGET, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         memory = model.encode(SOURCE[row : row + 1, :length], LENGTHS[row : row + 1])
         states = [(torch.zeros(1, 8).double(), torch.zeros(1, 8).double()) for _ in steps]
@@ -121,7 +121,7 @@ def test_where_dropout_stands(
         return plain(x, p, training, inplace)
 
     monkeypatch.setattr(F, "dropout", dropout)
-    model(SOURCE, LENGTHS, TARGET)
+    model(SOURCE, TARGET, LENGTHS)
     assert seen == ([0.25] * places if learns else [])
 
 
@@ -129,8 +129,8 @@ def test_dropout_between_the_layers_that_are_fed(monkeypatch: pytest.MonkeyPatch
     """Drawn anew for every layer, step and row, and what stays is made larger."""
     model, seen, apply = made("luong", layers=3, dim=32, dropout=0.25), [], attentive._Feeding.apply
     monkeypatch.setattr(attentive._Feeding, "apply", lambda *given: (seen.append(given[8]), apply(*given))[1])
-    model.eval()(SOURCE, LENGTHS, TARGET)
-    model.train()(SOURCE, LENGTHS, TARGET)
+    model.eval()(SOURCE, TARGET, LENGTHS)
+    model.train()(SOURCE, TARGET, LENGTHS)
     assert seen[0] is None
     masks = seen[1]
     assert masks.shape == (2, 4, 3, 32)  # layers - 1, steps, rows, dim
@@ -155,7 +155,7 @@ def test_a_pass_that_is_not_gone_back_is_forgotten(kind: str, monkeypatch: pytes
     monkeypatch.setattr(attentive.attentive_steps, "Look", Look)
     gc.disable()  # it must not have to be looked for
     try:
-        made(kind).train()(SOURCE, LENGTHS, TARGET)
+        made(kind).train()(SOURCE, TARGET, LENGTHS)
         assert [one() for one in kept] == [None]
     finally:
         gc.enable()
@@ -166,7 +166,7 @@ def test_what_is_only_asked_keeps_nothing_for_a_way_back(kind: str, monkeypatch:
     made_of, make = [], attentive.attentive_steps.Look
     monkeypatch.setattr(attentive.attentive_steps, "Look", lambda *given: made_of.append(make(*given)) or made_of[-1])
     model = made(kind, score="additive")
-    learned = model(SOURCE, LENGTHS, TARGET)
+    learned = model(SOURCE, TARGET, LENGTHS)
     with torch.no_grad():
-        close(model(SOURCE, LENGTHS, TARGET), learned)
+        close(model(SOURCE, TARGET, LENGTHS), learned)
     assert [look.bent is None for look in made_of] == [False, True]
