@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anaphora.decoding.search import DecodingConfig, search
+from anaphora.decoding.beam_search import DecodingConfig, search
 from anaphora.models import build, settings
 from anaphora.tokenizers.tokenizer import EOS
 

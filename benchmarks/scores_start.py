@@ -46,7 +46,7 @@ def one_run(job: Job) -> dict[str, Any]:
     import torch
 
     from anaphora.lectures.all_scores import TRAINED, accuracy, learn, recall_lines, write_recall
-    from anaphora.nn.capture import attention_layers
+    from anaphora.nn.attention_capture import attention_layers
     from anaphora.tasks import translation_run as run
 
     torch.set_num_threads(1)

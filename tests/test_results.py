@@ -59,7 +59,7 @@ from anaphora.models.ngram.ngram_explanation import Why
 from anaphora.models.vectors.cooccurrence import Ratio
 from anaphora.models.vectors.index import VectorIndex
 from anaphora.models.vectors.word_vectors import Neighbours, Vectors
-from anaphora.nn.capture import Attended, Seen
+from anaphora.nn.attention_capture import Attended, Seen
 from anaphora.results import LONGEST, Info, brief, count, html_table
 from anaphora.tasks.counting_run import Counted
 from anaphora.tasks.request import Average, Outcome

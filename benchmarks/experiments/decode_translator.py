@@ -280,7 +280,7 @@ def choose_kernel(
     BEAM: tl.constexpr, WIDE: tl.constexpr, WIDTH: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_T: tl.constexpr,
     TREE: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """How one sentence's hypotheses go on: `extend` and the bookkeeping of src/anaphora/decoding/search.py.
+    """How one sentence's hypotheses go on: `extend` and the bookkeeping of src/anaphora/decoding/beam_search.py.
 
     live (R, WIDE) log-probabilities; finished (R, WIDE) scores, best first, and where they end in the trellis: step *
     WIDE + slot for a hypothesis that the end mark of that step ends, minus one minus that for one cut off after its

@@ -20,11 +20,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from anaphora import decoding, errors, models, nn
     from anaphora.api import TextModel, TranslationModel, VectorsModel, average, check, compare, load, train
     from anaphora.errors import UserError
     from anaphora.interop.conversion import convert
     from anaphora.models.own_system import System, register
-    from anaphora.nn.capture import capture
+    from anaphora.nn.attention_capture import capture
     from anaphora.pipelines.mixing import mix
     from anaphora.pipelines.patching import even, make_patch, side_effect
 
@@ -40,10 +41,14 @@ __all__ = [
     "check",
     "compare",
     "convert",
+    "decoding",
+    "errors",
     "even",
     "load",
     "make_patch",
     "mix",
+    "models",
+    "nn",
     "register",
     "side_effect",
     "train",
@@ -55,32 +60,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("train", "load", "average", "check", "compare", "TranslationModel", "TextModel", "VectorsModel"):
-        import anaphora.api
+    from anaphora.arguments.public_names import resolved_when_used
 
-        return getattr(anaphora.api, name)
-    if name in ("UserError", "errors"):
-        import anaphora.errors
-
-        return anaphora.errors if name == "errors" else anaphora.errors.UserError
-    if name in ("System", "register"):
-        import anaphora.models.own_system
-
-        return getattr(anaphora.models.own_system, name)
-    if name == "convert":
-        from anaphora.interop.conversion import convert
-
-        return convert
-    if name == "mix":
-        from anaphora.pipelines.mixing import mix
-
-        return mix
-    if name in ("even", "make_patch", "side_effect"):
-        import anaphora.pipelines.patching
-
-        return getattr(anaphora.pipelines.patching, name)
-    if name == "capture":
-        from anaphora.nn.capture import capture
-
-        return capture
-    raise AttributeError(f"module 'anaphora' has no attribute {name!r}")
+    get, _ = resolved_when_used(__name__)
+    return get(name)

@@ -20,7 +20,7 @@ from anaphora.alignment.alignment_method import Choice, choose_for_folder, choos
 from anaphora.alignment.links import RULES, links_of
 from anaphora.alignment.model_alignment import Alignment, Method, align_pairs, cross_attentions, normalise
 from anaphora.errors import UserError
-from anaphora.nn.capture import capture
+from anaphora.nn.attention_capture import capture
 from anaphora.tokenizers.tokenizer import BOS, EOS
 from micro_runs import pairs
 

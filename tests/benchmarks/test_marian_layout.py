@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from anaphora.decoding.search import DecodingConfig, search
+from anaphora.decoding.beam_search import DecodingConfig, search
 from anaphora.decoding.translate import pad
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD

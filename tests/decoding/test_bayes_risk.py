@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anaphora.decoding.beam_search import Hypothesis, search
 from anaphora.decoding.decoding_settings import DecodingConfig
-from anaphora.decoding.search import Hypothesis, search
 from anaphora.decoding.translate import MAX_PIECES, Translation, _Piece, _speller, pad, translate_lines
 from anaphora.evaluation.sentence_scores import REWARDS
 from anaphora.tokenizers.tokenizer import EOS, UNK

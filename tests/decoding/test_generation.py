@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.decoding import generation
+from anaphora.decoding.beam_search import DecodingConfig
 from anaphora.decoding.generation import generate, spoken
-from anaphora.decoding.search import DecodingConfig
 from anaphora.errors import UserError
 from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import anaphora
+from anaphora.decoding.beam_search import DecodingConfig
 from anaphora.decoding.drafts import ModelDraft, PromptDraft
 from anaphora.decoding.generation import generate
-from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.speculative import generate_speculatively
 from anaphora.errors import UserError
 from anaphora.models.ngram.ngram_model import NgramModel

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from anaphora.decoding.beam_search import DecodingConfig, search
 from anaphora.decoding.sampling import draw, noise_keys, shares, uniform
-from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from toy_translator import ToyTranslator

@@ -10,8 +10,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anaphora.decoding.beam_search import (
+    DecodingConfig,
+    Hypothesis,
+    best_continuations,
+    evaluating,
+    length_penalty,
+    search,
+)
 from anaphora.decoding.pair_scoring import score
-from anaphora.decoding.search import DecodingConfig, Hypothesis, best_continuations, evaluating, length_penalty, search
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.decoding import speculative
+from anaphora.decoding.beam_search import DecodingConfig
 from anaphora.decoding.drafts import ModelDraft, NgramDraft, PromptDraft, draft_of
 from anaphora.decoding.generation import generate
 from anaphora.decoding.sampling import noise_keys, shares, uniform
-from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.speculative import (
     Speculation,
     generate_speculatively,

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.decoding.search import DecodingConfig, Hypothesis, length_penalty, search
+from anaphora.decoding.beam_search import DecodingConfig, Hypothesis, length_penalty, search
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.translate import pad, translate_lines
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer

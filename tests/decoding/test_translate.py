@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.decoding.search import DecodingConfig, length_penalty
+from anaphora.decoding.beam_search import DecodingConfig, length_penalty
 from anaphora.decoding.splitting import split_line
 from anaphora.decoding.translate import score_lines, token_batches, translate_lines
 from anaphora.errors import UserError

@@ -24,7 +24,7 @@ from anaphora.models.language.causal import NeuralLanguageModel
 from anaphora.models.language.classifier import TextClassifier
 from anaphora.models.language.masked import MaskedLanguageModel
 from anaphora.models.language.transformer_language import TransformerDecoderConfig, TransformerEncoderConfig
-from anaphora.nn.capture import attention_layers, capture
+from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.nn.sense_network import reference_weights
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from sense_models import WORDS, small_backpack

@@ -18,7 +18,7 @@ from anaphora.explain.walk_model import Asked, look, parts_of, there_are
 from anaphora.explain.walk_translator import walk_translator
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.attention import MultiHeadAttention
-from anaphora.nn.capture import attention_layers, capture
+from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from micro_runs import pairs
 

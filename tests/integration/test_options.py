@@ -18,7 +18,7 @@ import torch
 
 import anaphora
 from anaphora.data.corpus import DataConfig
-from anaphora.decoding.search import DecodingConfig
+from anaphora.decoding.beam_search import DecodingConfig
 from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.tasks.recipes import meaningful
 from anaphora.tokenizers.tokenizer import TokenizerConfig

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from anaphora.decoding.beam_search import DecodingConfig
 from anaphora.decoding.generation import generate
 from anaphora.decoding.prompted import PromptedModel
-from anaphora.decoding.search import DecodingConfig
 from anaphora.decoding.translate import pad
 from anaphora.models.composites.mixture import Mixture
 from anaphora.models.contracts import DecoderState, LanguageModel, Translator
 from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
-from anaphora.nn.capture import capture
+from anaphora.nn.attention_capture import capture
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from neural_rungs import CAUSAL, MASKED
 from ngram_texts import fitted

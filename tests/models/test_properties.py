@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from anaphora.decoding.beam_search import DecodingConfig, search
 from anaphora.decoding.pair_scoring import score
-from anaphora.decoding.search import DecodingConfig, search
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, Translator
-from anaphora.nn.capture import attention_layers, capture
+from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 from translator_rungs import LONGEST, MODELS, VOCABULARY
 

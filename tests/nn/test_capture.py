@@ -14,7 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
 from anaphora.nn.attention import MultiHeadAttention
-from anaphora.nn.capture import attention_layers, capture
+from anaphora.nn.attention_capture import attention_layers, capture
 
 SOURCE = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
 LENGTHS = torch.tensor([4, 2])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from anaphora.nn import attention_backends as backends
-from anaphora.nn.capture import capture
+from anaphora.nn.attention_capture import capture
 from anaphora.nn.encoders import (
     AveragingEncoder,
     ClassificationHead,

@@ -1,8 +1,8 @@
 """Which source words did each target word come from? Word alignments of what was said, or of any given pair.
 
 One teacher-forced pass over the finished target, whatever search found it: the model reads the source and the target
-once more, the attention of its decoder over the source is captured (nn/capture.py), and the weights of subword
-tokens become weights of words:
+once more, the attention of its decoder over the source is captured (nn/attention_capture.py), and the weights of
+subword tokens become weights of words:
 
     pieces of a source word are summed · pieces of a target word are averaged · the end mark's column is left out
     (its share is kept in `end_mark`) and each row is divided by what remains
@@ -30,14 +30,14 @@ import torch
 
 from anaphora.alignment.aligned_pairs import Pair, Pairs, to_words
 from anaphora.alignment.links import RULE_MEANING, RULES, Rule, links_of
+from anaphora.decoding.beam_search import evaluating
 from anaphora.decoding.pair_scoring import score
-from anaphora.decoding.search import evaluating
 from anaphora.decoding.translate import Translation, clean, pad, token_batches
 from anaphora.errors import UserError, option
 from anaphora.evaluation.alignment_error import Link, write_pharaoh
 from anaphora.models.composites.ensemble import Ensemble
 from anaphora.models.contracts import Translator
-from anaphora.nn.capture import attention_layers, capture
+from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.results import brief, count, html_table
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 from anaphora.tokenizers.words import Split, Word

@@ -1,7 +1,7 @@
 """Minimum-Bayes-risk decoding: of many translations, the one that is most like what the model believes in.
 
 The beam looks for the most probable translation; that one may be untypical: too short, or empty. Here translations are
-drawn from the model by the one search (search.py), and the one with the greatest expected utility wins: the highest
+drawn from the model by the one search (beam_search), and the one with the greatest expected utility wins: the highest
 mean chrF (or BLEU, GLEU), were each drawn translation the reference in turn (evaluation/expected_utility.py).
 
     samples   candidates and references are what was drawn (Eikema and Aziz 2020)
@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from anaphora.decoding.beam_search import Hypothesis, search
 from anaphora.decoding.decoding_settings import DecodingConfig
-from anaphora.decoding.search import Hypothesis, search
 from anaphora.decoding.spelling import Listener
 from anaphora.evaluation.expected_utility import Utility, expected_utilities
 from anaphora.models.contracts import Translator

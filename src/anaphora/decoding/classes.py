@@ -50,7 +50,7 @@ def classify_lines(
     model: TextClassifier, tokenizer: Tokenizer, lines: Iterable[str], *, window: int = WINDOW
 ) -> Iterator[Classified]:
     """One object a line, lazily and in order."""
-    from anaphora.decoding.search import evaluating
+    from anaphora.decoding.beam_search import evaluating
     from anaphora.decoding.text_scoring import plain
     from anaphora.decoding.translate import pad, token_batches
 

@@ -1,6 +1,6 @@
 """A model that is counted goes on with a text, without torch: sampling and greedy search, which follow one row each.
 
-It says what the one search (search.py) would say of it: the same constraints, and noise by the same counter from (seed,
+It says what the one search would say of it: the same constraints, and noise by the same counter from (seed,
 sentence, step), here in numpy. Torch alone takes longer to import than an n-gram takes to answer. Beams are next door
 (counted_beam.py); drafts and every other model are the one search's; a test holds the two beside each other.
 """

@@ -1,6 +1,6 @@
 """Beam search in models that are counted, without torch: the choice and the scores of the one search, prompt by prompt.
 
-search.py says what a beam is: which continuations live on, when a hypothesis is finished, when no better one can come.
+beam_search.py says what a beam is: which hypotheses live on, when one is finished, when no better one can come.
 This is the same for one prompt at a time, in numpy, as counted.py is for texts that follow one row; a test holds both
 beside the one search.
 """

@@ -3,7 +3,7 @@
 A translator reads a source and is then asked for one token after another. A language model that has read a prompt is in
 the same place, so prompted.py makes of it a translator whose source *is* the prompt: `start` reads it, once for all
 that will be said after it, and `step` goes on from there. Beam, greedy search, sampling, temperature, top-k, top-p,
-stop strings and noise that belongs to a sample and not to its batch are those of the search (search.py, sampling.py,
+stop strings and noise that belongs to a sample and not to its batch are those of the search (beam_search, sampling.py,
 spelling.py). Only n-grams have a way of their own, which has no need of torch (counted.py).
 
 Every sample is searched as a sentence of its own, so that those which have ended leave the batch, and as many as one

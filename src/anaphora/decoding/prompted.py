@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from anaphora.decoding.beam_search import search, search_aloud
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.hypothesis import Hypothesis
-from anaphora.decoding.search import search, search_aloud
 from anaphora.decoding.spelling import Listener
 from anaphora.decoding.translate import pad
 from anaphora.models.contracts import DecoderState, LanguageModel, Translator

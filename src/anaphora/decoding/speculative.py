@@ -31,12 +31,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from anaphora.decoding.beam_search import Hypothesis, evaluating
 from anaphora.decoding.constraints import FORBIDDEN, Constraints
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.drafts import Draft, read_text
 from anaphora.decoding.generation import MOST_SAMPLES, check_limits, check_samples, fewest, room
 from anaphora.decoding.sampling import noise_keys, pick, scramble, uniform
-from anaphora.decoding.search import Hypothesis, evaluating
 from anaphora.decoding.spelling import Listener
 from anaphora.errors import UserError
 from anaphora.models.contracts import LanguageModel

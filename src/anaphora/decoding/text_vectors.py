@@ -132,7 +132,7 @@ def _read(
     model: Any, tokenizer: Tokenizer, lines: Iterable[str], layer: int | None
 ) -> Iterator[tuple[str, list[int], F32]]:
     """Each line, its ids, and the vectors of ⟨s⟩ and its tokens, (1 + tokens …, dim)."""
-    from anaphora.decoding.search import evaluating
+    from anaphora.decoding.beam_search import evaluating
     from anaphora.decoding.text_scoring import plain
     from anaphora.decoding.translate import token_batches
 

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from anaphora.decoding.beam_search import Hypothesis, evaluating, length_penalty, search
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.line_breaks import clean, one_line
 from anaphora.decoding.pair_scoring import score
-from anaphora.decoding.search import Hypothesis, evaluating, length_penalty, search
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.decoding.splitting import parts_of, sentences
 from anaphora.errors import UserError

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from anaphora.config import differences
-from anaphora.decoding.search import Hypothesis
+from anaphora.decoding.beam_search import Hypothesis
 from anaphora.errors import UserError, option, refused_by_system
 from anaphora.files.foreign import is_there
 from anaphora.results import brief, count

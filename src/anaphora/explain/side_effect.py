@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anaphora.decoding.search import evaluating
+from anaphora.decoding.beam_search import evaluating
 from anaphora.decoding.text_scoring import Boundaries, context_of, windows_for
 from anaphora.errors import UserError
 from anaphora.evaluation.bits_per_byte import perplexity

@@ -27,7 +27,7 @@ from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.language.classifier import TextClassifier
 from anaphora.models.language.masked import MaskedLanguageModel
 from anaphora.models.language.reader import Reader
-from anaphora.nn.capture import attention_layers
+from anaphora.nn.attention_capture import attention_layers
 from anaphora.nn.head import VocabularyHead
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 

@@ -1,7 +1,7 @@
 """A walk through one head of a trained model, with the numbers of one sentence.
 
     fast run     the model as it always runs; hooks on the projections of one layer note what goes in and comes out
-    traced run   the same with every attention captured (nn/capture.py): weights in hand
+    traced run   the same with every attention captured (nn/attention_capture.py): weights in hand
     walk         q, K, scores, … from the fast run's projections, by the few lines of explain/walk.py
 
 The three must agree, and the walk says whether they do: the traced run has the fast run's logits and tokens; the walk's
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from anaphora.alignment.model_alignment import Method
-from anaphora.decoding.search import evaluating
+from anaphora.decoding.beam_search import evaluating
 from anaphora.errors import UserError, option
 from anaphora.explain import segments
 from anaphora.explain.attention_runs import Noted, bias_of, exact, heads_of, hearing, mask_of, noting
@@ -31,7 +31,7 @@ from anaphora.explain.trace import BUDGET
 from anaphora.explain.trace_parts import PREDICTS, AttentionMap, Check, Segment, Step, Walk, statistics
 from anaphora.explain.walk import TOLERANCE, ScoresTooLarge, magnitude, walk_attention, weight_tolerance
 from anaphora.nn.attention import MultiHeadAttention
-from anaphora.nn.capture import attention_layers, capture
+from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.nn.source_attention import SourceAttention
 
 MOST_CELLS = 100_000

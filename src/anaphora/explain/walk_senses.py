@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from anaphora.decoding.search import evaluating
+from anaphora.decoding.beam_search import evaluating
 from anaphora.errors import UserError
 from anaphora.explain import segments
 from anaphora.explain.attention_runs import exact

@@ -13,7 +13,7 @@ from anaphora.explain.trace import Trace
 from anaphora.explain.trace_parts import PREDICTS, READS, Check
 from anaphora.explain.walk_model import Asked, Side, look, parts_of
 from anaphora.models.contracts import Translator
-from anaphora.nn.capture import attention_layers
+from anaphora.nn.attention_capture import attention_layers
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 
 STEPS = 1e-2

@@ -21,7 +21,7 @@ import torch
 from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.folder import read_config
 from anaphora.models.contracts import Translator
-from anaphora.nn.capture import capture
+from anaphora.nn.attention_capture import capture
 from anaphora.nn.scores import SCORES
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.explain.walk import walk_attention
-from anaphora.nn.capture import capture
+from anaphora.nn.attention_capture import capture
 from anaphora.nn.encoders import (
     AveragingEncoder,
     ClassificationHead,

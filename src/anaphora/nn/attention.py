@@ -195,7 +195,7 @@ def _check_bias(bias: Tensor | PositionBias | None, batch: int, heads: int, quer
 
 
 class Watcher(Protocol):
-    """Who wants to see what an attention looks at (nn/capture.py has one)."""
+    """Who wants to see what an attention looks at (nn/attention_capture.py has one)."""
 
     def wants(self) -> bool:
         """Whether it is asking now, in this thread."""

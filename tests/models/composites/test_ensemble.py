@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from anaphora.decoding.beam_search import search
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.pair_scoring import score
-from anaphora.decoding.search import search
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
 from anaphora.models import build

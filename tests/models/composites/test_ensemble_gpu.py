@@ -8,8 +8,8 @@ import pytest
 import torch
 from test_ensemble import MEMBERS, VOCABULARY
 
+from anaphora.decoding.beam_search import search
 from anaphora.decoding.decoding_settings import DecodingConfig
-from anaphora.decoding.search import search
 from anaphora.decoding.translate import pad
 from anaphora.models.composites.ensemble import Ensemble
 from anaphora.tokenizers.tokenizer import EOS

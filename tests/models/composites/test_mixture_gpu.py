@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from anaphora.decoding.beam_search import DecodingConfig
 from anaphora.decoding.generation import generate
-from anaphora.decoding.search import DecodingConfig
 from anaphora.models.composites.mixture import Mixture
 from neural_rungs import CAUSAL
 from ngram_texts import fitted

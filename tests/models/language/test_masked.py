@@ -15,7 +15,7 @@ from anaphora.errors import UserError
 from anaphora.models import NEURAL_MODELS, build_language_model
 from anaphora.models.contracts import LanguageModel
 from anaphora.models.language import masked as masked_module
-from anaphora.nn.capture import capture
+from anaphora.nn.attention_capture import capture
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 from neural_rungs import CAUSAL, CLASSIFIERS, LABELS, LONGEST, MASKED
 

@@ -12,7 +12,7 @@ from anaphora.alignment.model_alignment import Method, no_weights
 from anaphora.errors import UserError
 from anaphora.models import build, settings
 from anaphora.models.translation.transformer_translator import TransformerConfig
-from anaphora.nn.capture import attention_layers
+from anaphora.nn.attention_capture import attention_layers
 from anaphora.tasks.recipes import complete
 from anaphora.training.objectives.guided import guided_layer
 

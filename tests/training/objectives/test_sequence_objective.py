@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 import anaphora
 from anaphora.data.batches import Batch
+from anaphora.decoding.beam_search import Hypothesis
 from anaphora.decoding.decoding_settings import DecodingConfig
-from anaphora.decoding.search import Hypothesis
 from anaphora.errors import UserError
 from anaphora.evaluation.sentence_scores import sentence_chrf
 from anaphora.models.contracts import DecoderState, Translator

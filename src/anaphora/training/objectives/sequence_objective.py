@@ -22,8 +22,8 @@ these candidates, to a power and made to sum to one, should lie where the risk 1
 Either is mixed with the likelihood of the reference, `training.likelihood_weight` times, which keeps the model from
 finding sentences that please the reward alone. All three are summed over sentences, as published.
 
-Translations are drawn by the one search (decoding/search.py), by noise that is a function of seed, sentence and the
-number of batches drawn so far; that number is carried in checkpoints, so a run goes on bit for bit.
+Translations are drawn by the one search (decoding/beam_search.py), by noise that is a function of seed, sentence and
+the number of batches drawn so far; that number is carried in checkpoints, so a run goes on bit for bit.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from torch import Tensor
 
 from anaphora.data.batches import Batch
 from anaphora.data.corpus import Corpus
+from anaphora.decoding.beam_search import Hypothesis, evaluating, search
 from anaphora.decoding.constraints import FORBIDDEN, forbidden_tokens
 from anaphora.decoding.decoding_settings import DecodingConfig
-from anaphora.decoding.search import Hypothesis, evaluating, search
 from anaphora.evaluation.sentence_scores import REWARDS
 from anaphora.models.contracts import Translator
 from anaphora.nn.kernels.cross_entropy import token_log_probabilities

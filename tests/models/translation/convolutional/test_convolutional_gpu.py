@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import anaphora
-from anaphora.decoding.search import DecodingConfig, search
+from anaphora.decoding.beam_search import DecodingConfig, search
 from anaphora.models import build, settings
 from anaphora.pocket import generate
 from anaphora.tokenizers.tokenizer import EOS

@@ -132,7 +132,7 @@ def test_convs2s_is_the_equations_of_the_paper() -> None:
 
 @torch.no_grad()
 def test_what_convs2s_says_it_looked_at_is_the_mean_of_its_layers() -> None:
-    from anaphora.nn.capture import capture
+    from anaphora.nn.attention_capture import capture
 
     model = made("convs2s", decoder_layers=2)
     state = model.start(SOURCE, LENGTHS, 1, 10)

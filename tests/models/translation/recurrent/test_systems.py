@@ -13,7 +13,7 @@ from anaphora.alignment.model_alignment import cross_attentions, no_weights
 from anaphora.errors import UserError
 from anaphora.models import build, settings
 from anaphora.models.translation.recurrent.bahdanau import Maxout
-from anaphora.nn.capture import capture
+from anaphora.nn.attention_capture import capture
 from anaphora.nn.recurrence import RecurrentEncoder, turned
 from anaphora.tasks.recipes import complete
 

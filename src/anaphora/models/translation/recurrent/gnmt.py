@@ -6,7 +6,7 @@
 
 Only the lowest layer waits for a look, so that the published system could run its layers on several machines at once;
 here for the same reason all layers above are whole-sequence calls of the kernels. Length normalisation and the coverage
-penalty are the search's (decoding/search.py); the recipe turns them on. The reinforcement is an objective of training.
+penalty are the search's (decoding/beam_search.py); the recipe turns them on. Reinforcement is an objective of training.
 
 The paper: 8 + 8 layers of 1,024, word pieces of 32 k; recipes/gnmt-paper.yaml. What differs: states begin from zeros;
 the context does not reach the softmax itself, only every layer below it; no clipping of states for quantised inference.
