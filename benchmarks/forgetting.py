@@ -51,7 +51,9 @@ def one_run(job: Job) -> dict[str, Any]:
     own.mkdir(exist_ok=True)
     files = lecture.write_stories(own, job.distance, number=job.texts, seed=job.seed)
     settings = lecture.settings(job.rung, job.distance, steps=job.steps, seed=job.seed)
-    outcome = anaphora.train(own / "run", **files, recipe=lecture.RUNGS[job.rung][0], settings=settings, device="cpu")
+    outcome = anaphora.train(
+        own / "run", **files, recipe=lecture.RUNGS[job.rung].recipe, settings=settings, device="cpu"
+    )
     loaded = anaphora.load(own / "run", "cpu")
     assert isinstance(loaded, TextModel)
     model: Any = loaded.model

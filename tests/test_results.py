@@ -40,7 +40,6 @@ from anaphora.evaluation.sense_similarity import SenseSimilarity
 from anaphora.evaluation.significance import Interval, PairedBootstrap, PairedScore
 from anaphora.evaluation.vector_benchmarks import AnalogyScore, SimilarityScore
 from anaphora.evaluation.weat import Association
-from anaphora.explain.explanation import MixtureWhy
 from anaphora.explain.next_words import NextWords, RankedWord
 from anaphora.explain.pronouns import Evened, Evenness
 from anaphora.explain.ratios import RatioTable
@@ -54,6 +53,7 @@ from anaphora.explain.why import WhyText
 from anaphora.interop.conversion import Conversion
 from anaphora.models.backpack.patch import MadeFor, Patch, Remove, Scale
 from anaphora.models.backpack.sense_shares import SensesWhy
+from anaphora.models.composites.mixture_explanation import MixtureWhy
 from anaphora.models.composites.parts import Mixed, MixedPart
 from anaphora.models.ngram.ngram_explanation import Why
 from anaphora.models.vectors.cooccurrence import Ratio

@@ -49,7 +49,7 @@ def test_stories_have_every_name_and_a_distance_is_whole_sentences(tmp_path: Pat
 
 def classifier(rung: str, **changes: Any) -> Any:
     """With random weights, in float64."""
-    kind, said = lecture.RUNGS[rung]
+    _, kind, said, _ = lecture.RUNGS[rung]
     sizes = {key.removeprefix("model."): value for key, value in said.items()}
     own = {"kind": kind, "dim": 8, "labels": lecture.NAMES, "pool": "last", "dropout": 0.0, **sizes, **changes}
     torch.manual_seed(3)
@@ -93,7 +93,9 @@ def test_of_a_linear_recurrent_network_it_is_a_power_of_the_weight() -> None:
 
 def test_windows_and_convolutions_have_none_beyond_their_reach_and_the_mean_spreads_it() -> None:
     ids = torch.randint(4, 20, (1, 48), generator=torch.Generator().manual_seed(2))
-    for kind, reach in lecture.REACH.items():
+    reaches = {rung.recipe: rung.reach for rung in lecture.RUNGS.values() if rung.reach is not None}
+    assert set(reaches) == {"window", "conv"}
+    for kind, reach in reaches.items():
         norms = lecture.gradient_norms(classifier(kind), ids, ANSWERS[:1])[0]
         assert (norms[:-reach] == 0).all()
         assert (norms[-reach:] > 0).all()
@@ -125,7 +127,7 @@ def test_a_margin_is_not_stopped_by_certainty() -> None:
 def test_every_causal_rung_takes_part() -> None:
     """Each encoder once: a Backpack reads with one of them."""
     rungs = set(NEURAL_MODELS) - {"transformer-encoder", "backpack"}
-    assert {recipe for recipe, _ in lecture.RUNGS.values()} == rungs
+    assert {rung.recipe for rung in lecture.RUNGS.values()} == rungs
 
 
 def test_the_walk_is_made_of_what_was_trained() -> None:

@@ -35,7 +35,6 @@ from anaphora.decoding.pair_scoring import score
 from anaphora.decoding.translate import Translation, clean, pad, token_batches
 from anaphora.errors import UserError, option
 from anaphora.evaluation.alignment_error import Link, write_pharaoh
-from anaphora.models.composites.ensemble import Ensemble
 from anaphora.models.contracts import Translator
 from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.results import brief, count, html_table
@@ -146,13 +145,13 @@ class Method:
         """Does the model have this layer and head?"""
         if self.kind == "occlusion":
             return
-        if isinstance(model, Ensemble) != (self.kind == "members"):
+        if bool(model.made_of) != (self.kind == "members"):
             what = "an ensemble has no layers and heads of its own" if self.kind == "attention" else "it has no members"
             raise UserError(what, cure=f"leave {option('method')} out, or use {option('method', 'occlusion')}")
-        if isinstance(model, Ensemble):
-            for place, method in enumerate(self.members):
+        if model.made_of:
+            for member, method in zip(model.made_of, self.members):
                 if method is not None:
-                    method.check(model.member(place))
+                    method.check(member)
             return
         if why := no_weights(model):
             raise UserError(why, cure=f"use {option('method', 'occlusion')}")
@@ -357,10 +356,9 @@ def word_weights(model: Translator, pairs: Sequence[Pair], method: Method) -> li
             found[number] = lost
         return found
     if method.kind == "members":
-        assert isinstance(model, Ensemble)
         read = {place: share for place, share in model.attending.items() if method.members[place] is not None}
         for place, share in read.items():
-            its = word_weights(model.member(place), pairs, method.members[place] or Method())
+            its = word_weights(model.made_of[place], pairs, method.members[place] or Method())
             found = [sum_ + share / sum(read.values()) * own for sum_, own in zip(found, its)]
         return found
     paths = cross_attentions(model)

@@ -12,7 +12,7 @@ distribution as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -25,8 +25,10 @@ from anaphora.decoding.prompted import remembered
 from anaphora.decoding.sampling import pick
 from anaphora.models.contracts import DecoderState, LanguageModel, rewound
 from anaphora.models.ngram.kernels.ngram_draws import draw_ahead, shares_of
-from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.tokenizers.tokenizer import EOS
+
+if TYPE_CHECKING:
+    from anaphora.models.ngram.ngram_model import NgramModel
 
 LONGEST_MATCH, SHORTEST_MATCH = 4, 2
 """Words that must have stood together before, for a text to be its own draft."""
@@ -60,8 +62,8 @@ class Draft(Protocol):
 
 def draft_of(model: LanguageModel, config: DecodingConfig) -> NgramDraft | ModelDraft:
     """The quickest draft that this model can be."""
-    if isinstance(model, NgramModel) and model.backs_off():
-        return NgramDraft(model, config)
+    if model.draws_ahead():
+        return NgramDraft(cast("NgramModel", model), config)
     return ModelDraft(model, config)
 
 

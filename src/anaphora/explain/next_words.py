@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import UserError
-from anaphora.models.ngram.ngram_explanation import Name, NextWord, NextWordsTold, likeliest
+from anaphora.models.next_word import Name, NextWord, NextWordsTold, likeliest
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:

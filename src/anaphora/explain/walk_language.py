@@ -7,9 +7,9 @@ sides with all behind it too. The last row of a model that goes on with a text i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -23,13 +23,12 @@ from anaphora.explain.trace import Trace
 from anaphora.explain.trace_parts import READS, AttentionMap, Segment, Walk
 from anaphora.explain.walk_model import Asked, Side, look, parts_of
 from anaphora.explain.walk_senses import SENSES, alpha_map, look_at_senses, word_name
-from anaphora.models.backpack.backpack import Backpack
-from anaphora.models.language.classifier import TextClassifier
-from anaphora.models.language.masked import MaskedLanguageModel
 from anaphora.models.language.reader import Reader
 from anaphora.nn.attention_capture import attention_layers
-from anaphora.nn.head import VocabularyHead
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
+
+if TYPE_CHECKING:
+    from anaphora.models.backpack.backpack import Backpack
 
 NEXT = 3
 """Words that may come next, or classes, beside the text."""
@@ -38,11 +37,11 @@ NEXT = 3
 def walk_language(model: Reader, tokenizer: Tokenizer, text: str, ids: Sequence[int], asked: Asked) -> Trace:
     """The trace of a language model, a masked one or a classifier that reads `ids`: the tokens of the text without ⟨s⟩
     and without the last ⟨/s⟩."""
-    if isinstance(model, MaskedLanguageModel) and blank_of(tokenizer).search(text):
+    masked, whole = "masked" in model.capabilities, "causal" not in model.capabilities
+    if masked and blank_of(tokenizer).search(text):
         raise UserError("a walk shows a text as it stands, without blanks", cure="fill them in first: `anaphora fill`")
     if not text.strip():
         raise UserError("there is nothing to read", cure="give a text with at least one word")
-    whole = isinstance(model, MaskedLanguageModel | TextClassifier)
     read = [BOS, *ids, EOS] if whole else [BOS, *ids]
     model.check_length(len(read))
     segment = segments.segment("text", text, read, tokenizer)
@@ -50,8 +49,8 @@ def walk_language(model: Reader, tokenizer: Tokenizer, text: str, ids: Sequence[
     if named is not None:  # what is not there is said before anything is computed
         asked = replace(asked, query=f"#{row_of(segment, named)}")
     row = torch.tensor([read], device=model.device)
-    run, said = _run(model, row)
-    maps, walk, logits = _look(model, tokenizer, row, run, said, Side(segment, segment, READS), asked)
+    said = model.answers()
+    maps, walk, logits = _look(model, tokenizer, row, said, Side(segment, segment, READS), asked)
     if named is not None:
         walk.settings["query"] = named
     steps: list[dict[str, Any]] = []
@@ -62,7 +61,9 @@ def walk_language(model: Reader, tokenizer: Tokenizer, text: str, ids: Sequence[
             if token.id in column:  # what is never said, only read, has no probability
                 found = round(float(before[column[token.id]]), 6)
                 steps.append({"id": token.id, "token": token.text, "logprob": found})
-    heading = visible(text.replace("\n", "↵")) + _expected(model, tokenizer, segment, walk, logits, said, named)
+    heading = visible(text.replace("\n", "↵"))
+    if not masked:
+        heading += _expected(model, tokenizer, segment, walk, logits, said, named)
     walk.says = f"{heading}\n{walk.says}"
     return Trace([walk], [segment], maps, _described(model), steps)
 
@@ -81,15 +82,19 @@ def _look(
     model: Reader,
     tokenizer: Tokenizer,
     row: Tensor,
-    run: Callable[[], Tensor],
     said: Tensor,
     side: Side,
     asked: Asked,
 ) -> tuple[list[AttentionMap], Walk, Tensor]:
     """One sense of a Backpack, unless another part is asked for, or one head."""
     parts = parts_of(model)
-    if not isinstance(model, Backpack):
+
+    def run() -> Tensor:
+        return model.answer(row)
+
+    if not model.senses_count:
         return look(model, run, dict.fromkeys(parts, side), asked)
+    model = cast("Backpack", model)
     if (asked.part or SENSES) == SENSES:
         if model.emphasis is not None:
             raise UserError(
@@ -106,21 +111,6 @@ def _look(
     return maps, walk, logits
 
 
-def _run(model: Reader, row: Tensor) -> tuple[Callable[[], Tensor], Tensor]:
-    """A function that reads the row once and answers logits (1, T, ·), and the tokens that they are of: those that a
-    model never says have none. Of a classifier, (1, 1, classes)."""
-    lengths = torch.tensor([row.shape[1]], device=row.device)
-    if isinstance(model, TextClassifier):
-        return lambda: model(row, lengths)[:, None], torch.arange(len(model.labels))
-    if isinstance(model, MaskedLanguageModel):
-        return lambda: model(row, lengths), torch.arange(model.vocabulary)
-    silent = set(cast(VocabularyHead, model.head).silent)
-    said = torch.tensor([token for token in range(model.vocabulary) if token not in silent])
-    if not silent:
-        return lambda: model(row), said
-    return lambda: model(row)[..., said.to(row.device)], said
-
-
 def _expected(
     model: Reader,
     tokenizer: Tokenizer,
@@ -131,11 +121,9 @@ def _expected(
     named: str | None,
 ) -> str:
     """What stands behind the text: the classes of a classifier, the words that a model expects at the row shown, or at
-    the end; of a masked model nothing."""
-    if isinstance(model, MaskedLanguageModel):
-        return ""
-    labels = list(model.labels) if isinstance(model, TextClassifier) else None
-    at = walk.first_row if named is not None and labels is None else -1
+    the end."""
+    labels = model.config.labels
+    at = walk.first_row if named is not None and not labels else -1
     best = logits[at].softmax(dim=-1).topk(min(NEXT, logits.shape[1]))
     names = [labels[n] if labels else word_name(tokenizer, int(said[n])) for n in best.indices.tolist()]
     likely = ", ".join(f"{visible(name)} {value:.2g}" for name, value in zip(names, best.values.tolist()))
@@ -151,8 +139,8 @@ def _described(model: Reader) -> dict[str, Any]:
     }
     if layers:
         found |= {"heads": layers[0].heads, "d_head": layers[0].out.in_features // layers[0].heads}
-    if isinstance(model, Backpack):
+    if model.senses_count:
         found["senses"] = model.senses_count
-    if isinstance(model, TextClassifier):
-        found["labels"] = list(model.labels)
+    if model.config.labels:
+        found["labels"] = list(model.config.labels)
     return found

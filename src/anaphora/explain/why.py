@@ -24,12 +24,14 @@ from anaphora.decoding.hidden_words import blank_of, hide
 from anaphora.errors import UserError, option
 from anaphora.explain.columns import NARROWEST, NUMBER, bar, number, padded, wrapped
 from anaphora.explain.draw.terminal import cells, cut, isolated, visible
-from anaphora.explain.explanation import AnyCandidate, Discounts, Explanation, MixedCandidate, MixtureWhy, explain_next
+from anaphora.explain.explanation import explain_next
 from anaphora.explain.next_words import NextWords, RankedWord, words_in_blank
 from anaphora.explain.trace_parts import Check, Walk
 from anaphora.explain.why_senses import ABOUT, alpha_walk, origin, share_lines, shares_walk, sums_of_shares
 from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy
-from anaphora.models.ngram.ngram_explanation import Candidate, Level
+from anaphora.models.composites.mixture_explanation import MixedCandidate, MixtureWhy
+from anaphora.models.next_word import Discounts, NextWord, NextWordsTold
+from anaphora.models.ngram.ngram_explanation import Candidate, Level, Why
 from anaphora.results import brief, figure, html_lines, html_table
 from anaphora.tokenizers.token_names import in_base64, token_name, told_apart
 from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
@@ -61,7 +63,7 @@ class WhyText:
 
     text: str
     """What was given; the next word after it is explained."""
-    explanation: Explanation
+    explanation: NextWordsTold
     """The numbers: candidates, and what each probability is made of."""
     names: dict[int, str]
     """Of every token that stands in it."""
@@ -168,7 +170,7 @@ class WhyText:
         for check in self.checks:
             yield from wrapped(str(check), width)
 
-    def _explained(self, one: AnyCandidate, width: int, indent: str = "", begin: str = "") -> Iterator[str]:
+    def _explained(self, one: NextWord, width: int, indent: str = "", begin: str = "") -> Iterator[str]:
         if isinstance(one, MixedCandidate):
             yield from self._parts(one, width, indent, begin)
         elif isinstance(one, SenseCandidate):
@@ -177,7 +179,7 @@ class WhyText:
         elif isinstance(one, Candidate):
             yield from self._levels(one, width, indent, begin)
 
-    def _about(self, found: Explanation | None, width: int, name: str = "", weight: float = 1.0) -> Iterator[str]:
+    def _about(self, found: NextWordsTold | None, width: int, name: str = "", weight: float = 1.0) -> Iterator[str]:
         """What the model is, and the discounts of each of its orders."""
         begin = f"{isolated(visible(name))}, weight {weight:.4g}: " if name else ""
         if found is None:
@@ -190,14 +192,14 @@ class WhyText:
             yield from wrapped(f"{begin}a Backpack of {found.senses} senses a word: {ABOUT}", width)
         elif isinstance(found, NextWords):
             yield from wrapped(begin + LEARNED, width)
-        else:
+        elif isinstance(found, Why):
             what = "single words" if found.model_order == 1 else f"n-grams up to {found.model_order}"
             yield from wrapped(f"{begin}{what}, {found.smoothing}: {FORMULAS[found.smoothing]}", width)
             if found.discounts and any(any(order) for order in found.discounts):
                 yield from _discounts(found.discounts)
 
     def _summary(self, width: int) -> Iterator[str]:
-        candidates: Sequence[AnyCandidate] = self.explanation.candidates
+        candidates: Sequence[NextWord] = self.explanation.candidates
         label = min(max((cells(self.name(one.token)) for one in candidates), default=4), 24)
         label = max(label, 4)
         last = "from" if isinstance(self.explanation, MixtureWhy | SensesWhy) else "order"
@@ -253,13 +255,15 @@ class WhyText:
                 begin = f"in {isolated(cut(part.name, 24))}, "
                 yield from self._explained(part.because, width, indent + "  ", begin)
 
-    def _from(self, one: AnyCandidate) -> str:
+    def _from(self, one: NextWord) -> str:
         """Where most of it comes from, in a word or two."""
         if isinstance(one, MixedCandidate):
             return max(one.parts, key=lambda part: part.part).name
         if isinstance(one, SenseCandidate):
             return origin(one, [self.name(token) for token in (BOS, *self.explanation.prefix)])
-        return f"{one.rank:,}" if isinstance(one, RankedWord) else str(one.order)
+        if isinstance(one, Candidate):
+            return str(one.order)
+        return f"{cast(RankedWord, one).rank:,}"
 
 
 def explain_text(
@@ -300,7 +304,7 @@ def explain_text(
         notes.append(f"{lacks!r} is not in the vocabulary: it is {SPECIALS[UNK]} like every other such word")
     if "normalised" not in model.capabilities:
         notes.append("P need not sum to one over all words (stupid back-off, or a file taken as it is)")
-    found: Explanation
+    found: NextWordsTold
     if masked:
         found = words_in_blank(model, prefix, top=top, tokens=tokens)
     else:
@@ -350,16 +354,16 @@ def one_token(tokenizer: Tokenizer, word: str, *, begins: bool = False) -> int:
 # -- words and numbers -------------------------------------------------------------------------------------------------
 
 
-def _inner(found: MixtureWhy) -> list[AnyCandidate]:
+def _inner(found: MixtureWhy) -> list[NextWord]:
     """All explanations of parts, those of mixtures inside the mixture too."""
-    inner: list[AnyCandidate] = []
+    inner: list[NextWord] = []
     for part in found.parts:
         if part is not None:
             inner += [*part.candidates, *(_inner(part) if isinstance(part, MixtureWhy) else ())]
     return inner
 
 
-def _sums(candidates: Sequence[AnyCandidate]) -> list[Check]:
+def _sums(candidates: Sequence[NextWord]) -> list[Check]:
     said = [one for one in candidates if isinstance(one, Candidate) and one.levels]
     if not said:
         return []
@@ -367,7 +371,7 @@ def _sums(candidates: Sequence[AnyCandidate]) -> list[Check]:
     return [Check("what the levels add sums to P", worst, TOLERANCE)]
 
 
-def _off(one: AnyCandidate) -> float:
+def _off(one: NextWord) -> float:
     """How far log P is from what the model gives; where it is a difference of large logits, as a share of them."""
     if one.log_probability == one.scored:  # minus infinity is equal to itself
         return 0.0

@@ -23,7 +23,7 @@ from anaphora.explain.columns import NUMBER, number, padded, wrapped
 from anaphora.explain.draw.terminal import cells, cut, isolated
 from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy
-from anaphora.models.ngram.ngram_explanation import NextWord
+from anaphora.models.next_word import NextWord
 
 SHARES = 8
 """Pairs of word and sense that a table has rows for."""

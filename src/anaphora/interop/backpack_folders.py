@@ -23,7 +23,6 @@ from anaphora.folder import (
     METRICS,
     WEIGHTS,
     atomic_folder,
-    read_config,
     read_metrics,
     refuse_existing_folder,
     write_config,
@@ -52,13 +51,6 @@ def is_published_backpack(folder: Path) -> bool:
         return is_backpack(_document(folder))
     except TypeError:  # a number, say, where names should be
         return False
-
-
-def is_own_backpack(folder: Path) -> bool:
-    """Whether a folder is that of a Backpack of ours."""
-    if not is_there(folder / CONFIG):
-        return False
-    return (read_config(folder).get("model") or {}).get("kind") == "backpack"
 
 
 def _document(folder: Path) -> dict[str, Any]:
@@ -238,8 +230,7 @@ def write_published(source: Path, target: Path, *, force: bool) -> tuple[int, li
 
     refuse_existing_folder(target, force=force)
     loaded = TextModel(source)
-    model = loaded.model
-    assert isinstance(model, Backpack)
+    model = cast(Backpack, loaded.model)
     try:
         weights, silent = published_backpack_weights(model), list(model.head.silent)
         if silent and sorted(silent) != sorted(SILENT):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import path_of
@@ -32,13 +32,15 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
-from anaphora.models import COUNTED_MODELS, VECTOR_MODELS, described_kind
+from anaphora.models import DEFAULT, described_kind, settings
+from anaphora.models.registry import system
 from anaphora.models.vectors.vector_files import FORMATS
 from anaphora.results import brief
 from anaphora.tokenizers.vocabulary_file import UNKNOWN
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
+    from anaphora.models.ngram.ngram_model import NgramModel
     from anaphora.pipelines.text_model import TextModel
     from anaphora.tasks.recipes import RunConfig
 
@@ -75,14 +77,25 @@ class Conversion:
         return brief("Conversion", f"{self.source} → {self.target}", *self.notes[:1])
 
 
+def formats_of(folder: Path) -> tuple[str, ...]:
+    """Which of the formats here can hold what a model folder holds; none, where it is no such folder."""
+    if not is_there(folder / CONFIG):
+        return ()
+    return system((read_config(folder).get("model") or {}).get("kind", DEFAULT)).formats
+
+
 def check_source(source: Path) -> None:
     """A model that no other format here can hold is refused, whatever its new name would be."""
-    if not is_there(source / CONFIG):
+    if not is_there(source / CONFIG) or formats_of(source):
         return
     model = read_config(source).get("model") or {}
-    kind = model.get("kind", "transformer")
-    if kind in ("backpack", *COUNTED_MODELS, *VECTOR_MODELS):
-        return
+    parts = [source / name for name in getattr(settings(model, file=str(source / CONFIG)), "parts", [])]
+    if parts and all(map(formats_of, parts)):
+        raise UserError(
+            f"is {described_kind(model)}: what its parts say together is no table of n-grams",
+            file=source,
+            cure=f"convert the parts one by one: {' '.join(map(str, parts))}",
+        )
     raise UserError(f"is {described_kind(model)}, which cannot be exported yet", file=source, cure=CONVERTIBLE)
 
 
@@ -113,14 +126,12 @@ def convert(
         return _vectors(source, target, force=force, header=header, space=space)
     if not header or space is not None:
         raise UserError("header and space are about vectors as text", cure="leave them out")
-    for asked, make in (
-        (backpack.is_published_backpack, backpack.read_published),
-        (backpack.is_own_backpack, backpack.write_published),
-    ):
-        if asked(source) and not is_arpa(target):
-            parameters, notes = make(source, target, force=force)
-            return Conversion(source, target, 0, [], {}, notes, parameters)
-    if _holds_vectors(source) and target.suffix not in (".arpa", ".gz"):
+    formats = formats_of(source)
+    if not is_arpa(target) and (backpack.is_published_backpack(source) or "backpack" in formats):
+        make = backpack.write_published if formats else backpack.read_published
+        parameters, notes = make(source, target, force=force)
+        return Conversion(source, target, 0, [], {}, notes, parameters)
+    if "vectors" in formats and target.suffix not in (".arpa", ".gz"):
         raise UserError("is of no known format of word vectors", file=target, cure=FORMATS)
     if is_arpa(source) == is_arpa(target):
         if not is_arpa(source) and not source.exists():
@@ -132,13 +143,6 @@ def convert(
     if is_arpa(target) and not target.name.lower().endswith(WRITTEN):
         raise UserError(f"{target.suffix} files are read, but not written", file=target, cure="name it .arpa.gz")
     return _to_folder(source, target, force=force) if is_arpa(source) else _to_arpa(source, target, force=force)
-
-
-def _holds_vectors(source: Path) -> bool:
-    """Whether this is a folder of word vectors."""
-    if not (source / CONFIG).is_file():
-        return False
-    return (read_config(source).get("model") or {}).get("kind") in VECTOR_MODELS
 
 
 def _vectors(source: Path, target: Path, *, force: bool, header: bool, space: str | None) -> Conversion:
@@ -155,23 +159,15 @@ def _vectors(source: Path, target: Path, *, force: bool, header: bool, space: st
 
 
 def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
-    from anaphora.models.composites.mixture import Mixture
     from anaphora.models.ngram.arpa import sizes_in_file
-    from anaphora.models.ngram.ngram_model import NgramModel
     from anaphora.pipelines.text_model import TextModel
 
     check_new_file(target, force=force)
+    if is_there(source / CONFIG) and "arpa" not in formats_of(source):
+        described = described_kind(read_config(source).get("model") or {})
+        raise UserError(f"is {described}, which holds no n-grams", file=source, cure="convert a counted model")
     loaded = TextModel(source)
-    model = loaded.model
-    if isinstance(model, Mixture):
-        parts = " ".join(str(source / name) for name in model.names)
-        raise UserError(
-            "is a mixture: what its parts say together is no table of n-grams",
-            file=source,
-            cure=f"convert the parts one by one: {parts}",
-        )
-    if not isinstance(model, NgramModel):
-        raise UserError(f"holds no n-grams ({type(model).__name__})", file=source, cure="convert a counted model")
+    model = cast("NgramModel", loaded.model)
     tokenizer = loaded.tokenizer
     try:
         renamed = loaded.save_arpa(target, force=force)
@@ -196,25 +192,22 @@ def _to_arpa(source: Path, target: Path, *, force: bool) -> Conversion:
 
 def _to_folder(source: Path, target: Path, *, force: bool) -> Conversion:
     from anaphora.models.ngram.arpa import sizes_in_file
-    from anaphora.models.ngram.ngram_model import NgramModel
     from anaphora.pipelines.text_model import TextModel
 
     refuse_existing_folder(target, force=force)
     loaded = TextModel(source)
-    assert isinstance(loaded.model, NgramModel)
+    model = cast("NgramModel", loaded.model)
     with atomic_folder(target) as folder:
         write_arpa_folder(folder, loaded, name=target.resolve().name)
-    return Conversion(source, target, loaded.model.order, sizes_in_file(loaded.model), {}, list(loaded.notes))
+    return Conversion(source, target, model.order, sizes_in_file(model), {}, list(loaded.notes))
 
 
 def write_arpa_folder(folder: Path, loaded: TextModel, *, name: str) -> None:
     """Fill a new folder with what an ARPA file holds."""
     from anaphora.models.ngram.arpa import sizes_in_file
     from anaphora.models.ngram.ngram_file import write_trie
-    from anaphora.models.ngram.ngram_model import NgramModel
 
-    model, tokenizer, source = loaded.model, loaded.tokenizer, loaded.folder
-    assert isinstance(model, NgramModel)
+    model, tokenizer, source = cast("NgramModel", loaded.model), loaded.tokenizer, loaded.folder
     write_config(folder, arpa_config(model.order).document())
     tokenizer.save(folder / "tokenizer.json")
     write_trie(folder / WEIGHTS, model.trie)

@@ -35,10 +35,11 @@ WORD = "bank"
 SENTENCES, TEST = 4000, 1000
 STEPS = 400
 DIM, LAYERS = 64, 2
-READERS: dict[str, dict[str, Any]] = {
-    "lstm": {"model.layers": LAYERS},
-    "transformer-encoder": {"model.layers": LAYERS, "model.heads": 4},
-}
+READERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("lstm", {"model.layers": LAYERS}),
+    ("transformer-encoder", {"model.layers": LAYERS, "model.heads": 4}),
+)
+"""Recipes, and what is set besides what all share."""
 TEXT: dict[str, Any] = {
     "data.boundaries": "lines",
     "data.hold_out": 0,
@@ -116,7 +117,9 @@ def _places(uses: Sequence[Use], word: str) -> list[int]:
     return [place for place, use in enumerate(uses) if use.word == word]
 
 
-def learn(reader: str, folder: Path, text: Path, *, steps: int, seed: int) -> tuple[Any, Tokenizer]:
+def learn(
+    reader: str, settings: dict[str, Any], folder: Path, text: Path, *, steps: int, seed: int
+) -> tuple[Any, Tokenizer]:
     """Train a language model as `anaphora train` does, and take what it left in its folder."""
     from anaphora.models import read_language_model
     from anaphora.tasks.language_run import train_text
@@ -125,7 +128,7 @@ def learn(reader: str, folder: Path, text: Path, *, steps: int, seed: int) -> tu
 
     own: dict[str, dict[str, Any]] = {"data": {"text": [str(text)]}}
     limits = {"training.max_steps": steps, "training.checkpoint_every": steps, "training.seed": seed}
-    for name, value in {**TEXT, **READERS[reader], **limits}.items():
+    for name, value in {**TEXT, **settings, **limits}.items():
         section, _, key = name.partition(".")
         own.setdefault(section, {})[key] = value
     train_text(Request(run=folder, own=own, recipe=reader, device="cpu"))
@@ -146,8 +149,8 @@ def bank(steps: int = STEPS, sentences: int = SENTENCES, test: int = TEST, seed:
     with one_thread(), torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory(prefix="anaphora-") as name:
         text = Path(name) / "text"
         text.write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
-        for reader in READERS:
-            model, tokenizer = learn(reader, Path(name) / reader, text, steps=steps, seed=seed)
+        for reader, settings in READERS:
+            model, tokenizer = learn(reader, settings, Path(name) / reader, text, steps=steps, seed=seed)
 
             def vectors(lines: list[str], layer: int, model: Any = model, cut: Tokenizer = tokenizer) -> Iterator[Any]:
                 return word_vectors(model, cut, lines, layer=layer)

@@ -16,7 +16,7 @@ import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -54,19 +54,37 @@ MEASURED = (8, 16, 24, 32, 48, 64, 96, 128)
 """Distances at which gradients are taken before training."""
 
 WINDOW, WIDTH, LAYERS, DIM = 16, 3, 4, 32
-REACH = {"window": WINDOW, "conv": 1 + (2**LAYERS - 1) * (WIDTH - 1)}
-"""Tokens that these two see, and not one more."""
-RUNGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dan": ("dan", {"model.hidden": 2 * DIM}),
-    "window": ("window", {"model.window": WINDOW, "model.hidden": 2 * DIM}),
-    "conv": ("conv", {"model.width": WIDTH, "model.layers": LAYERS, "model.dilated": True}),
-    "rnn": ("rnn", {}),
-    "gru": ("gru", {}),
-    "lstm": ("lstm", {}),
-    "lstm-open": ("lstm", {"model.forget_bias": 4.0}),  # keeps σ(4) = 98 % of its memory from word to word
-    "transformer-decoder": ("transformer-decoder", {"model.layers": 1, "model.heads": 2}),
+
+
+class Rung(NamedTuple):
+    """A recipe, and what is set besides what all share."""
+
+    name: str
+    recipe: str
+    settings: dict[str, Any]
+    reach: int | None = None
+    """Tokens that it sees, and not one more; None: all."""
+
+
+RUNGS = {
+    rung.name: rung
+    for rung in (
+        Rung("dan", "dan", {"model.hidden": 2 * DIM}),
+        Rung("window", "window", {"model.window": WINDOW, "model.hidden": 2 * DIM}, WINDOW),
+        Rung(
+            "conv",
+            "conv",
+            {"model.width": WIDTH, "model.layers": LAYERS, "model.dilated": True},
+            1 + (2**LAYERS - 1) * (WIDTH - 1),
+        ),
+        Rung("rnn", "rnn", {}),
+        Rung("gru", "gru", {}),
+        Rung("lstm", "lstm", {}),
+        Rung("lstm-open", "lstm", {"model.forget_bias": 4.0}),  # keeps σ(4) = 98 % of its memory from word to word
+        Rung("transformer-decoder", "transformer-decoder", {"model.layers": 1, "model.heads": 2}),
+    )
 }
-"""A rung's recipe, and what is set besides what all share; only the last one has attention."""
+"""Only the last one has attention."""
 STEPS, TEXTS, TOGETHER = 500, 16_000, 64
 """Updates of a run, stories to learn from, stories of an update."""
 
@@ -123,7 +141,7 @@ def settings(rung: str, distance: int, *, steps: int = STEPS, seed: int = 1) -> 
         "training.batch_tokens": TOGETHER * longest,
         "training.seed": seed,
     }
-    return {**SHARED, **RUNGS[rung][1], **training}
+    return {**SHARED, **RUNGS[rung].settings, **training}
 
 
 def learn(
@@ -139,7 +157,7 @@ def learn(
     for name, value in settings(rung, distance, steps=steps, seed=seed).items():
         section, _, key = name.partition(".")
         own.setdefault(section, {})[key] = value
-    train_text(Request(run=folder, own=own, recipe=RUNGS[rung][0], device="cpu"))
+    train_text(Request(run=folder, own=own, recipe=RUNGS[rung].recipe, device="cpu"))
     model: Any = read_language_model(RunConfig.read(read_config(folder)).model, folder)
     return model.eval(), Tokenizer.load(folder / "tokenizer.json")
 
@@ -238,7 +256,7 @@ def forgetting(steps: int = STEPS, texts: int = TEXTS, seed: int = 1, distances:
                 model, cut = learn(rung, n, Path(name) / f"{rung}-{n}", files[n], steps=steps, seed=seed)
                 right[-1].append(100 * accuracy(model, cut, stories(500, n, 1000 + n)))
                 after[-1].append(name_gradient(model, cut, n, of="margin"))
-                if rung in REACH and n > REACH[rung]:
+                if (reach := RUNGS[rung].reach) and n > reach:
                     beyond = max(beyond, after[-1][-1])
             start = untrained(model, seed)
             fresh.append([name_gradient(start, cut, n) for n in MEASURED])

@@ -15,8 +15,9 @@ depends on the words said so far is kept once per row (`past`, first dimension R
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -25,6 +26,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anaphora.tokenizers.tokenizer import PAD
+
+if TYPE_CHECKING:
+    from anaphora.models.next_word import Discounts, NextWordsTold
 
 SCORED_AT_ONCE = 16_384
 """Tokens, padding included, that `LanguageModel.score_flat` hands to `score` at once, at the most."""
@@ -173,6 +177,18 @@ class Translator(nn.Module):
         """Every trained number once: tied tables count once, sinusoidal positions not at all."""
         return sum(p.numel() for p in self.parameters())
 
+    # -- made of others, perhaps ---------------------------------------------------------------------------------------
+
+    @property
+    def made_of(self) -> Sequence[Translator]:
+        """The translators that it is a mean of; none, where it is one of itself."""
+        return ()
+
+    @property
+    def attending(self) -> dict[int, float]:
+        """Which of these say what they look at, with their shares among those that do."""
+        return {}
+
 
 @runtime_checkable
 class LanguageModel(Protocol):
@@ -184,8 +200,8 @@ class LanguageModel(Protocol):
     """
 
     capabilities: frozenset[str]
-    """What the property suite may test: causal, steppable, normalised, batch-invariant; and `explains`, where
-    explain/explanation.py can tell what an answer came from."""
+    """What the property suite may test: causal, steppable, normalised, batch-invariant; and `explains`, where it can
+    tell what an answer came from (`explain_next`)."""
 
     @property
     def vocabulary(self) -> int:
@@ -260,6 +276,45 @@ class LanguageModel(Protocol):
     def cache_bytes_per_token(self) -> int:
         """Bytes of state that each token of a row adds while generating."""
         raise NotImplementedError
+
+    # -- what it says of itself ----------------------------------------------------------------------------------------
+
+    @property
+    def noun(self) -> str:
+        """What it is, in a sentence: "a counting model"."""
+        return "a language model that reads from left to right"
+
+    def shape(self) -> dict[str, Any]:
+        """What there is to say of it in a few numbers, for `info`."""
+        return {}
+
+    def sums_to_one(self) -> bool | None:
+        """Whether probabilities sum to one; None, where numbers were taken from a file as they are."""
+        return "normalised" in self.capabilities
+
+    @property
+    def explains(self) -> bool:
+        """Whether it can tell what a probability came from."""
+        return "explains" in self.capabilities
+
+    def explain_next(
+        self,
+        prefix: Sequence[int],
+        *,
+        top: int = 10,
+        tokens: Sequence[int] = (),
+        discounts: Discounts = (),
+        part_discounts: Sequence[Discounts] = (),
+    ) -> NextWordsTold:
+        """Why the `top` likeliest tokens after ⟨s⟩ and a prefix are, and `tokens` beside them; of what `explains`.
+
+        `discounts` are those that it was estimated with, `part_discounts` those of its parts: they are shown, not used.
+        """
+        raise NotImplementedError
+
+    def draws_ahead(self) -> bool:
+        """Whether it can propose several words at once without the probabilities of all others (decoding/drafts.py)."""
+        return False
 
 
 def score_rows(

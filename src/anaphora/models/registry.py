@@ -81,6 +81,8 @@ class System:
     """What it and its like are called, where a list of settings speaks of several."""
     read: str | Callable[..., Any] | None = None
     """What opens a folder that holds one: (config, folder, verify=, device=) -> model; None: its task does."""
+    formats: tuple[str, ...] = ()
+    """Other people's formats that can hold it (interop/): arpa, backpack, vectors."""
     recipe: str | None = None
     """The recipe that lists its settings: one of its own name (None), another, or none at all ("")."""
     encoder: str | type | None = None

@@ -57,14 +57,4 @@ def require(model: Any, ability: Ability, *, kind: str, folder: Path) -> None:
     if not able(model, ability):
         named = {"labels": option("labels"), "recipe": option("recipe", "transformer-encoder")}
         cure = USE[ability].format(**named, backpack=option("recipe", "backpack"))
-        raise UserError(f"{_what(model, kind)} does not {DOES[ability]}", file=folder, cure=cure)
-
-
-def _what(model: Any, kind: str) -> str:
-    if "classifies" in model.capabilities:
-        return f"a classifier ({kind})"
-    if "masked" in model.capabilities:
-        return f"a masked language model ({kind})"
-    if able(model, "encode"):
-        return f"a language model that reads from left to right ({kind})"
-    return f"a mixture ({kind})" if kind == "mixture" else f"a counting model ({kind})"
+        raise UserError(f"{model.noun} ({kind}) does not {DOES[ability]}", file=folder, cure=cure)

@@ -23,7 +23,6 @@ from anaphora.errors import UserError, shown
 from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metrics
 from anaphora.models import LANGUAGE_MODELS, described_kind, read_language_model
 from anaphora.pipelines.abilities import Ability, require
-from anaphora.pipelines.model_shape import normalised, shape
 from anaphora.results import Info
 from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import SPECIALS, Tokenizer
@@ -194,12 +193,12 @@ class OpenedTextModel:
             "device": str(self.model.device),
             "boundaries": self.boundaries,
             "blank_lines": self.blank_lines,
-            "normalised": normalised(self.model),
+            "normalised": self.model.sums_to_one(),
             "capabilities": sorted(self.model.capabilities),
             "flops_per_token": self.model.flops(1, 1.0),
             "cache_bytes_per_token": self.model.cache_bytes_per_token(),
             "bytes_on_disk": sum(file.stat().st_size for file in self._files()),
-            **shape(self.model),
+            **self.model.shape(),
             "notes": self.notes,
             "settings": None if self.config is None else self.config.document(),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},

@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from anaphora.explain.trace import Trace
     from anaphora.explain.why import WhyText
     from anaphora.models.backpack.patch import Patch
+    from anaphora.models.ngram.ngram_model import NgramModel
 
 NEW_TOKENS = 100
 Progress = Callable[[int], None]
@@ -411,16 +412,16 @@ class TextModel(ScoringTextModel):
         force: over a file that exists.
         """
         from anaphora.models.ngram.arpa import arpa_words, write_arpa
-        from anaphora.models.ngram.ngram_model import NgramModel
+        from anaphora.models.registry import system
 
-        if not isinstance(self.model, NgramModel):
+        if "arpa" not in system(self.kind).formats:
             raise UserError(
                 "only an n-gram model can be written as an ARPA file", file=self.folder, cure="give the folder of one"
             )
         path = path_of(path, "path")
         check_new_file(path, force=force)
         names, renamed = arpa_words([self.tokenizer.token(id) for id in range(self.tokenizer.vocabulary_size)])
-        write_arpa(path, self.model, names)
+        write_arpa(path, cast("NgramModel", self.model), names)
         return renamed
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
-from anaphora.explain.explanation import explain_next, explains
+from anaphora.explain.explanation import explain_next
 from anaphora.explain.next_words import NextWords
 from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy, why_by_sense
 from anaphora.tokenizers.tokenizer import BOS
@@ -79,13 +79,13 @@ def test_removing_a_sense_removes_its_shares_and_nothing_else() -> None:
 
 def test_any_model_is_asked_alike() -> None:
     model = CAUSAL["backpack"]()
-    assert explains(model)
+    assert model.explains
     found = explain_next(model, PREFIX, top=2)
     assert isinstance(found, SensesWhy) and all(isinstance(one, SenseCandidate) for one in found.candidates)
     with pytest.raises(UserError, match=r"there is no token 99"):
         explain_next(model, [99])
     lstm = CAUSAL["lstm"]()
-    assert not explains(lstm)
+    assert not lstm.explains
     plain = explain_next(lstm, PREFIX, top=2)  # probabilities, and nothing about where they come from
     assert isinstance(plain, NextWords) and len(plain.candidates) == 2
 

@@ -16,14 +16,15 @@ In use, senses may come from a table (sense_table.py); `rewrite` changes them on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaphora.models.backpack.backpack_settings import BackpackConfig
+from anaphora.models.backpack.sense_shares import SensesWhy, why_by_sense
 from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.models.language.causal import NeuralLanguageModel
 from anaphora.nn.encoder_contract import Past, locked_dropout
@@ -32,6 +33,7 @@ from anaphora.nn.sense_network import DEVIATION, SenseNetwork, reference_weights
 
 if TYPE_CHECKING:
     from anaphora.models.backpack.topic import Emphasis
+    from anaphora.models.next_word import Discounts
 
 Rewrite = Callable[[Tensor, Tensor], Tensor]
 """(ids (N,), senses (N, k, dim)) -> senses (N, k, dim): a pure function of the word."""
@@ -63,6 +65,8 @@ class Backpack(NeuralLanguageModel):
     """An intervention on senses, of whatever source."""
     emphasis: Emphasis | None = None
     """Topics, for which senses weigh more while they have not come up (topic.py)."""
+    config: BackpackConfig
+    explains = True
 
     def __init__(self, config: BackpackConfig, vocabulary: int) -> None:
         body = config.contextualiser()
@@ -92,6 +96,22 @@ class Backpack(NeuralLanguageModel):
     def attach(self, table: SenseTable | None) -> None:
         """Look senses up instead of computing them; None: compute them again."""
         self.table = table
+
+    def shape(self) -> dict[str, Any]:
+        settings = {name: getattr(self.config, name) for name in ("senses", "sense_window", "encoder")}
+        return super().shape() | {name: value for name, value in settings.items() if value is not None}
+
+    def explain_next(
+        self,
+        prefix: Sequence[int],
+        *,
+        top: int = 10,
+        tokens: Sequence[int] = (),
+        discounts: Discounts = (),
+        part_discounts: Sequence[Discounts] = (),
+    ) -> SensesWhy:
+        """What each sense of each word before it gives a word."""
+        return why_by_sense(self, prefix, top=top, tokens=tokens)
 
     # -- senses and their weights --------------------------------------------------------------------------------------
 

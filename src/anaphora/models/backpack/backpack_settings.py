@@ -20,6 +20,7 @@ BACKPACK = System(
     settings="anaphora.models.backpack.backpack_settings:BackpackConfig",
     model="anaphora.models.backpack.backpack:Backpack",
     read="anaphora.models:read_neural",
+    formats=("backpack",),
 )
 
 OWN = ("kind", "senses", "sense_feed_forward", "sense_dropout", "sense_window", "near_senses", "encoder", "silent")

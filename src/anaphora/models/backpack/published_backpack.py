@@ -198,7 +198,6 @@ def published_document(model: Backpack, *, end: int) -> dict[str, Any]:
 def checked(model: Backpack) -> BackpackConfig:
     """The settings of a Backpack that has the published shape, at any size; a UserError for any other."""
     config = model.config
-    assert isinstance(config, BackpackConfig)
     other = [key for key, value in SHAPE.items() if getattr(config, key) != value]
     other = ["encoder"] if "encoder" in other else other  # whose settings are others
     if other:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anaphora.errors import UserError
-from anaphora.models.ngram.ngram_explanation import Name, NextWord, NextWordsTold, finite, likeliest
+from anaphora.models.next_word import Name, NextWord, NextWordsTold, finite, likeliest
 from anaphora.tokenizers.tokenizer import BOS
 
 if TYPE_CHECKING:

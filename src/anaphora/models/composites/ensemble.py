@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -110,9 +111,11 @@ class Ensemble(Translator):
         self.max_target_length = min(one.max_target_length for one in members)
 
     def member(self, place: int) -> Translator:
-        found = self.members[place]
-        assert isinstance(found, Translator)
-        return found
+        return cast(Translator, self.members[place])
+
+    @property
+    def made_of(self) -> Sequence[Translator]:
+        return [self.member(place) for place in range(len(self.members))]
 
     @property
     def attending(self) -> dict[int, float]:

@@ -30,7 +30,9 @@ if TYPE_CHECKING:  # a mixture of counting models needs it only where it is aske
     import torch
     from torch import Tensor
 
+    from anaphora.models.composites.mixture_explanation import MixtureWhy
     from anaphora.models.contracts import DecoderState, LanguageModel
+    from anaphora.models.next_word import Discounts
     from anaphora.models.ngram.ngram_model import NgramModel
 
 MIXTURE = System(
@@ -87,6 +89,7 @@ class Mixture:
                     cure="train both with the same tokeniser",
                 )
         self.capabilities = frozenset.intersection(*(part.capabilities for part in self.parts)) | {"explains"}
+        self._tables = self.tables()
 
     def __repr__(self) -> str:
         parts = (f"{weight:.3g} · {name}" for name, weight in zip(self.names, self.weights))
@@ -113,8 +116,15 @@ class Mixture:
 
     @property
     def counted(self) -> bool:
-        """Whether all parts are n-gram models, so that it can be asked without torch, as they can."""
-        return all(getattr(part, "counted", False) and not isinstance(part, Mixture) for part in self.parts)
+        """Whether all parts were counted, so that it can be asked without torch, as they can."""
+        return bool(self._tables)
+
+    def tables(self) -> tuple[tuple[NgramModel, float], ...]:
+        """The counted models that it is a mean of, with their shares; none, where a part was not counted."""
+        each = [cast(Any, part).tables() if getattr(part, "counted", False) else () for part in self.parts]
+        if not all(each):
+            return ()
+        return tuple((table, weight * share) for weight, its in zip(self.weights, each) for table, share in its)
 
     # -- the contract --------------------------------------------------------------------------------------------------
 
@@ -161,44 +171,71 @@ class Mixture:
         asked = (part.score_flat(tokens, starts) for part, weight in zip(self.parts, self.weights) if weight > 0)
         return weighted_mean(asked, [weight for weight in self.weights if weight > 0]).astype(np.float32)
 
-    # -- the same without torch, of n-gram models whose states stand side by side, (R, parts) -------------------------
+    # -- the same without torch, of counted models whose states stand side by side, (R, tables) ------------------------
 
     @property
     def order(self) -> int:
-        return max(part.order for part in self._ngrams)
+        return max(table.order for table, _ in self._tables)
 
     def begin(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Rows that have taken nothing, not even ⟨s⟩."""
-        context, length = zip(*(part.begin(rows) for part in self._ngrams))
+        context, length = zip(*(table.begin(rows) for table, _ in self._tables))
         return np.stack(context, axis=1), np.stack(length, axis=1)
 
     def take(self, rows: Sequence[Any], context: NDArray[np.int64], length: NDArray[np.int64]) -> None:
         """Each row takes its ids, in place."""
-        for place, part in enumerate(self._ngrams):
+        for place, (table, _) in enumerate(self._tables):
             its = context[:, place].copy(), length[:, place].copy()
-            part.take(rows, *its)
+            table.take(rows, *its)
             context[:, place], length[:, place] = its
 
     def advance(
         self, ids: NDArray[np.int64], context: NDArray[np.int64], length: NDArray[np.int64], out: NDArray[np.float32]
     ) -> None:
         """Each row takes one id (R,), in place -> log P of every next one, out (R, V)."""
-        said = [np.empty_like(out) for _ in self.parts]
-        for place, (part, own) in enumerate(zip(self._ngrams, said)):
+        said = [np.empty_like(out) for _ in self._tables]
+        for place, ((table, _), own) in enumerate(zip(self._tables, said)):
             its = context[:, place].copy(), length[:, place].copy()
-            part.advance(ids, *its, own)
+            table.advance(ids, *its, own)
             context[:, place], length[:, place] = its
-        heard = [(own, weight) for own, weight in zip(said, self.weights) if weight > 0]
+        heard = [(own, weight) for own, (_, weight) in zip(said, self._tables) if weight > 0]
         out[...] = weighted_mean(*zip(*heard))
 
     def side_by_side(self, work: Callable[[slice], None], rows: int) -> None:
         """Do work that asks for the distributions of so many rows, in threads where that is quicker."""
-        self._ngrams[0].side_by_side(work, rows)
+        self._tables[0][0].side_by_side(work, rows)
 
-    @property
-    def _ngrams(self) -> tuple[NgramModel, ...]:
-        assert self.counted
-        return cast("tuple[NgramModel, ...]", self.parts)
+    # -- what it says of itself ----------------------------------------------------------------------------------------
+
+    explains = True
+    noun = "a mixture"
+
+    def shape(self) -> dict[str, Any]:
+        parts = zip(self.names, self.weights, self.parts)
+        return {"parts": [{"name": name, "weight": weight, **part.shape()} for name, weight, part in parts]}
+
+    def sums_to_one(self) -> bool | None:
+        """None, where it would sum to one but for numbers that were taken from a file."""
+        if "normalised" in self.capabilities:
+            return True
+        return False if any(part.sums_to_one() is False for part in self.parts) else None
+
+    def explain_next(
+        self,
+        prefix: Sequence[int],
+        *,
+        top: int = 10,
+        tokens: Sequence[int] = (),
+        discounts: Discounts = (),
+        part_discounts: Sequence[Discounts] = (),
+    ) -> MixtureWhy:
+        """What each part says of a word, times its weight."""
+        from anaphora.models.composites.mixture_explanation import why_by_part
+
+        return why_by_part(self, prefix, top=top, tokens=tokens, part_discounts=part_discounts)
+
+    def draws_ahead(self) -> bool:
+        return False
 
     # -- what it costs -------------------------------------------------------------------------------------------------
 

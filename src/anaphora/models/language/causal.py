@@ -59,6 +59,13 @@ class NeuralLanguageModel(Reader, LanguageModel):
         """
         return self.head(self.encode(ids, lengths, documents)[0])
 
+    def answer(self, ids: Tensor) -> Tensor:
+        logits: Tensor = self(ids)
+        return logits[..., self.answers().to(ids.device)] if self.head.silent else logits
+
+    def answers(self) -> Tensor:
+        return torch.tensor([token for token in range(self.vocabulary) if token not in set(self.head.silent)])
+
     def encode(
         self,
         ids: Tensor,

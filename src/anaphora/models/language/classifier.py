@@ -22,6 +22,8 @@ from anaphora.nn.transformer import TransformerEncoder
 class TextClassifier(Reader):
     """Embedding, encoder, ClassificationHead over `config.labels`."""
 
+    noun = "a classifier"
+
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
         # the row of ⟨mask⟩ stays in the table, though nothing is hidden here: the weights of a masked model fit
         super().__init__(config, vocabulary)
@@ -37,6 +39,13 @@ class TextClassifier(Reader):
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """ids (B, T) from ⟨s⟩ to ⟨/s⟩, lengths (B,) -> logits (B, classes)"""
         return self.head(self.encode(ids, lengths), lengths)
+
+    def answer(self, ids: Tensor) -> Tensor:
+        """One row of classes for the whole text: ids (B, T) -> (B, 1, classes)."""
+        return self(ids, torch.full((len(ids),), ids.shape[1], device=ids.device))[:, None]
+
+    def answers(self) -> Tensor:
+        return torch.arange(len(self.labels))
 
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """(B, T) -> (B, T, dim)"""

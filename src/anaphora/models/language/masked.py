@@ -34,6 +34,7 @@ class MaskedLanguageModel(Reader):
     """Embedding, encoder, head; rows are ⟨s⟩ w … ⟨/s⟩ with some words replaced by `mask_id`."""
 
     capabilities = frozenset({"masked", "normalised", "batch-invariant", "attends"})
+    noun = "a masked language model"
 
     def __init__(self, config: TransformerEncoderConfig, vocabulary: int) -> None:
         if config.mask is not None and not 0 <= config.mask < vocabulary:
@@ -56,6 +57,9 @@ class MaskedLanguageModel(Reader):
         """ids (B, T) from ⟨s⟩ to ⟨/s⟩, lengths (B,), documents (B, T) -> logits of what stands at each place
         (B, T, V)."""
         return self.head(self.encode(ids, lengths, documents))
+
+    def answer(self, ids: Tensor) -> Tensor:
+        return self(ids, torch.full((len(ids),), ids.shape[1], device=ids.device))
 
     def encode(self, ids: Tensor, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
         """(B, T) -> (B, T, dim): what the head is given. It may be given some of the places alone."""

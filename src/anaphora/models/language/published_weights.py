@@ -15,23 +15,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.models.language.causal import NeuralLanguageModel
-from anaphora.models.language.masked import MaskedLanguageModel
+from anaphora.models.language.reader import Reader
 from anaphora.models.language.transformer_language import BERT, GPT2, TransformerLanguageConfig
+
+if TYPE_CHECKING:
+    from anaphora.models.language.masked import MaskedLanguageModel
 
 CAUSAL_MASKS = (".attn.bias", ".attn.masked_bias", "embeddings.position_ids")
 """How the names of tensors end that old files have and that hold nothing learned."""
-SHAPE = {
-    "GPT-2": ("norm", "activation", "positions", "tie", "output_bias", "scale_embedding"),
-    "BERT": ("norm", "activation", "positions", "tie", "output_bias", "scale_embedding", "embedding_norm", "transform"),
-}
+SHAPE = ("norm", "activation", "positions", "tie", "output_bias", "scale_embedding")
 """Settings that must be as published for a model to have published names."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What models of one shape are called and look like where they were published."""
+
+    system: str
+    preset: Mapping[str, Any]
+    keys: tuple[str, ...]
+    """Settings that must be those of the preset."""
+    first: str
+    """What names begin with, but for those of heads."""
+
+
+FROM_LEFT_TO_RIGHT = Form("GPT-2", GPT2, SHAPE, "transformer.")
+MASKED = Form("BERT", BERT, (*SHAPE, "embedding_norm", "transform"), "bert.")
+
+
+def form_of(model: Reader) -> Form:
+    """GPT-2's for what guesses the next word, BERT's for what guesses hidden ones."""
+    return MASKED if "masked" in model.capabilities else FROM_LEFT_TO_RIGHT
 
 
 @dataclass(frozen=True)
@@ -102,34 +122,33 @@ TIED = {
 """Names of what is the same memory as another."""
 
 
-def published_names(model: NeuralLanguageModel | MaskedLanguageModel) -> list[Name]:
+def published_names(model: Reader) -> list[Name]:
     """The published name of every tensor of a model that has the shape of GPT-2 or BERT, at any size."""
-    config = model.config
-    system, preset = ("BERT", BERT) if isinstance(model, MaskedLanguageModel) else ("GPT-2", GPT2)
-    for key in SHAPE[system]:
-        if not isinstance(config, TransformerLanguageConfig) or getattr(config, key) != preset[key]:
+    form, config = form_of(model), cast(TransformerLanguageConfig, model.config)
+    for key in form.keys:
+        if getattr(config, key, None) != form.preset[key]:
             raise UserError(
-                f"a model of kind {config.kind} with {key}={getattr(config, key, None)} has no name in {system}",
-                cure=f"{system} has {key}={preset[key]}",
+                f"a model of kind {config.kind} with {key}={getattr(config, key, None)} has no name in {form.system}",
+                cure=f"{form.system} has {key}={form.preset[key]}",
             )
-    assert isinstance(config, TransformerLanguageConfig)
     if config.shared_heads != config.heads:
-        raise UserError(f"{system} has no shared key heads", cure="leave model.key_value_heads out")
+        raise UserError(f"{form.system} has no shared key heads", cure="leave model.key_value_heads out")
     if config.experts is not None:
-        raise UserError(f"{system} has no experts", cure="leave model.experts out")
+        raise UserError(f"{form.system} has no experts", cure="leave model.experts out")
     if config.window is not None:
-        raise UserError(f"{system} attends to all places, not to a window of them", cure="leave model.window out")
-    if isinstance(model, MaskedLanguageModel):
-        if model.token_types is None or model.mask_id >= model.vocabulary:
-            raise UserError(
-                "BERT has token types, and ⟨mask⟩ within its vocabulary",
-                cure="set model.token_types=2 and model.mask to the token that hides a word",
-            )
-        return bert_names(config.layers, pooler=model.pooler is not None)
-    return gpt2_names(config.layers)
+        raise UserError(f"{form.system} attends to all places, not to a window of them", cure="leave model.window out")
+    if form is FROM_LEFT_TO_RIGHT:
+        return gpt2_names(config.layers)
+    model = cast("MaskedLanguageModel", model)
+    if model.token_types is None or model.mask_id >= model.vocabulary:
+        raise UserError(
+            "BERT has token types, and ⟨mask⟩ within its vocabulary",
+            cure="set model.token_types=2 and model.mask to the token that hides a word",
+        )
+    return bert_names(config.layers, pooler=model.pooler is not None)
 
 
-def published_weights(model: NeuralLanguageModel | MaskedLanguageModel) -> dict[str, Tensor]:
+def published_weights(model: Reader) -> dict[str, Tensor]:
     """The weights of a model under their published names, each memory once."""
     own, found = model.state_dict(), {}
     for name in published_names(model):
@@ -139,13 +158,13 @@ def published_weights(model: NeuralLanguageModel | MaskedLanguageModel) -> dict[
     return found
 
 
-def load_published(model: NeuralLanguageModel | MaskedLanguageModel, weights: Mapping[str, Tensor]) -> list[str]:
+def load_published(model: Reader, weights: Mapping[str, Tensor]) -> list[str]:
     """Put published weights into a model of their shape. Returns the names of ours that the file does not have: those
     of the head where it is a BertModel, or of the pooler where it is a BertForMaskedLM. Any other gap is an error."""
-    prefix = "bert." if isinstance(model, MaskedLanguageModel) else "transformer."
+    first = form_of(model).first
     heads = ("cls.", "lm_head.")
     given = {
-        name if name.startswith((prefix, *heads)) else prefix + name: tensor
+        name if name.startswith((first, *heads)) else first + name: tensor
         for name, tensor in weights.items()
         if not name.endswith(CAUSAL_MASKS)
     }

@@ -9,6 +9,7 @@ causal.py guesses the next word, masked.py a hidden one, classifier.py what the 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,19 @@ from anaphora.tokenizers.tokenizer import PAD
 
 DEVIATION = 0.02
 """Of the weights of a Transformer that begins as GPT-2 does."""
+SHAPE = (
+    "dim",
+    "layers",
+    "heads",
+    "hidden",
+    "feed_forward",
+    "experts",
+    "window",
+    "width",
+    "positions",
+    "labels",
+)
+"""Settings that say what a model looks like, of those that its kind has."""
 
 
 class Reader(nn.Module):
@@ -31,6 +45,8 @@ class Reader(nn.Module):
 
     capabilities: frozenset[str]
     """What the property suite may test."""
+    senses_count = 0
+    """Senses of every word; none, unless it is a Backpack."""
 
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
         super().__init__()
@@ -116,6 +132,25 @@ class Reader(nn.Module):
         first = self.embedded(ids)
         self.encoder(first, lengths, every=every)
         return [first, *every]
+
+    # -- what it says of itself ----------------------------------------------------------------------------------------
+
+    def answer(self, ids: Tensor) -> Tensor:
+        """Logits of all that it says of whole rows: ids (B, T) -> (B, T, ·), columns being those of `answers`."""
+        raise NotImplementedError
+
+    def answers(self) -> Tensor:
+        """What the columns of `answer` are of: tokens, those that are never said left out, or classes."""
+        return torch.arange(self.vocabulary)
+
+    def shape(self) -> dict[str, Any]:
+        """What there is to say of it in a few numbers, for `info`."""
+        settings = {name: getattr(self.config, name, None) for name in SHAPE}
+        return {name: value for name, value in settings.items() if value not in (None, [])}
+
+    def sums_to_one(self) -> bool | None:
+        """Whether probabilities do."""
+        return "normalised" in self.capabilities
 
     def check_length(self, length: int) -> None:
         """A UserError where a row of so many tokens, ⟨s⟩ among them, is more than the model can read."""

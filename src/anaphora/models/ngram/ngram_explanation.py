@@ -15,20 +15,20 @@ was read from a file is taken as a back-off model, so that its first level that 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anaphora.errors import UserError
+from anaphora.models.next_word import Name, NextWord, NextWordsTold, likeliest
 from anaphora.models.ngram.kernels.ngrams import distribution, walk
-from anaphora.models.ngram.ngram_model import NgramModel
 from anaphora.models.ngram.smoothing import predictable
-from anaphora.results import brief, count, figure
 from anaphora.tokenizers.tokenizer import BOS, PAD
 
-Name = Callable[[int], str]
+if TYPE_CHECKING:
+    from anaphora.models.ngram.ngram_model import NgramModel
 
 
 @dataclass(frozen=True)
@@ -63,45 +63,6 @@ class Level:
             "weight": self.weight,
             "part": self.part,
         }
-
-
-class NextWord:
-    """What is said of every word that could come next, however its probability is explained."""
-
-    token: int
-    log_probability: float
-    scored: float
-
-    def __repr__(self) -> str:
-        return brief(type(self).__name__, None, f"token {self.token}", f"P {figure(self.probability, '.4g')}")
-
-    @property
-    def probability(self) -> float:
-        return math.exp(self.log_probability)
-
-    @property
-    def total(self) -> float:
-        raise NotImplementedError
-
-    def said(self, name: Name) -> dict[str, Any]:
-        """What every candidate's document begins with; `name` gives the text of an id."""
-        return {
-            "token": name(self.token),
-            "id": self.token,
-            "log_probability": finite(self.log_probability),
-            "probability": self.probability,
-            "model_log_probability": finite(self.scored),
-            "sum_of_parts": self.total,
-        }
-
-
-class NextWordsTold:
-    """The likeliest next words after a prefix, however their probabilities are explained."""
-
-    candidates: tuple[NextWord, ...]
-
-    def __repr__(self) -> str:
-        return brief(type(self).__name__, None, count(len(self.candidates), "candidate"))
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,17 +152,6 @@ def why(
         tuple(explain(model, context, token, scored(token)) for token in chosen),
         tuple(tuple(order) for order in discounts),
     )
-
-
-def likeliest(logs: np.ndarray, top: int) -> list[int]:
-    """The `top` likeliest of all tokens, log P (V,); none that cannot come."""
-    order = np.argsort(-logs, kind="stable")[: max(top, 0)]
-    return order[logs[order] > -np.inf].tolist()
-
-
-def finite(log_probability: float) -> float | None:
-    """JSON knows no infinity."""
-    return None if log_probability == -math.inf else log_probability
 
 
 def explain(model: NgramModel, context: tuple[int, ...], token: int, scored: float) -> Candidate:

@@ -51,6 +51,8 @@ if TYPE_CHECKING:  # imported where it is used: counting within a memory limit h
     from torch import Tensor
 
     from anaphora.models.contracts import DecoderState, LanguageModel
+    from anaphora.models.next_word import Discounts
+    from anaphora.models.ngram.ngram_explanation import Why
 
 NGRAM = System(
     kind="ngram",
@@ -58,6 +60,7 @@ NGRAM = System(
     task="counting",
     settings="anaphora.models.ngram.ngram_settings:NgramConfig",
     read="anaphora.models.ngram.ngram_model:read_ngram",
+    formats=("arpa",),
 )
 
 SHARED = 1 << 18
@@ -78,6 +81,8 @@ class NgramModel:
     device: str = "cpu"
     counted = True
     """It can be asked without torch, too."""
+    explains = True
+    noun = "a counting model"
 
     def __init__(self, config: NgramConfig, trie: Trie) -> None:
         self.config = config
@@ -222,9 +227,40 @@ class NgramModel:
             edges = (rows * part // parts for part in range(parts + 1))
             list(pool().map(work, starmap(slice, pairwise(edges))))
 
+    def tables(self) -> tuple[tuple[NgramModel, float], ...]:
+        """The counted models that it is a mean of, with their shares: itself."""
+        return ((self, 1.0),)
+
+    # -- what it says of itself ----------------------------------------------------------------------------------------
+
+    def shape(self) -> dict[str, Any]:
+        settings = {"k": self.config.k} if self.config.smoothing == "add-k" else {}
+        settings |= {"backoff": self.config.backoff} if self.config.smoothing == "stupid-backoff" else {}
+        counted = {"order": self.order, "ngrams": self.ngrams(), "smoothing": self.config.smoothing}
+        return {**counted, "prune": list(self.config.prune), **settings}
+
+    def sums_to_one(self) -> bool | None:
+        if "normalised" in self.capabilities:
+            return True
+        return None if self.config.smoothing == "given" else False
+
+    def explain_next(
+        self,
+        prefix: Sequence[int],
+        *,
+        top: int = 10,
+        tokens: Sequence[int] = (),
+        discounts: Discounts = (),
+        part_discounts: Sequence[Discounts] = (),
+    ) -> Why:
+        """The path of each word through its contexts."""
+        from anaphora.models.ngram.ngram_explanation import why
+
+        return why(self, prefix, top=top, tokens=tokens, discounts=discounts)
+
     # -- drawing ahead -------------------------------------------------------------------------------------------------
 
-    def backs_off(self) -> bool:
+    def draws_ahead(self) -> bool:
         """Whether a word that was not seen after a context has what it has after a shorter one, times a weight, and
         nothing else: what models/ngram/kernels/ngram_draws.py can draw from."""
         return not self.rule.exact and self.rule.level == 0

@@ -53,6 +53,7 @@ GLOVE = System(
     rung=23,
     task="vectors",
     settings="anaphora.models.vectors.vector_settings:GloveConfig",
+    formats=("vectors",),
 )
 
 U64 = NDArray[np.uint64]

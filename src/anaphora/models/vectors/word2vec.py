@@ -51,6 +51,7 @@ WORD2VEC = System(
     rung=22,
     task="vectors",
     settings="anaphora.models.vectors.vector_settings:Word2VecConfig",
+    formats=("vectors",),
     recipe="skipgram",
 )
 
