@@ -27,7 +27,7 @@ def resolved_when_used(package: str) -> tuple[Callable[[str], Any], Callable[[],
 
     def get(name: str) -> Any:
         where = imports_for_type_checkers(package).get(name)
-        if where is None:
+        if where is None or name not in sys.modules[package].__all__:
             raise AttributeError(f"module {package!r} has no attribute {name!r}{nearest_of(name, package)}")
         module, own = where
         return import_module(f"{package}.{own}") if module == package else getattr(import_module(module), own)

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.models.backpack.backpack import Backpack
-from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.nn.convolution import WindowEncoder
 
@@ -32,9 +31,8 @@ SURE = 40.0
 
 def as_backpack(given: Tensor) -> Backpack:
     """The sentence's words, their senses `given` (8, 4) as the table, and weights by hand."""
-    config = BackpackConfig(dim=4, senses=2, encoder="window", window=4, layers=1, dropout=0.0)
     with torch.random.fork_rng(devices=[]):  # whatever it begins with is written over
-        model = Backpack(config, len(WORDS))
+        model = Backpack(vocabulary=len(WORDS), dim=4, senses=2, encoder="window", window=4, layers=1, dropout=0.0)
     model = model.double().eval().requires_grad_(False)
     senses = torch.cat([given.view(4, 2, 4), FEVER[None]])  # (5, 2, 4)
     model.vocabulary_matrix.copy_(senses.sum(dim=1))

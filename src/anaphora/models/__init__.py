@@ -1,5 +1,14 @@
 """Wholes: each system of the ladder, readable in at most two files.
 
+    import torch
+    from anaphora import models
+
+    model = models.Transformer(vocabulary=32_000, dim=512, heads=8, layers=6)
+    logits = model(source, target)  # ids (B, S) and (B, T), padded with 0 -> (B, T, 32_000)
+    loss = model.loss((source, target))
+
+Constructors take the settings of the model as keywords: those that `anaphora settings` lists, with the same defaults
+and checks. For the house itself:
 `registry.py` knows them all; `settings` gives the typed settings of one, `build` makes a translator,
 `build_language_model` a neural language model, `read_language_model` opens a language model of any kind.
 """
@@ -10,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from anaphora.arguments.public_names import resolved_when_used
 from anaphora.config import build as build_settings
 from anaphora.errors import UserError, nearest
 from anaphora.models.registry import TASKS, kinds, loaded, system
@@ -31,6 +41,55 @@ if TYPE_CHECKING:
         TranslatorConfig | EnsembleConfig | NgramConfig | MixtureConfig | LanguageConfig | VectorsConfig
     )
     NeuralModel: TypeAlias = NeuralLanguageModel | MaskedLanguageModel | TextClassifier
+
+if TYPE_CHECKING:
+    from anaphora.models.backpack.backpack import Backpack
+    from anaphora.models.composites.ensemble import Ensemble
+    from anaphora.models.composites.mixture import Mixture
+    from anaphora.models.contracts import DecoderState
+    from anaphora.models.language.causal import NeuralLanguageModel as CausalLM
+    from anaphora.models.language.masked import MaskedLanguageModel as MaskedLM
+    from anaphora.models.ngram.ngram_model import NgramModel
+    from anaphora.models.translation.convolutional.bytenet import ByteNetTranslator as ByteNet
+    from anaphora.models.translation.convolutional.convs2s import ConvS2STranslator as ConvS2S
+    from anaphora.models.translation.encoder_decoder import Decoder, EncoderDecoder
+    from anaphora.models.translation.recurrent.bahdanau import BahdanauTranslator as Bahdanau
+    from anaphora.models.translation.recurrent.deep_att import DeepAttTranslator as DeepAtt
+    from anaphora.models.translation.recurrent.gnmt import GnmtTranslator as GNMT
+    from anaphora.models.translation.recurrent.luong import LuongTranslator as Luong
+    from anaphora.models.translation.recurrent.moe import MoeTranslator as MoE
+    from anaphora.models.translation.recurrent.seq2seq import Seq2seqTranslator as Seq2Seq
+    from anaphora.models.translation.transformer_translator import TransformerTranslator as Transformer
+    from anaphora.models.vectors.glove import Glove as GloVe
+    from anaphora.models.vectors.word2vec import Word2Vec
+else:
+    __getattr__, __dir__ = resolved_when_used(__name__)
+
+__all__ = [
+    "GNMT",
+    "Backpack",
+    "Bahdanau",
+    "ByteNet",
+    "CausalLM",
+    "ConvS2S",
+    "Decoder",
+    "DecoderState",
+    "DeepAtt",
+    "EncoderDecoder",
+    "Ensemble",
+    "GloVe",
+    "LanguageModel",
+    "Luong",
+    "MaskedLM",
+    "Mixture",
+    "MoE",
+    "NgramModel",
+    "Seq2Seq",
+    "TextClassifier",
+    "Transformer",
+    "Translator",
+    "Word2Vec",
+]
 
 DEFAULT = "transformer"
 """The kind of a model whose settings name none."""
@@ -110,9 +169,7 @@ def build_language_model(config: LanguageConfig, vocabulary: int) -> NeuralModel
     have labels."""
     with _as_large_as_may_be(config):
         if config.labels:
-            from anaphora.models.language.classifier import TextClassifier
-
-            return TextClassifier(config, vocabulary)
+            return cast("NeuralModel", loaded("anaphora.models.language.classifier:TextClassifier")(config, vocabulary))
         return cast("NeuralModel", system(config.kind).build(config, vocabulary))
 
 

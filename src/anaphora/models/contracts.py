@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from anaphora.tokenizers.tokenizer import PAD
+from anaphora.models.losses import lengths_by_padding, mean_cross_entropy, tensors_of
 
 if TYPE_CHECKING:
     from anaphora.models.next_word import Discounts, NextWordsTold
@@ -122,7 +122,7 @@ def lengths_of(source: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor
             raise ValueError(f"each source needs its target: there are {len(source)} and {len(target)}")
         if lengths is not None and lengths.shape != source.shape[:1]:
             raise ValueError(f"source_lengths must be ({len(source)},); they have shape {tuple(lengths.shape)}")
-    return (source != PAD).sum(dim=1) if lengths is None else lengths
+    return lengths_by_padding(source) if lengths is None else lengths
 
 
 class Translator(nn.Module):
@@ -168,6 +168,12 @@ class Translator(nn.Module):
     def cache_bytes_per_token(self) -> int:
         """Bytes of state that each token of a hypothesis adds while decoding."""
         return 0
+
+    def loss(self, batch: Any, *, label_smoothing: float = 0.0) -> Tensor:
+        """The mean of -log P(next token) over a batch (source, target), ids (B, S) and (B, T) padded with 0, each
+        source ending in ⟨/s⟩ and each target from ⟨s⟩ to ⟨/s⟩ (models/losses.py)."""
+        source, target = tensors_of(batch, "source", "target")
+        return mean_cross_entropy(self, self(source, target[:, :-1]), target[:, 1:], label_smoothing)
 
     def log_probabilities(self, source: Tensor, target: Tensor, source_lengths: Tensor | None = None) -> Tensor:
         """Teacher forcing: target (B, T) beginning with BOS -> log P(next token) (B, T, V), all positions at once."""

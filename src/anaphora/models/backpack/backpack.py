@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.backpack.sense_shares import SensesWhy, why_by_sense
 from anaphora.models.backpack.sense_table import SenseTable
+from anaphora.models.keywords import LanguageKeywords, by_keywords
 from anaphora.models.language.causal import NeuralLanguageModel
 from anaphora.nn.encoder_contract import Past, locked_dropout
 from anaphora.nn.kernels.sense_sums import distinct_of, mix
@@ -58,6 +60,11 @@ def begin_near_and_far(query_key: nn.Linear, senses: int, near: int) -> None:
             query_key.weight[:rows] = query_key.weight[dim : dim + rows] = rotation[:rows]
 
 
+@dataclass(kw_only=True)
+class BackpackKeywords(BackpackConfig, LanguageKeywords):
+    """What `Backpack(…)` takes."""
+
+
 class Backpack(NeuralLanguageModel):
     """A contextualiser, a sense network, and the table of words that both share."""
 
@@ -68,9 +75,10 @@ class Backpack(NeuralLanguageModel):
     config: BackpackConfig
     explains = True
 
+    @by_keywords(BackpackKeywords)
     def __init__(self, config: BackpackConfig, vocabulary: int) -> None:
         body = config.contextualiser()
-        super().__init__(body, vocabulary)
+        super().__init__(body, vocabulary)  # type: ignore[call-arg, arg-type]  # settings, not keywords
         self.config = config
         self.whole = True
         self.dim, self.senses_count = config.dim, config.senses

@@ -20,8 +20,10 @@ from torch import Tensor
 
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, LanguageModel, extend_by_steps, score_rows
+from anaphora.models.keywords import by_encoder, by_keywords
 from anaphora.models.language.language_settings import LanguageConfig
 from anaphora.models.language.reader import DEVIATION, Reader
+from anaphora.models.losses import mean_cross_entropy, tensors_of
 from anaphora.nn.encoder_contract import Past, locked_dropout
 from anaphora.nn.head import VocabularyHead
 from anaphora.nn.transformer import TransformerEncoder
@@ -33,9 +35,25 @@ PIECE = 16_384
 """Tokens that `score` reads at once where an encoder can go on from where it stopped."""
 
 
+def causal_keywords(
+    *,
+    vocabulary: int,
+    encoder: str = "transformer",
+    dim: int = 256,
+    layers: int | None = None,
+    heads: int | None = None,
+    dropout: float | None = None,
+    max_length: int | None = None,
+    **settings: Any,
+) -> None:
+    """What `CausalLM(…)` takes: an encoder by its name, and the settings of a language model with that encoder
+    (`anaphora settings --recipe lstm` lists them); what is left out, or None, is as that has it."""
+
+
 class NeuralLanguageModel(Reader, LanguageModel):
     """Embedding, causal encoder, head; it answers the LanguageModel contract."""
 
+    @by_keywords(causal_keywords, by_encoder)
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
         if config.both_ways:  # settings do not know it yet: labels are found in the text
             raise ValueError("both_ways shows a language model the words it is to guess; leave it to classifiers")
@@ -65,6 +83,13 @@ class NeuralLanguageModel(Reader, LanguageModel):
 
     def answers(self) -> Tensor:
         return torch.tensor([token for token in range(self.vocabulary) if token not in set(self.head.silent)])
+
+    def loss(self, batch: Any, *, label_smoothing: float = 0.0) -> Tensor:
+        """The mean of -log P(next token) over a batch: ids (B, T) from ⟨s⟩ on, padded with 0, or (ids, labels), labels
+        (B, T) being the tokens that follow (models/losses.py)."""
+        ids, *labels = tensors_of(batch, "ids", optional="labels")
+        read, said = (ids, labels[0]) if labels else (ids[:, :-1], ids[:, 1:])
+        return mean_cross_entropy(self, self(read), said, label_smoothing)
 
     def encode(
         self,

@@ -9,14 +9,35 @@ they have in a language model, so a classifier can begin with what one has learn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anaphora.models.language.language_settings import LanguageConfig
+from anaphora.models.keywords import by_encoder, by_keywords
+from anaphora.models.language.language_settings import LanguageConfig, Pool
 from anaphora.models.language.reader import Reader
+from anaphora.models.losses import lengths_by_padding, tensors_of, with_balance
 from anaphora.nn.encoders import ClassificationHead
 from anaphora.nn.transformer import TransformerEncoder
+
+
+def classifier_keywords(
+    *,
+    vocabulary: int,
+    labels: Sequence[str],
+    encoder: str = "transformer",
+    dim: int = 256,
+    layers: int | None = None,
+    heads: int | None = None,
+    dropout: float | None = None,
+    pool: Pool = "mean",
+    **settings: Any,
+) -> None:
+    """What `TextClassifier(…)` takes: the names of the classes, an encoder by its name, and the settings of a model
+    with that encoder; what is left out, or None, is as that has it."""
 
 
 class TextClassifier(Reader):
@@ -24,6 +45,7 @@ class TextClassifier(Reader):
 
     noun = "a classifier"
 
+    @by_keywords(classifier_keywords, by_encoder)
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
         # the row of ⟨mask⟩ stays in the table, though nothing is hidden here: the weights of a masked model fit
         super().__init__(config, vocabulary)
@@ -36,8 +58,9 @@ class TextClassifier(Reader):
             config.dim, len(self.labels), pool=config.pool, dropout=config.output_dropout or config.dropout
         )
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """ids (B, T) from ⟨s⟩ to ⟨/s⟩, lengths (B,) -> logits (B, classes)"""
+    def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """ids (B, T) from ⟨s⟩ to ⟨/s⟩, lengths (B,), all but padding unless given -> logits (B, classes)"""
+        lengths = lengths_by_padding(ids) if lengths is None else lengths
         return self.head(self.encode(ids, lengths), lengths)
 
     def answer(self, ids: Tensor) -> Tensor:
@@ -46,6 +69,11 @@ class TextClassifier(Reader):
 
     def answers(self) -> Tensor:
         return torch.arange(len(self.labels))
+
+    def loss(self, batch: Any, *, label_smoothing: float = 0.0) -> Tensor:
+        """The mean of -log P(class) over a batch (ids, classes): (B, T) padded with 0, and numbers of labels (B,)."""
+        ids, classes = tensors_of(batch, "ids", "classes")
+        return with_balance(self, F.cross_entropy(self(ids).float(), classes, label_smoothing=label_smoothing))
 
     def encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """(B, T) -> (B, T, dim)"""

@@ -10,6 +10,7 @@ model with one of another kind.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -20,14 +21,40 @@ from torch import Tensor, nn
 
 from anaphora.errors import UserError
 from anaphora.models.contracts import LanguageModel, score_rows
+from anaphora.models.keywords import LanguageKeywords, by_keywords
 from anaphora.models.language.reader import DEVIATION, Reader
 from anaphora.models.language.transformer_language import TransformerEncoderConfig
+from anaphora.models.losses import lengths_by_padding, mean_cross_entropy, tensors_of
 from anaphora.nn.encoder_contract import locked_dropout
 from anaphora.nn.head import VocabularyHead
-from anaphora.tokenizers.tokenizer import BOS
+from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, SPECIALS
 
+HIDDEN, REPLACED = 0.8, 0.1
+"""Of the tokens that are to be guessed: hidden, replaced by a random one; the others stay (Devlin et al. 2019)."""
 AT_ONCE = 8192
 """Tokens that `score` reads at once: every token costs a reading of its row."""
+
+
+def hide(tokens: Tensor, mask: int, vocabulary: int, share: float = 0.15) -> tuple[Tensor, Tensor, Tensor]:
+    """Choose tokens to guess, by torch's generator: tokens (B, T) -> what the model sees instead (B, T), the places
+    (N,) to guess, rows laid end to end, as many for every batch of a shape, and what stood there (N,), PAD where there
+    is nothing to guess. Special tokens are never asked for."""
+    flat = tokens.flatten().clone()
+    words = ((flat != PAD) & (flat != BOS) & (flat != EOS)).nonzero()[:, 0]
+    asked = words[torch.randperm(len(words))[: max(1, round(share * len(words)))]]  # torch's generator: saved
+    places = torch.zeros(1 + int(share * len(flat)), dtype=torch.long)
+    labels = torch.full_like(places, PAD)
+    asked = asked[: len(places)]
+    places[: len(asked)], labels[: len(asked)] = asked, flat[asked]
+    chance = torch.rand(len(asked))
+    other = torch.randint(min(len(SPECIALS), vocabulary - 1), vocabulary, (len(asked),))
+    flat[asked] = torch.where(chance < HIDDEN, mask, torch.where(chance < HIDDEN + REPLACED, other, flat[asked]))
+    return flat.view_as(tokens), places, labels
+
+
+@dataclass(kw_only=True)
+class MaskedKeywords(TransformerEncoderConfig, LanguageKeywords):
+    """What `MaskedLM(…)` takes."""
 
 
 class MaskedLanguageModel(Reader):
@@ -36,6 +63,7 @@ class MaskedLanguageModel(Reader):
     capabilities = frozenset({"masked", "normalised", "batch-invariant", "attends"})
     noun = "a masked language model"
 
+    @by_keywords(MaskedKeywords)
     def __init__(self, config: TransformerEncoderConfig, vocabulary: int) -> None:
         if config.mask is not None and not 0 <= config.mask < vocabulary:
             raise ValueError(f"mask is {config.mask}, and the vocabulary has {vocabulary} tokens; leave it out")
@@ -54,12 +82,24 @@ class MaskedLanguageModel(Reader):
                     nn.init.normal_(weight, std=DEVIATION)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
-        """ids (B, T) from ⟨s⟩ to ⟨/s⟩, lengths (B,), documents (B, T) -> logits of what stands at each place
-        (B, T, V)."""
+        """ids (B, T) from ⟨s⟩ to ⟨/s⟩, lengths (B,), all but padding unless given, documents (B, T) -> logits of what
+        stands at each place (B, T, V)."""
+        if lengths is None and documents is None:
+            lengths = lengths_by_padding(ids)
         return self.head(self.encode(ids, lengths, documents))
 
     def answer(self, ids: Tensor) -> Tensor:
         return self(ids, torch.full((len(ids),), ids.shape[1], device=ids.device))
+
+    def loss(self, batch: Any, *, label_smoothing: float = 0.0) -> Tensor:
+        """The mean of -log P(hidden token) over a batch: ids (B, T) from ⟨s⟩ to ⟨/s⟩, padded with 0, of which 15 % are
+        chosen anew each time, by torch's generator, or (ids, labels), labels being 0 but at the places to guess."""
+        ids, *labels = tensors_of(batch, "ids", optional="labels")
+        if labels:
+            return mean_cross_entropy(self, self(ids), labels[0], label_smoothing)
+        seen, places, said = (some.to(ids.device) for some in hide(ids.cpu(), self.mask_id, self.vocabulary))
+        x = self.encode(seen, lengths_by_padding(ids)).flatten(0, 1)[places]  # (N, dim)
+        return mean_cross_entropy(self, self.head(x)[None], said[None], label_smoothing)
 
     def encode(self, ids: Tensor, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
         """(B, T) -> (B, T, dim): what the head is given. It may be given some of the places alone."""

@@ -9,12 +9,14 @@ nn/transformer.py, what all translators have in common in encoder_decoder.py; th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from anaphora.models.contracts import DecoderState
+from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import Decoder, EncoderDecoder
 from anaphora.models.translation.source_reading import build_reader, source_positions
@@ -161,12 +163,18 @@ class TransformerDecoder(Decoder):
         return 2 * len(self.blocks) * self.key_value_heads * self.head_dim * element
 
 
+@dataclass(kw_only=True)
+class TransformerKeywords(TransformerConfig, TranslatorKeywords):
+    """What `Transformer(…)` takes."""
+
+
 class TransformerTranslator(EncoderDecoder):
     """Embedding → encoder → memory; embedding → decoder over memory → projection to the target vocabulary."""
 
     config: TransformerConfig
     decoder: TransformerDecoder
 
+    @by_keywords(TransformerKeywords)
     def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         c, reader = config, config.reads_with
         own = {

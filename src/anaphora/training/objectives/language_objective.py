@@ -18,13 +18,11 @@ import torch
 from torch import Tensor
 
 from anaphora.data.language_batches import LanguageBatch
+from anaphora.models.language.masked import hide
 from anaphora.nn.kernels.cross_entropy import cross_entropy
 from anaphora.nn.kernels.sense_sums import distinct
-from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, SPECIALS
+from anaphora.tokenizers.tokenizer import PAD
 from anaphora.training.objectives.objective import Forward, Independent, send
-
-HIDDEN, REPLACED = 0.8, 0.1
-"""Of the tokens that are to be guessed: hidden, replaced by a random one; the others stay (Devlin et al. 2019)."""
 
 
 @dataclass
@@ -159,24 +157,14 @@ class MaskedObjective(Independent):
 
     def send(self, batch: LanguageBatch, device: torch.device) -> MaskedTensors:
         tokens = torch.from_numpy(batch.tokens)
-        flat = tokens.flatten().clone()
-        words = ((flat != PAD) & (flat != BOS) & (flat != EOS)).nonzero()[:, 0]
-        asked = words[torch.randperm(len(words))[: max(1, round(self.share * len(words)))]]  # torch's generator: saved
-        places = torch.zeros(1 + int(self.share * len(flat)), dtype=torch.long)
-        labels = torch.full_like(places, PAD)
-        asked = asked[: len(places)]
-        places[: len(asked)], labels[: len(asked)] = asked, flat[asked]
-        chance = torch.rand(len(asked))
-        other = torch.randint(min(len(SPECIALS), self.vocabulary - 1), self.vocabulary, (len(asked),))
-        shown = torch.where(chance < HIDDEN, self.mask, torch.where(chance < HIDDEN + REPLACED, other, flat[asked]))
-        flat[asked] = shown
+        seen, places, labels = hide(tokens, self.mask, self.vocabulary, self.share)
         return MaskedTensors(
-            ids=send(flat.view_as(tokens), device),
+            ids=send(seen, device),
             lengths=send(batch.lengths, device),
             documents=None if batch.documents is None else send(batch.documents, device),
             places=send(places, device),
             labels=send(labels, device),
-            tokens=max(1, len(asked)),
+            tokens=max(1, int((labels != PAD).sum())),
             read=int(batch.lengths[: batch.rows].sum()),
             rows=batch.rows,
         )

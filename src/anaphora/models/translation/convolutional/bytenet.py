@@ -21,11 +21,13 @@ adds, for small corpora. Sentences are not padded to multiples of fifty.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.convolutional.convolutional_decoder import ConvolutionalDecoder
 from anaphora.models.translation.convolutional.convolutional_settings import ByteNetConfig
@@ -176,11 +178,17 @@ class ByteNetDecoder(ConvolutionalDecoder):
         return 2.0 * self.join.weight.numel(), saying
 
 
+@dataclass(kw_only=True)
+class ByteNetKeywords(ByteNetConfig, TranslatorKeywords):
+    """What `ByteNet(…)` takes."""
+
+
 class ByteNetTranslator(EncoderDecoder):
     """The whole; its memory is (B, a S + b, dim)."""
 
     config: ByteNetConfig
 
+    @by_keywords(ByteNetKeywords)
     def __init__(self, config: ByteNetConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         c = config
         words = partial(Embedding, dim=c.dim, max_length=c.max_length, dropout=c.dropout, positions="none")

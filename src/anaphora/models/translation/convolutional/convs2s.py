@@ -23,12 +23,14 @@ where a recipe is sized to the corpus. Any other encoder may stand in front, z t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.convolutional.convolutional_decoder import ConvolutionalDecoder
 from anaphora.models.translation.convolutional.convolutional_settings import ConvS2SConfig
@@ -204,12 +206,18 @@ class _SmallerGradient(torch.autograd.Function):
         return gradient * ctx.share, None
 
 
+@dataclass(kw_only=True)
+class ConvS2SKeywords(ConvS2SConfig, TranslatorKeywords):
+    """What `ConvS2S(…)` takes."""
+
+
 class ConvS2STranslator(EncoderDecoder):
     """The whole; its memory is (B, S, 2 dim): what is compared, z, and what is found, √(|s| / 2) (z + e)."""
 
     config: ConvS2SConfig
     decoder: ConvS2SDecoder
 
+    @by_keywords(ConvS2SKeywords)
     def __init__(self, config: ConvS2SConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         c = config
         words = embedding(source_vocabulary, c, c.reads_with), embedding(target_vocabulary, c)

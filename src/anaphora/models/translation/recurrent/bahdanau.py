@@ -12,12 +12,14 @@ encoder has; the maxout layer reads the new state. LSTM, the other scores and fu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
@@ -132,9 +134,15 @@ class BahdanauDecoder(RecurrentDecoder):
         return reading + 2.0 * self.bridge.linear.weight.numel() / source_length, saying
 
 
+@dataclass(kw_only=True)
+class BahdanauKeywords(BahdanauConfig, TranslatorKeywords):
+    """What `Bahdanau(…)` takes."""
+
+
 class BahdanauTranslator(EncoderDecoder):
     """The whole."""
 
+    @by_keywords(BahdanauKeywords)
     def __init__(self, config: BahdanauConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
         super().__init__(config, *words, reader(config), BahdanauDecoder(config))

@@ -15,10 +15,13 @@ more linear layer over [h ; half(f)] of the top.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
@@ -144,9 +147,15 @@ class DeepAttDecoder(StackedDecoder):
         return reading, saying + above + lanes + 2.0 * self.readout.weight.numel()
 
 
+@dataclass(kw_only=True)
+class DeepAttKeywords(DeepAttConfig, TranslatorKeywords):
+    """What `DeepAtt(…)` takes."""
+
+
 class DeepAttTranslator(EncoderDecoder):
     """The whole."""
 
+    @by_keywords(DeepAttKeywords)
     def __init__(self, config: DeepAttConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
         super().__init__(config, *words, reader(config), DeepAttDecoder(config))

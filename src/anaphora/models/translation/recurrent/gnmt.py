@@ -14,9 +14,12 @@ the context does not reach the softmax itself, only every layer below it; no cli
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
+from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
@@ -109,9 +112,15 @@ class GnmtDecoder(StackedDecoder):
         return reading, saying + sum(layer.flops(1) for layer in self.above)  # type: ignore[operator]
 
 
+@dataclass(kw_only=True)
+class GnmtKeywords(GnmtConfig, TranslatorKeywords):
+    """What `GNMT(…)` takes."""
+
+
 class GnmtTranslator(EncoderDecoder):
     """The whole."""
 
+    @by_keywords(GnmtKeywords)
     def __init__(self, config: GnmtConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
         super().__init__(config, *words, reader(config), GnmtDecoder(config))

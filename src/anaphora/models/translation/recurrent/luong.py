@@ -15,9 +15,12 @@ from the mean of the source's vectors (any encoder has one), the source is not r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
+from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
@@ -134,9 +137,15 @@ class LuongDecoder(RecurrentDecoder):
         return reading, self.cells.flops(1) + self.attention.flops(source_length) + 2.0 * self.combine.weight.numel()
 
 
+@dataclass(kw_only=True)
+class LuongKeywords(LuongConfig, TranslatorKeywords):
+    """What `Luong(…)` takes."""
+
+
 class LuongTranslator(EncoderDecoder):
     """The whole."""
 
+    @by_keywords(LuongKeywords)
     def __init__(self, config: LuongConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
         super().__init__(config, *words, reader(config), LuongDecoder(config))

@@ -17,11 +17,13 @@ experts and not two in a row; and the two terms of balance, where they forced ev
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
@@ -146,9 +148,15 @@ class MoeDecoder(StackedDecoder):
         return reading, saying + _flops(self.above, self.narrow) + self.experts.flops()
 
 
+@dataclass(kw_only=True)
+class MoeKeywords(MoeConfig, TranslatorKeywords):
+    """What `MoE(…)` takes."""
+
+
 class MoeTranslator(EncoderDecoder):
     """The whole."""
 
+    @by_keywords(MoeKeywords)
     def __init__(self, config: MoeConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
         own = config.reads_with == "moe"

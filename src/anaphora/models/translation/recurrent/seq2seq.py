@@ -14,9 +14,12 @@ depth or width, no states at all) the mean of its vectors is the one vector, and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
 from anaphora.models.translation.recurrent.recurrent_decoder import (
@@ -90,11 +93,17 @@ class Seq2seqDecoder(RecurrentDecoder):
         return bridge, self.cells.flops(1)
 
 
+@dataclass(kw_only=True)
+class Seq2seqKeywords(Seq2seqConfig, TranslatorKeywords):
+    """What `Seq2Seq(…)` takes."""
+
+
 class Seq2seqTranslator(EncoderDecoder):
     """The whole; its memory is (B, K, M), K not depending on the sentence."""
 
     config: Seq2seqConfig
 
+    @by_keywords(Seq2seqKeywords)
     def __init__(self, config: Seq2seqConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         c, encoder = config, reader(config)
         ours = (c.upper_layers, c.cell, c.dim)
