@@ -237,7 +237,7 @@ def test_broken_yaml_is_named_by_file_and_line(tmp_path: Path) -> None:
 def test_a_key_that_stands_twice_is_refused_by_line(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("model:\n  dim: 3\n  heads: 1\n  dim: 4\n")
-    with pytest.raises(UserError, match=r"mine.yaml:4: is not valid YAML \(the key 'dim' stands twice\)"):
+    with pytest.raises(UserError, match=r"mine.yaml:4: is not valid YAML \(the key 'dim' occurs twice\)"):
         read_yaml(file)
     file.write_text("base: &b {dim: 3}\nmodel:\n  <<: *b\n  dim: 4\nother: {dim: 5, <<: *b}\n")  # merged is no twice
     assert read_yaml(file) == {"base": {"dim": 3}, "model": {"dim": 4}, "other": {"dim": 5}}

@@ -59,7 +59,7 @@ def test_a_graphics_card_by_another_name_is_cuda(name: str, meant: str) -> None:
      (True, "write device='cuda'"), (-1, "write device='cuda'"), (["cpu"], "write device='cuda'")],
 )  # fmt: skip
 def test_a_device_is_known_by_its_name(device: Any, cure: str, micro: Path, tmp_path: Path) -> None:
-    said = re.escape(f"a device is known by its name, not by {device!r}; {cure}")
+    said = re.escape(f"a device is given by its name, not by {device!r}; {cure}")
     with pytest.raises(UserError, match=said):
         anaphora.load(micro, device=device)
     (tmp_path / "a.txt").write_text("a b\n" * 9)

@@ -68,7 +68,7 @@ def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [os.mkfifo, Path.touch], ids=["pipe", "file"])
 def test_what_is_no_folder_is_not_replaced_by_one(tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / "data")
-    said = "/data: is no folder, and what stands there is not replaced; move it away"
+    said = "/data: is not a folder, and is not replaced; move it away"
     with pytest.raises(UserError, match=said), folder.atomic_folder(tmp_path / "data"):
         pytest.fail("no work is begun")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]

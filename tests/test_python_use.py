@@ -90,7 +90,7 @@ def test_a_pandas_column(model: TranslationModel) -> None:
 
 
 def test_evaluate_refuses_file_names_and_single_texts(model: TranslationModel, files: None) -> None:
-    with pytest.raises(UserError, match=r"'test\.en' is a file, and lines of text are wanted; give Path\('test\.en'\)"):
+    with pytest.raises(UserError, match=r"'test\.en' is a file, not lines of text; give Path\('test\.en'\)"):
         model.evaluate("test.en", "test.de")  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"source is one str.*give Path\('tset\.en'\)"):
         model.evaluate("tset.en", "test.de")  # type: ignore[arg-type]
@@ -238,7 +238,7 @@ def test_what_is_no_path(wrong: Any, files: None) -> None:
         lambda: anaphora.average(wrong),
     ]
     for ask in asks:
-        with pytest.raises(UserError, match="and the path of a file or folder is wanted"):
+        with pytest.raises(UserError, match="not the path of a file or folder"):
             ask()
 
 

@@ -130,7 +130,7 @@ def test_what_a_kill_left_is_found_by_whoever_opens_replaces_or_continues_it(tmp
         return tmp_path / name
 
     assert folder.read_config(left("opened")) == {"model": {"kind": "ngram"}}
-    with pytest.raises(UserError, match="exists already; choose another folder or add force=True"):
+    with pytest.raises(UserError, match="already exists; choose another folder or add force=True"):
         folder.refuse_existing_folder(left("replaced"), force=False)
     made = left("made")
     with folder.atomic_folder(made):

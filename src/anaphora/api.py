@@ -173,7 +173,7 @@ def check(
             )
         return _check_text(named, recipe, own, config, write_clean, estimate=estimate, device=device, progress=progress)
     if write_clean is not None and Path(write_clean).exists():
-        raise UserError("exists already", file=write_clean, cure="choose a new folder; nothing was touched")
+        raise UserError("already exists", file=write_clean, cure="choose a new folder; nothing was changed")
     given = {"train": (source, target), "valid": (valid_source, valid_target), "test": (test_source, test_target)}
     files: dict[str, dict[str, list[str]]] = {}
     for part, (from_, into) in given.items():
@@ -185,7 +185,7 @@ def check(
         refuse_one_file_twice(files.get(part, {}))
     if "train" not in files:
         raise UserError(
-            "no source text to learn from",
+            "no source training text given",
             cure=f"give {option('source', 'FILE')} and {option('target', 'FILE')}, or {option('text', 'FILE')}",
         )
     if estimate:
@@ -452,13 +452,13 @@ def _check_text(
     from anaphora.tasks.text_proposal import propose_for_text
 
     if not files["train"]:
-        raise UserError("no text to learn from", cure=f"give {option('text', 'FILE')}")
+        raise UserError("no training text given", cure=f"give {option('text', 'FILE')}")
     if config.model.kind not in (*LANGUAGE_MODELS, *VECTOR_MODELS):
         raise UserError(f"{recipe} is a translator, which learns from pairs", cure="choose ngram or lstm, say")
     if config.data.labels:
         raise UserError("labels are not checked", cure="leave out data.labels")
     if write_clean is not None and Path(write_clean).exists():
-        raise UserError("exists already", file=write_clean, cure="choose a new folder; nothing was touched")
+        raise UserError("already exists", file=write_clean, cure="choose a new folder; nothing was changed")
     check_text(DataConfig(text=files["train"], valid_text=[*files["valid"], *files["test"]]))
     files = {part: names for part, names in files.items() if names}
     if estimate:

@@ -196,7 +196,7 @@ def _loader() -> Any:
                 written = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
                 if written in seen and key.tag != "tag:yaml.org,2002:merge":
                     raise yaml.MarkedYAMLError(
-                        problem=f"the key {shown.repr(key.value)} stands twice", problem_mark=key.start_mark
+                        problem=f"the key {shown.repr(key.value)} occurs twice", problem_mark=key.start_mark
                     )
                 if written is not None:
                     seen.add(written)
@@ -223,7 +223,7 @@ def parse_yaml(text: str, *, file: Path | None = None) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
-        raise UserError(f"is not valid YAML ({problem})", file=file, line=line, cure="mend that line") from None
+        raise UserError(f"is not valid YAML ({problem})", file=file, line=line, cure="correct that line") from None
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         # a date that no calendar has, a number of ten thousand digits, brackets without end
         why = str(error) or type(error).__name__

@@ -32,7 +32,7 @@ def device_name(device: object) -> str:
     cure = "write device='cuda', or 'cpu', or leave it out"
     if type(device) is int and device >= 0:
         cure = f"write device='cuda:{device}' for a graphics card by its number, or leave it out"
-    raise UserError(f"a device is known by its name, not by {shown.repr(device)}", cure=cure)
+    raise UserError(f"a device is given by its name, not by {shown.repr(device)}", cure=cure)
 
 
 def choose_device(name: str | torch.device = "auto") -> torch.device:

@@ -75,16 +75,16 @@ def check_new_file(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> N
             if path.exists() and read.exists() and path.samefile(read):
                 raise UserError("is the input itself", file=path, cure="choose another file for the output")
         if path.exists() and not force:
-            raise UserError("exists already", file=path, cure=f"choose another file or add {option('force', True)}")
+            raise UserError("already exists", file=path, cure=f"choose another file or add {option('force', True)}")
         folder = path.resolve().parent
         if not folder.is_dir():
-            raise UserError("there is no such folder", file=path.parent, cure="make it first")
+            raise UserError("there is no such folder", file=path.parent, cure="create it first")
         if not os.access(folder, os.W_OK):
-            raise UserError("no file can be made in this folder", file=path.parent, cure=RIGHTS)
+            raise UserError("no file can be created in this folder", file=path.parent, cure=RIGHTS)
     except OSError as error:
         raise refused_by_system(error, "cannot be written", file=path) from None
     except RuntimeError:  # what Python 3.11 and 3.12 make of links that point at one another
-        raise UserError("is a link that leads nowhere", file=path, cure="name a file to write") from None
+        raise UserError("is a broken link", file=path, cure="name a file to write") from None
 
 
 def check_name(path: Path) -> None:
@@ -153,7 +153,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     is deleted after that."""
     place = path.resolve() if path.is_symlink() else path  # a link stays a link, to the new folder
     if place.exists() and not place.is_dir():
-        raise UserError("is no folder, and what stands there is not replaced", file=path, cure="move it away")
+        raise UserError("is not a folder, and is not replaced", file=path, cure="move it away")
     recover(place)  # before anything is swept: it may be all that is left
     temporary = temporary_name(place)
     _delete(temporary)
@@ -283,11 +283,13 @@ def refuse_existing_folder(path: Path, *, force: bool) -> None:
     if not path.exists() or not any(path.iterdir()):
         return
     if not force:
-        raise UserError("exists already", file=path, cure=f"choose another folder or add {option('force', True)}")
+        raise UserError("already exists", file=path, cure=f"choose another folder or add {option('force', True)}")
     if not is_run(path):
-        raise UserError("is no model folder, so it is not replaced", file=path, cure="choose another folder")
+        raise UserError("is not a model folder, so it is not replaced", file=path, cure="choose another folder")
     if (path / DATA).exists() or (path / CHECKPOINTS).exists():
-        raise UserError("is a run, with its text: it is not replaced", file=path, cure="choose another folder")
+        raise UserError(
+            "is a run with its training data, so it is not replaced", file=path, cure="choose another folder"
+        )
 
 
 def readable(path: Path) -> None:
@@ -371,7 +373,7 @@ class RunLock:
                 f"is in use by {process}", file=self.folder, cure="wait for it, stop it, or choose another folder"
             ) from None
         except OSError as error:
-            raise refused_by_system(error, "cannot be worked in", file=self.folder) from None
+            raise refused_by_system(error, "cannot be used", file=self.folder) from None
         self.abandoned = self._read()
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         try:

@@ -95,8 +95,8 @@ NA: list[Any] = [None, math.nan, np.float32("nan"), Missing()]
         ([["a"]], r"source\[0\] is a list"),
         ([{"en": "a"}], r"source\[0\] is a dict"),
         (np.array([["a", "b"]]), r"source\[0\] is a ndarray"),
-        (3.5, r"source is a float, and lines of text are wanted: 3\.5"),
-        (None, "source is None, and lines of text are wanted"),
+        (3.5, r"source is a float, not lines of text: 3\.5"),
+        (None, "source is None, not lines of text"),
         (np.array("a"), "source is a ndarray"),
         ({"en": ["a"]}, "source is a dict.*choose one of 'en'"),
         ({"a", "b"}, "source is a set, which has no order; give a list: line n of one belongs to line n of another"),
@@ -127,7 +127,7 @@ def test_the_name_of_a_file_is_not_its_text(tmp_path: Path, monkeypatch: pytest.
     for ask in (lines_of, many_lines, one_text):
         with pytest.raises(UserError, match=r"'test\.en' is a file.*give Path\('test\.en'\) or open\(.*, or \['test"):
             ask("test.en")
-    with pytest.raises(UserError, match=r"text is one str, and lines of text are wanted; give Path\('tset\.en'\)"):
+    with pytest.raises(UserError, match=r"text is one str, not lines of text; give Path\('tset\.en'\)"):
         many_lines("tset.en")
     assert words_of("test.en") == ["test.en"]
     assert words_of({"b", "a", "c"}) == ["a", "b", "c"], "words stand each for itself"

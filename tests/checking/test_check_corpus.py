@@ -161,7 +161,7 @@ def test_a_shift_is_told_and_mended(tmp_path: Path, rows: Rows) -> None:
 def test_sides_too_small_to_tell_where_they_go_apart(tmp_path: Path, rows: Rows) -> None:
     report, check, files = run(tmp_path, ([a for a, _ in rows[:20]], [b for _, b in rows[:19]]))
     assert [finding.problem for finding in report.findings] == ["uneven"]
-    with pytest.raises(UserError, match="cannot be told"):
+    with pytest.raises(UserError, match="not clear where they diverge"):
         write_clean(check, files, tmp_path / "clean")
     assert not (tmp_path / "clean").exists()
 
@@ -180,7 +180,7 @@ def test_too_little_text_stops(tmp_path: Path, train: Rows, problem: str) -> Non
 def test_nothing_is_overwritten_and_something_must_be_left(tmp_path: Path, rows: Rows) -> None:
     _, check, files = run(tmp_path, rows[:30])
     (tmp_path / "there").mkdir()
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         write_clean(check, files, tmp_path / "there")
     _, check, _ = run(tmp_path, [(b"", b"x")] * 4)
     with pytest.raises(UserError, match="nothing would be left"):
@@ -225,7 +225,7 @@ def test_rows_of_csv_are_told_by_their_lines(tmp_path: Path) -> None:
 
 
 def test_a_missing_side_is_named(tmp_path: Path, rows: Rows) -> None:
-    with pytest.raises(UserError, match="no target text to learn from; give target='FILE'"):
+    with pytest.raises(UserError, match="no target training text given; give target='FILE'"):
         check_corpus({"train": {"source": ["x"]}})
 
 

@@ -77,7 +77,7 @@ def test_everything_planted_is_found_and_cleaned_away(tmp_path: Path, lines: lis
     assert kept.count(FOOTER) == 1 and set(lines) <= set(kept) and "Die Straße ist für alle lang genug." in kept
     again, _ = check_plain_text(cleaned["files"])
     assert [finding.problem for finding in again.findings] == ["long-line"]
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         write_clean_text(check, files, tmp_path / "clean")
 
 
@@ -101,5 +101,5 @@ def test_a_column_of_a_table(tmp_path: Path, lines: list[str]) -> None:
 def test_mistakes_are_one_sentence(tmp_path: Path, arguments: dict[str, Any]) -> None:
     write(tmp_path / "a.txt", ["a"])
     given = {name: tmp_path / file for name, file in arguments.items()}
-    with pytest.raises(UserError, match=r"no (source|text) .*to learn from|text and pairs are both given"):
+    with pytest.raises(UserError, match=r"no (source )?training text|text and pairs are both given"):
         anaphora.check(**given, estimate=False, progress=False)

@@ -70,7 +70,7 @@ def test_pictures(say: Any, micro: Path, files: dict[str, Path], tmp_path: Path,
     assert content.startswith(b"<svg " if kind == "svg" else b"\x89PNG")
     again = say("align", micro, *sides(files), "--picture", picture)
     assert (again.code, picture.read_bytes()) == (2, content)
-    assert "exists already" in again.err
+    assert "already exists" in again.err
     assert say("align", micro, *sides(files), "--picture", picture, "--force").code == 0
     assert picture.read_bytes() != content
 
@@ -119,16 +119,16 @@ def test_a_heat_map_in_the_terminal(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--base", 2], "--base is 2; words are counted from 0 or from 1"),
-        (["--split", "letters"], "--split letters is unknown; use punctuation or whitespace"),
+        (["--base", 2], "--base must be 0 or 1, not 2; give the number of the first word"),
+        (["--split", "letters"], "unknown --split letters; use punctuation or whitespace"),
         (["--method", "nose"], "there is no alignment method 'nose'; write LAYER.HEAD"),
         (["--method", "5.0"], "there is no decoder layer 5; choose one of 0 to 0"),
         (["--line", 3], "there is no line 3; choose one of 1 to 2"),
         (["--line", 0], "there is no line 0"),
-        (["--picture", "x.gif"], "x.gif: is no kind of picture; name it .svg or .png"),
-        (["--beside", "x"], "--beside draws two models' alignments of a pair; add --line N or --picture FILE"),
+        (["--picture", "x.gif"], "x.gif: is not a supported image format; use a name ending in .svg or .png"),
+        (["--beside", "x"], "--beside needs a pair to draw; add --line N or --picture FILE"),
         (["--line", 1, "--beside", "nowhere"], "nowhere: there is no such folder"),
-        (["--ibm1"], "--ibm1 compares error rates; add --gold FILE"),
+        (["--ibm1"], "--ibm1 needs gold alignments; add --gold FILE"),
         (["--gold", "none.align"], "none.align: cannot be read"),
     ],
 )
@@ -143,7 +143,7 @@ def test_gold_that_does_not_fit_names_its_line(say: Any, micro: Path, files: dic
     files["gold"].write_text("0-0\n4-0\n", encoding="utf-8")
     answer = say("align", micro, *sides(files), "--gold", files["gold"])
     assert answer.code == 2
-    assert "a.align:2: the link 4-0 names a word that is not there: the source has 4 words" in answer.err
+    assert "a.align:2: the link 4-0 is out of range: the source has 4 words" in answer.err
     assert "--base 1" in answer.err
     assert say("align", micro, *sides(files), "--gold", files["gold"], "--base", 1).code == 2  # 0-0: words from 1
 
@@ -164,7 +164,7 @@ def test_translations_with_links(say: Any, micro: Path, files: dict[str, Path], 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--alignments", "giza"], "--alignments giza is no way to write them; use pharaoh or json"),
+        (["--alignments", "giza"], "unknown --alignments giza; use pharaoh or json"),
     ],
 )
 def test_mistakes_of_translate(say: Any, micro: Path, files: dict[str, Path], words: list[Any], message: str) -> None:

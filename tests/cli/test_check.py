@@ -96,7 +96,7 @@ def test_mistakes_are_one_sentence(say: Any, flawed: dict[str, Path], tmp_path: 
     (tmp_path / "there").mkdir()
     answer = say("check", *options(flawed), "--write-clean", tmp_path / "there", "--no-estimate")
     assert answer.code == 2
-    assert "exists already" in answer.err
+    assert "already exists" in answer.err
 
 
 def test_cleaned_text_passes(say: Any, flawed: dict[str, Path], tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_cleaned_text_passes(say: Any, flawed: dict[str, Path], tmp_path: Path) 
     assert answer.code == 0
     assert json.loads(answer.last)["findings"] == []
     shown = say("check", *options(flawed), "--no-estimate", "--write-clean", tmp_path / "again").out
-    assert "58 pairs written, 0 lines mended, dropped: 1 leak, 1 empty, 1 duplicate" in " ".join(shown.split())
+    assert "58 pairs written, 0 lines repaired, dropped: 1 leak, 1 empty, 1 duplicate" in " ".join(shown.split())
 
 
 def test_help_has_examples(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def test_text_of_a_language_model(say: Any, book: Path, tmp_path: Path, monkeypa
     answer = say("check", "--text", book.name, "--write-clean", "clean", "--no-estimate")
     assert answer.code == 0, answer.err
     whole = " ".join(answer.out.split())
-    for words in (f"{last} lines to learn from", "repeats line 1", f"{last - 1} lines written", f"book.txt:{last}"):
+    for words in (f"{last} lines for training", "repeats line 1", f"{last - 1} lines written", f"book.txt:{last}"):
         assert words in whole, words
     assert "train RUN --text clean/book.txt" in whole
     found = json.loads(say("check", "--text", book, "--no-estimate", "--json").last)

@@ -124,7 +124,7 @@ def test_a_folder_of_something_else_is_left_alone(say: Any, text: Path, tmp_path
     answer = say("compare", tmp_path / "file", "--text", text)
     assert answer.code == 2 and "is a file, not a folder" in answer.err
     answer = say("compare", tmp_path / "new")
-    assert answer.code == 2 and "no text to learn from" in answer.err
+    assert answer.code == 2 and "no training text given" in answer.err
 
 
 def start(out: Path, text: Path) -> subprocess.Popen[bytes]:

@@ -165,12 +165,12 @@ def breaking(path: Path, how: str) -> None:
     [
         ("weights", "holds no weights"),
         ("pickle", "cannot be read as weights alone"),
-        ("tokeniser", "holds no tokeniser"),
+        ("tokeniser", "holds no tokenizer"),
         ("merges", "is not of a byte-level BPE"),
         ("settings", "cannot be read"),
         ("levanter", "levanter's Backpack, which divides"),
         ("rows", "other numbers than the model's 200"),
-        ("there", "exists already"),
+        ("there", "already exists"),
     ],
 )
 def test_what_cannot_be_read_is_told(how: str, said: str, say: Any, bpe: Tokenizer, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_what_cannot_be_read_is_told(how: str, said: str, say: Any, bpe: Tokeniz
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ("[" * 100_000, "its brackets go too deep"),
+        ("[" * 100_000, "it is nested too deeply"),
         ({"vocab_size": 10**12}, "vocab_size is 1000000000000, not a whole number"),
         ({"vocab_size": 10**9}, "and no table of the weights has as many rows"),
         ({"n_layer": 10**9}, "more than 10,000 layers are not built"),

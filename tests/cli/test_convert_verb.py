@@ -65,7 +65,7 @@ def test_words_that_arpa_cannot_hold_are_renamed_and_told(say: Any, tmp_path: Pa
     assert answer.code == 0
     renamed = {token.strip(): name for token, name in json.loads(answer.last)["renamed"].items()}
     assert renamed == {"<s>": "<<s>>", "<unk>": "<<unk>>", "</s>": "<</s>>"}
-    assert "note: renamed, because the file cannot hold them" in answer.err
+    assert "note: renamed, because the file format cannot store them" in answer.err
     assert TextModel(tmp_path / "model.arpa").log_probabilities(["a <<s>> b"]) == pytest.approx(
         TextModel(model).log_probabilities(["a <s> b"]), abs=1e-5
     )
@@ -116,7 +116,7 @@ class TestNothingIsOverwritten:
         file.write_text("mine")
         answer = say("convert", model, file)
         assert answer.code == 2
-        assert f"{file}: exists already; choose another file or add --force" in answer.err
+        assert f"{file}: already exists; choose another file or add --force" in answer.err
         assert file.read_text() == "mine"
         assert say("convert", model, file, "--force").code == 0
         assert file.read_text().startswith("\\data\\")
@@ -126,7 +126,7 @@ class TestNothingIsOverwritten:
         before = (model / "config.yaml").read_bytes()
         answer = say("convert", tmp_path / "model.arpa", model)
         assert (answer.code, (model / "config.yaml").read_bytes()) == (2, before)
-        assert "exists already; choose another folder or add --force" in answer.err
+        assert "already exists; choose another folder or add --force" in answer.err
         assert say("convert", tmp_path / "model.arpa", model, "--force").code == 0
         assert "smoothing: given" in (model / "config.yaml").read_text()
 

@@ -161,7 +161,7 @@ def test_minimum_bayes_risk(say: Any, world: Path) -> None:
     assert json.loads((world / "right" / "metrics.json").read_text())["validation"]["beam"] == 5
     beam = ["--set", "mbr_candidates=beam"]
     answer = say("translate", world / "one", source, "--mbr", "chrf", *beam, "--seed", "2")
-    assert answer.code == 2 and "--seed is about sampling, and nothing is sampled" in answer.err
+    assert answer.code == 2 and "--seed is for sampling, and nothing is sampled" in answer.err
     answer = say("translate", world / "one", source, "--mbr", "ter")
     assert answer.code == 2 and "mbr" in answer.err and "chrf" in answer.err
     answer = say("translate", world / "one", source, "--mbr", "chrf", "--sample")
@@ -198,7 +198,7 @@ def test_more_mistakes(say: Any, world: Path, corpus: dict[str, Path], tmp_path:
     before = (out / "config.yaml").read_bytes()
     for words, message in (
         (["mix", out, out / "one", world / "two", "--force"], "is one of the parts itself, or holds it"),
-        (["mix", out, *members(world, "one", "two")], "exists already"),
+        (["mix", out, *members(world, "one", "two")], "already exists"),
         (["walk", out, "The dog sees."], "is an ensemble, which has no attention of its own"),
         (["align", out, "--source", world / "test.en", "--target", world / "test.de", "--method", "0.0"],
          "an ensemble has no layers and heads of its own"),
@@ -208,7 +208,7 @@ def test_more_mistakes(say: Any, world: Path, corpus: dict[str, Path], tmp_path:
          "an ensemble has no model of its own"),
         (["translate", world / "one", world / "test.en", "--with", world / "left"], "a different target vocabulary"),
         (["translate", world / "one", world / "test.en", "--with", world / "verse"], "is a language model"),
-        (["score", world / "verse", "--text", world / "test.en", "--with", world / "one"], "--with is about transl"),
+        (["score", world / "verse", "--text", world / "test.en", "--with", world / "one"], "--with is for transl"),
     ):  # fmt: skip
         answer = say(*words, *(["--device", "cpu"] if words[0] in ("train", "translate", "align") else []))
         assert (answer.code, message in answer.err) == (2, True), (words, answer.err)

@@ -56,7 +56,7 @@ FILES: dict[str, tuple[str, bytes, str, tuple[str, ...]]] = {
     "no text at all": (
         "bad.en",
         b"\n" * 20,
-        r"bad\.en: no pair is left to train on \(20 with an empty side\); check that",
+        r"bad\.en: no pair is left for training \(20 with an empty side\); check that",
         ("train",),
     ),
     "corrupt gz": ("bad.en.gz", gzip.compress(TEXT + NOISE)[:50] + b"\0\1\2" * 40, DAMAGED, READERS),
@@ -68,7 +68,7 @@ FILES: dict[str, tuple[str, bytes, str, tuple[str, ...]]] = {
     "a column too few": (
         "bad.tsv#2",
         TEXT.replace(b" trees.", b"\ttrees").replace(b"5\t", b"5 "),
-        r"bad\.tsv:6: column 2 is asked for, but this line has 1 column; part columns by one tab",
+        r"bad\.tsv:6: column 2 is asked for, but this line has 1 column; separate columns by one tab",
         READERS,
     ),
     "not JSON": (
@@ -98,7 +98,7 @@ def test_what_is_no_file(world: World, verb: str) -> None:
         "absent/x": r"absent/x: there is no such file; check the path",
         "": "",
         "n" * 300: r"cannot be read \(File name too long\); choose a shorter name",
-        "dangling": r"dangling: is a link to nowhere, which is not there; mend the link",
+        "dangling": r"dangling: is a link to nowhere, which does not exist; correct the link",
         "loop": r"loop: this file cannot be read \(Too many levels of symbolic links\); its links",
         "good.de/x": r"Not a directory\); a part of that path is a file",
     }.items():
@@ -132,14 +132,12 @@ def test_validation_text_without_text(world: World) -> None:
     (world.folder / "empty").write_text("\n  \n")
     more = ["--valid-source", world.folder / "empty", "--valid-target", world.folder / "empty"]
     sentence = world.refused(*world.good("train"), *more)
-    assert re.search(r"empty: there is no text to validate on \(2 with an empty side\); give it some lines", sentence)
+    assert re.search(r"empty: the validation text is empty \(2 with an empty side\); give it some lines", sentence)
 
 
 def test_one_file_for_both_sides_and_pipes(world: World) -> None:
     good = world.folder / "good.en"
-    assert "good.en: is given as source and as target; name the file" in world.refused(
-        *world.words("train", good, good)
-    )
+    assert "good.en: is both source and target; name the file" in world.refused(*world.words("train", good, good))
     assert "reads its text twice; write it into a file first" in world.refused(
         *world.words("train", "/dev/null", "/dev/null")
     )
@@ -154,7 +152,7 @@ def test_one_file_for_both_sides_and_pipes(world: World) -> None:
 ODD: dict[str, tuple[bytes, str]] = {
     "BOM": (b"\xef\xbb\xbf" + TEXT, "1 byte-order mark taken off"),
     "CRLF": (TEXT.replace(b"\n", b"\r\n"), r"20 line ends \r\n read as \n"),
-    "U+2028": (TEXT.replace(b"dog", "d\u2028g".encode(), 3), "3 lines hold separators such as U+2028"),
+    "U+2028": (TEXT.replace(b"dog", "d\u2028g".encode(), 3), "3 lines contain separators such as U+2028"),
 }
 
 
@@ -178,7 +176,7 @@ def test_nuls_in_text_to_translate_become_spaces_and_are_counted(world: World, t
     assert answer.code == 0
     assert answer.out.count("\n") == text.count("\n")
     number = sum("\0" in line for line in text.split("\n"))
-    assert f"warning: {number} line{'s' * (number > 1)} hold{'s' * (number == 1)} NUL characters" in answer.err
+    assert f"warning: {number} line{'s' * (number > 1)} contain{'s' * (number == 1)} NUL characters" in answer.err
 
 
 def test_empty_and_endless_lines_leave_training_and_are_counted(world: World) -> None:
@@ -222,7 +220,7 @@ def test_cuda_asked_for_and_absent(world: World, verb: str) -> None:
         (b"tokenizer:\n  dropout: 5\n", r"mine\.yaml: tokenizer: dropout is 5\.0; make it a probability"),
         (b"data:\n  hold_out: -5\n", r"mine\.yaml: data: hold_out must be at least 0, not -5; change that setting"),
         (b"training:\n  seed: 1e30\n", r"mine\.yaml: training\.seed cannot be as large as"),
-        (b"model:\n  dim: 4\n heads: 2\n", r"mine\.yaml:3: is not valid YAML .*; mend that line"),
+        (b"model:\n  dim: 4\n heads: 2\n", r"mine\.yaml:3: is not valid YAML .*; correct that line"),
         (b"- a\n- list\n", r"mine\.yaml: holds no settings; write `section:`"),
         (b"model: 3\n", r"mine\.yaml: section 'model' holds no settings; write `model:`"),
         (b"run: {start_from: [3]}\n", r"mine\.yaml: run\.start_from must be text, not \[3\]; "),

@@ -26,13 +26,13 @@ def test_outputs_in_the_way(world: World) -> None:
     (world.folder / "loop").symlink_to(world.folder / "loop")
     for verb in ("translate", "evaluate"):
         for output, force, said in (
-            ("out", False, "exists already; choose another file or add --force"),
+            ("out", False, "already exists; choose another file or add --force"),
             ("good.en", True, "is the input itself; choose another file for the output"),
             ("link", True, "is the input itself; choose another file for the output"),
             ("loop", True, "loop: "),
             (".", True, "is a folder, not a file; name a file to write"),
-            ("absent/out", True, "there is no such folder; make it first"),
-            ("good.de/out", True, "good.de: there is no such folder; make it first"),
+            ("absent/out", True, "there is no such folder; create it first"),
+            ("good.de/out", True, "good.de: there is no such folder; create it first"),
             ("n" * 300, False, "(File name too long); choose a shorter name"),
         ):
             words = [*world.good(verb), "--output", world.folder / output, *(["--force"] if force else [])]
@@ -52,7 +52,7 @@ def test_a_device_is_written_to_and_never_replaced(world: World) -> None:
 def test_run_folders_in_the_way(world: World) -> None:
     files = ["--source", world.folder / "good.en", "--target", world.folder / "good.de", *FAST]
     for place, said in (
-        (world.folder, "exists and is no run of Anaphora; choose a new folder; nothing was touched"),
+        (world.folder, "exists and is no run of Anaphora; choose a new folder; nothing was changed"),
         (world.folder / "good.en", "good.en: is a file, not a folder; choose another name"),
         (world.folder / "good.en" / "run", "cannot be made (Not a directory); "),
         (world.folder / ("n" * 300), "(File name too long); choose a shorter name"),
@@ -82,7 +82,7 @@ def test_a_read_only_folder(own: World, verb: str, monkeypatch: pytest.MonkeyPat
     output = ["--output", own.folder / "out"] if verb in ("translate", "evaluate") else []
     sentence = own.refused(*own.good(verb), *output)
     assert re.search(
-        r"(Read-only file system\)|no file can be made in this folder); choose a folder that you", sentence
+        r"(Read-only file system\)|no file can be created in this folder); choose a folder that you", sentence
     )
 
 
@@ -196,7 +196,7 @@ def test_real_disks_that_are_full_or_read_only(world: World) -> None:
     sentences = [sentence for sentence, _ in said if sentence]
     assert all("No space left on device); free some space" in sentence for sentence in sentences[:4]), sentences
     assert all("Read-only file system); choose" in sentence for sentence in sentences[4:-1]), sentences
-    assert "no file can be made in this folder; choose a folder that you may write to" in sentences[-1]
+    assert "no file can be created in this folder; choose a folder that you may write to" in sentences[-1]
     assert "step-00000002" in sentences[3]
 
 

@@ -41,7 +41,7 @@ MODELS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "no tokeniser": (
         damage("tokenizer.json", None),
-        r"tokenizer\.json: cannot read the tokeniser: No such file .*; rest",
+        r"tokenizer\.json: cannot read the tokenizer: No such file .*; rest",
     ),
     "cut weights": (damage("model.safetensors", lambda c: c[: len(c) // 2]), HEADER_DAMAGED),
     "weights without end": (damage("model.safetensors", lambda c: c[:-1]), HEADER_DAMAGED),

@@ -111,7 +111,7 @@ def test_an_interrupted_verb_says_what_is_true(say: Any, micro: Path, monkeypatc
     assert (answer.code, answer.err) == (130, "anaphora: interrupted; nothing was saved\n")
     answer = say("train", "run", "--text", "a")
     assert answer.code == 130
-    assert "repeat the command to go on from it, or anew if nothing was" in answer.err
+    assert "repeat the command to continue, or to start again if nothing was" in answer.err
 
 
 def test_a_signal_while_heavy_modules_are_imported(micro: Path) -> None:

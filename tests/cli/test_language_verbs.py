@@ -430,7 +430,7 @@ def test_a_text_that_is_not_there(folders: dict[str, Path], tmp_path: Path, say:
         answer = say(verb, folders["words"], "--text", tmp_path / "none.txt", "--json")
         assert answer.code == 2
         assert "none.txt" in json.loads(answer.last)["error"]
-    assert "stdin can be read once" in say("score", folders["words"], "--text", "-", "--text", "-").err
+    assert "stdin can be read only once" in say("score", folders["words"], "--text", "-", "--text", "-").err
 
 
 @pytest.mark.parametrize("verb", ["score", "evaluate", "generate", "info"])

@@ -45,7 +45,7 @@ def test_missing_files(mistaken: Any, micro: Path, corpus: dict[str, Path], tmp_
     assert said == f"{tmp_path / 'absent.en'}: there is no such file; check the path"
     near = corpus["source"].with_name("train.enn")
     assert "there is no such file; did you mean 'train.en'?" in mistaken("translate", micro, near)
-    assert "no text to learn from; give --source FILE --target FILE" in mistaken("train", tmp_path / "run")
+    assert "no training text given; give --source FILE --target FILE" in mistaken("train", tmp_path / "run")
     assert "--target" in mistaken("train", tmp_path / "run", "--source", corpus["source"], *FAST)
     assert "give --source FILE" in mistaken("score", micro)
     assert "give --target FILE" in mistaken("evaluate", micro, "--source", corpus["source"])
@@ -90,16 +90,16 @@ def test_wrong_values(train: Any, word: str, said: str) -> None:
 
 def test_outputs_that_exist(mistaken: Any, say: Any, micro: Path, corpus: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "out").write_text("precious")
-    assert "exists already; choose another file or add --force" in mistaken(
+    assert "already exists; choose another file or add --force" in mistaken(
         "translate", micro, corpus["source"], "--output", tmp_path / "out"
     )
     files = ["--source", corpus["source"], "--target", corpus["target"]]
-    assert "exists already" in mistaken("evaluate", micro, *files, "--output", tmp_path / "out")
+    assert "already exists" in mistaken("evaluate", micro, *files, "--output", tmp_path / "out")
     assert (tmp_path / "out").read_text() == "precious"
     assert say("translate", micro, corpus["source"], "--output", tmp_path / "out", "--force").code == 0
     assert (tmp_path / "out").read_text() != "precious"
     assert "there is no such folder" in mistaken("translate", micro, corpus["source"], "--output", tmp_path / "a" / "b")
-    assert "exists already" in mistaken("demo", "--write", tmp_path)
+    assert "already exists" in mistaken("demo", "--write", tmp_path)
 
 
 def test_text_that_is_not_utf8(mistaken: Any, micro: Path, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_nothing_is_overwritten(say: Any, world: Path, tmp_path: Path) -> None:
     words = [world / "near", world / "far", "--text", world / "dev.txt"]
     answer = say("mix", out, *words)
     assert (answer.code, (out / "config.yaml").read_bytes()) == (2, before)
-    assert "exists already" in answer.err
+    assert "already exists" in answer.err
     answer = say("mix", out, *words, out, "--force")
     assert "is one of the parts itself" in answer.err
     assert say("mix", out, *words, "--force").code == 0

@@ -127,7 +127,7 @@ def test_generate_refuses_models_that_cannot(folders: dict[str, Path], say: Any)
     assert (answer.code, "the model can read 30" in answer.err) == (2, True)
     answer = say("generate", folders["decoder"], "the " * 20, "--tokens", "90", "--set", "min_length=80")
     assert answer.code == 0
-    assert "reached the longest text that the model can read" in answer.err
+    assert "reached the model's maximum length" in answer.err
 
 
 # evaluate and score -------------------------------------------------------------------------------------------------
@@ -259,15 +259,15 @@ def test_encode(name: str, folders: dict[str, Path], text: Path, tmp_path: Path,
 def test_encode_refuses(folders: dict[str, Path], text: Path, tmp_path: Path, say: Any) -> None:
     (tmp_path / "there.npy").write_text("mine")
     for words, said in [
-        (("lstm", text, "--output", tmp_path / "a.csv"), "not written as .csv"),
-        (("lstm", text, "--words", "--output", tmp_path / "a.npy"), "which line each belongs to"),
-        (("lstm", text, "--words", "--pool", "max"), "--words has none"),
+        (("lstm", text, "--output", tmp_path / "a.csv"), "cannot be written as .csv"),
+        (("lstm", text, "--words", "--output", tmp_path / "a.npy"), "which line each word belongs to"),
+        (("lstm", text, "--words", "--pool", "max"), "--words gives word vectors"),
         (("lstm", text, "--split", "whitespace"), "no meaning here"),
         (("lstm", text, "--pool", "sum"), "--pool cannot be 'sum'"),
         (("lstm", text, "--pool", "first"), "its first vector knows nothing"),
         (("lstm", text, "--layer", "9"), "there is no layer 9"),
         (("ngram", text), "have vectors of text"),
-        (("lstm", text, "--output", tmp_path / "there.npy"), "exists already"),
+        (("lstm", text, "--output", tmp_path / "there.npy"), "already exists"),
         (("lstm", tmp_path / "none.txt"), "none.txt"),
     ]:
         answer = say("encode", folders[str(words[0])], *words[1:])
@@ -336,8 +336,8 @@ def test_classify_refuses(folders: dict[str, Path], text: Path, tmp_path: Path, 
         (("lstm", "--labels", tmp_path / "right"), "does not put texts into classes"),
         (("classifier", "--labels", tmp_path / "right", "--stride", 3), "--stride and --labels are both given"),
         (("classifier", "--labels", tmp_path / "right", "--ter"), "--ter is for translators"),
-        (("lstm", "--bootstrap", 5), "--bootstrap is about --beside"),
-        (("lstm", "--beside", folders["decoder"], "--bootstrap", 0), "0 bootstrap samples"),
+        (("lstm", "--bootstrap", 5), "--bootstrap needs --beside"),
+        (("lstm", "--beside", folders["decoder"], "--bootstrap", 0), "the number of bootstrap samples is 0"),
     ]:
         answer = say("evaluate", folders[words[0]], "--text", text, *words[1:])
         assert (answer.code, said in answer.err) == (2, True), answer.err

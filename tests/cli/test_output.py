@@ -123,9 +123,9 @@ def test_training_ends_with_why_and_what_to_do_now(
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (7, "interrupted: step 7 is saved in run; repeat the command to go on\n"),
-        (0, "interrupted before the first update; repeat the command to begin (run)\n"),
-        (None, "interrupted: what was learned is saved in run; repeat the command to go on\n"),
+        (7, "interrupted: step 7 is saved in run; repeat the command to continue\n"),
+        (0, "interrupted before the first update; repeat the command to start (run)\n"),
+        (None, "interrupted: what was learned is saved in run; repeat the command to continue\n"),
     ],
 )
 def test_an_interrupted_training_says_what_is_saved(
@@ -166,7 +166,7 @@ def test_train_progress_goes_to_stderr_and_nothing_to_stdout(tmp_path: Path, cor
     done = command("train", tmp_path / "run", *files(corpus), "--device", "cpu", *arguments(MICRO))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    assert "corpus: 19 pairs to learn from, 1 to validate on" in done.stderr
+    assert "corpus: 19 pairs for training, 1 for validation" in done.stderr
     assert f"finished: 2 updates done. Now: {Path(sys.executable).name} -m anaphora translate" in done.stderr
     assert "\x1b[" not in done.stderr  # no colours where there is no terminal
     assert "Warning" not in done.stderr

@@ -109,7 +109,7 @@ def test_one_of_anything_need_not_be_in_a_list(backpack: Path, tmp_path: Path) -
         assert anaphora.make_patch(model, undo=one) == anaphora.make_patch(model, scale=[f"{WORD}#1=2"])
     changed = model.patched(half)
     assert anaphora.side_effect(model, changed, VERSE[0]) == anaphora.side_effect(model, changed, [VERSE[0]])
-    with pytest.raises(anaphora.UserError, match="is a file, and lines of text are wanted"):
+    with pytest.raises(anaphora.UserError, match="is a file, not lines of text"):
         anaphora.side_effect(model, changed, str(file))
     with pytest.raises(anaphora.UserError, match="factors are 4 numbers"):
         anaphora.make_patch(model, topic=f"verse={WORD}", factors=3)  # type: ignore[arg-type]
@@ -197,13 +197,13 @@ def test_mistakes_are_one_sentence_and_write_nothing(
     other = neural_folder(tmp_path_factory.mktemp("patch") / "other", "backpack", senses=4, seed=9)
     lstm = neural_folder(tmp_path_factory.mktemp("patch") / "lstm", "lstm")
     for words, message in [
-        (("patch", backpack, fix, "--remove", WORD), "exists already"),
+        (("patch", backpack, fix, "--remove", WORD), "already exists"),
         (("patch", backpack, "--remove", f"{WORD}#4"), "there is no sense 4, each word of this model has 4"),
         (("patch", backpack, "--remove", "zyzzyva#1"), "the word 'zyzzyva' is not in the vocabulary"),
         (("patch", backpack, "--scale", WORD), "write WORDS#SENSES=FACTOR"),
         (("patch", backpack), "no change is given"),
-        (("patch", backpack, "--remove", WORD, "--strength", 2), "--strength is about --topic"),
-        (("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2"), "four numbers are wanted"),
+        (("patch", backpack, "--remove", WORD, "--strength", 2), "--strength needs --topic"),
+        (("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2"), "must be four numbers"),
         (
             ("patch", backpack, "--topic", f"a={WORD}", "--factors", "1,2,3,-4"),
             "each factor must be a number from 0 to 100; it is -4.0",
@@ -214,17 +214,17 @@ def test_mistakes_are_one_sentence_and_write_nothing(
         ),
         (("patch", backpack, backpack / "fix.json", "--remove", WORD), "is inside the model's own folder"),
         (("patch", backpack, backpack / "config.yaml", "--remove", WORD), "is inside the model's own folder"),
-        (("patch", pieces, "--remove", "\udcff#1"), "is no text: UTF-8 cannot write it"),
-        (("senses", pieces, "\udcff"), "is no text: UTF-8 cannot write it"),
-        (("why", pieces, "--word", "\udcff"), "is no text: UTF-8 cannot write it"),
+        (("patch", pieces, "--remove", "\udcff#1"), "is not valid text: UTF-8 cannot encode it"),
+        (("senses", pieces, "\udcff"), "is not valid text: UTF-8 cannot encode it"),
+        (("why", pieces, "--word", "\udcff"), "is not valid text: UTF-8 cannot encode it"),
         (
             ("patch", backpack, backpack / "config.yaml", "--remove", WORD, "--force"),
             "is inside the model's own folder",
         ),
         (("patch", backpack, "--topic", "a=zyzzyva"), "topic a: none of its words is a token of this model"),
-        (("patch", backpack, "--remove", WORD, "--words", "a"), "--words is about --even or --less-gender"),
-        (("patch", backpack, "--even", WORD), "two different words are wanted"),
-        (("patch", backpack, "--even", f"{WORD},{OTHER}"), "needs words whose senses may be changed"),
+        (("patch", backpack, "--remove", WORD, "--words", "a"), "--words needs --even or --less-gender"),
+        (("patch", backpack, "--even", WORD), "must be two different words"),
+        (("patch", backpack, "--even", f"{WORD},{OTHER}"), "needs the words whose senses may change"),
         (("patch", backpack, "--less-gender", "--even", "a,b"), "--less-gender is --even he,she"),
         (("patch", backpack, "--from", tmp_path / "none.json"), "cannot be read"),
         (("patch", lstm, "--remove", WORD), "does not have senses of words"),

@@ -67,14 +67,14 @@ def test_mistakes(say: Any, run: Path, tmp_path: Path) -> None:
     for words, message in (
         ((run, "ice", "steem"), "'steem' is not in the table; did you mean steam"),
         ((run, "ice", "steam", "wather"), "'wather' is not in the table; did you mean water"),
-        ((run, "ice"), "why compares two words, and fewer are given"),
-        ((run,), "why compares two words, and fewer are given"),
+        ((run, "ice"), "two words are needed to compare"),
+        ((run,), "two words are needed to compare"),
         ((run, "ice", "ice"), "stands there twice"),
         ((run, "ice", "steam", "--top", 0), "nothing is asked for"),
         ((tmp_path / "skipgram", "aword1", "aword2"), "is a model of kind word2vec: only GloVe"),
         ((tmp_path / "file.txt", "ice", "steam"), "is a file of vectors: only GloVe"),
         ((tmp_path / "copy", "ice", "steam"), "has no table of co-occurrences: it stays in the run"),
-        ((tmp_path / "ngram", "aword1", "aword2"), "'aword2' stands behind it; put quotes around it"),
+        ((tmp_path / "ngram", "aword1", "aword2"), "but 'aword2' follows it; put quotes around it"),
     ):
         wrong = say("why", *words)
         assert wrong.code == 2 and message in wrong.err and not wrong.out, wrong.err

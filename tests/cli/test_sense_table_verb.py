@@ -66,7 +66,7 @@ def test_a_table_of_weights_that_have_changed_is_left_alone(model: Path, say: An
     ("words", "said"),
     [
         ([], "no word is given"),
-        (["cat", "--exact"], "--exact is an option of --table"),
+        (["cat", "--exact"], "--exact needs --table"),
     ],
 )
 def test_what_makes_no_sense_is_told(words: list[str], said: str, model: Path, say: Any) -> None:

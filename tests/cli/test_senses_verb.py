@@ -65,9 +65,9 @@ def test_a_picture_is_drawn_and_not_over_another(say: Any, model: Path, tmp_path
     drawn = picture.read_bytes()
     assert b"<svg" in drawn
     again = say("senses", model, "cat", "--picture", picture)
-    assert again.code == 2 and "exists already" in again.err and picture.read_bytes() == drawn
+    assert again.code == 2 and "already exists" in again.err and picture.read_bytes() == drawn
     other = say("senses", model, "cat", "--picture", tmp_path / "senses.gif")
-    assert other.code == 2 and "is no kind of picture" in other.err
+    assert other.code == 2 and "is not a supported image format" in other.err
 
 
 def test_senses_of_what_has_none(say: Any, tmp_path: Path, model: Path) -> None:
@@ -98,7 +98,7 @@ def test_examples_are_of_a_text_and_long_lines_are_told(say: Any, tmp_path: Path
     assert told.code == 0 and "used 1 time in 1 line" in told.out
     assert "1 line that holds them went on after the 6 tokens that the model reads" in " ".join(told.out.split())
     refused = say("senses", folder, "cat", "--examples", 1)
-    assert refused.code == 2 and "--examples are lines of a text, and there is none" in refused.err
+    assert refused.code == 2 and "--examples needs a text" in refused.err
 
 
 # why ----------------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_why_draws_shares_and_alpha(form: str, say: Any, model: Path, tmp_path: 
         assert file.read_bytes().startswith(b"\x89PNG" if form == "png" else b"<svg")
     assert say("why", model, "the dog", "--alpha", alpha).code == 2
     same = say("why", model, "the dog", "--picture", tmp_path / f"a.{form}", "--alpha", tmp_path / f"a.{form}")
-    assert (same.code, "is to be both pictures" in same.err) == (2, True)
+    assert (same.code, "is given for both pictures" in same.err) == (2, True)
 
 
 def test_why_under_patches(say: Any, model: Path, tmp_path: Path) -> None:

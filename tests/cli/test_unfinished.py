@@ -89,7 +89,7 @@ def test_gone_on_with_it_is_the_same(
         breaking.off(after)
         answer = say(*words, out)
         assert answer.code == 130 and not out.exists() and rest.exists()
-        said = f"lines are translated and kept in {rest}: repeat the command to go on"
+        said = f"lines are translated and kept in {rest}: repeat the command to continue"
         assert said in answer.err
         done.append(int(answer.err.split("interrupted; ")[1].split()[0]))
         assert f"interrupted; {done[-1]} of 80 {said}" in answer.err
@@ -182,7 +182,7 @@ def test_a_second_interruption_takes_nothing_away(
         patch.setattr("anaphora.decoding.unfinished_translation.Unfinished.recall", interrupted)
         answer = say(*words)
     assert answer.code == 130 and rest.read_bytes() == before
-    said = f"interrupted; what was translated before is kept in {rest}: repeat the command to go on"
+    said = f"interrupted; what was translated before is kept in {rest}: repeat the command to continue"
     assert answer.err == f"anaphora: {said}\n"
     breaking.off(-1)
     assert "lines were translated before: going on\n" in say(*words).err

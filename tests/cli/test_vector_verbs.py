@@ -100,10 +100,10 @@ def test_a_map(say, run: Path, tmp_path: Path) -> None:  # type: ignore[no-untyp
     document = json.loads(say("map", run, "aword1", "bword2", "--around", 5, "--json").last)
     assert len(document["words"]) == 12 and document["picture"] is None
     for words, message in (
-        ((run, "--picture", picture), "exists already"),
-        ((run,), "nowhere to draw the map"),
-        ((run, "--picture", tmp_path / "map.pdf"), "name it .png or .svg"),
-        ((run, "--json", "--around", 3), "--around is about words"),
+        ((run, "--picture", picture), "already exists"),
+        ((run,), "no output is given for the map"),
+        ((run, "--picture", tmp_path / "map.pdf"), "use a name ending in .png or .svg"),
+        ((run, "--json", "--around", 3), "--around needs words"),
         ((run, "--json", "--method", "umap"), "--method cannot be 'umap'"),
         ((run, "nobody", "--json"), "has no vector"),
     ):
@@ -132,7 +132,7 @@ def test_evaluate(say, file: Path, tmp_path: Path) -> None:  # type: ignore[no-u
         (
             "--analogies",
             "man king woman queen\nman king woman\n",
-            "file.txt, line 2: has 3 words where an analogy has 4",
+            "file.txt, line 2: has 3 words where an analogy needs 4",
         ),
         ("--similarity", "man king 3\nman king\n", "file.txt, line 2: 'man king' is not two words and a number"),
         ("--similarity", "", "holds no pairs"),
@@ -155,7 +155,7 @@ def test_a_wrong_file_is_named_with_its_line(
 
 def test_what_is_asked_of_the_wrong_model(say, file: Path, micro: Path, run: Path) -> None:  # type: ignore[no-untyped-def]
     for words, message in (
-        (("evaluate", file), "nothing to measure them by is given"),
+        (("evaluate", file), "no benchmark is given"),
         (("evaluate", file, "--text", file), "--text is not for word vectors"),
         (("evaluate", micro, "--similarity", file), "--similarity is for word vectors"),
         (("neighbours", micro, "a"), "is a model of kind transformer, and this needs word vectors"),
@@ -180,7 +180,7 @@ def test_convert_there_and_back(say, run: Path, file: Path, tmp_path: Path) -> N
     assert say("convert", run, tmp_path / "glove.txt", "--no-header").code == 0
     assert (tmp_path / "glove.txt").read_text().split()[0] == own.index_to_key[0]
     again = say("convert", run, tmp_path / "out.txt")
-    assert again.code == 2 and "exists already" in again.err
+    assert again.code == 2 and "already exists" in again.err
     blank = say("convert", file, tmp_path / "blank.txt")
     assert blank.code == 2 and "'New York' has white space" in blank.err
     assert say("convert", file, tmp_path / "blank.txt", "--space", "_").code == 0
@@ -201,7 +201,7 @@ def test_python_converts_as_the_command_line_does(say, run: Path, file: Path, tm
         assert said.code == 0 and (made.words, made.dim) == vectors.vectors.shape
         if name != "folder":
             assert (tmp_path / name).read_bytes() == (tmp_path / f"cli-{name}").read_bytes()
-    with pytest.raises(anaphora.UserError, match="exists already"):
+    with pytest.raises(anaphora.UserError, match="already exists"):
         anaphora.convert(run, tmp_path / "a.txt")
     with pytest.raises(anaphora.UserError, match="no known format of word vectors"):
         anaphora.convert(run, tmp_path / "ours.kv")
@@ -231,8 +231,8 @@ def test_convert_spares_runs_and_ignores_nothing(say, run: Path, file: Path, tmp
     """A run has text and checkpoints, which no file of vectors brings back."""
     shutil.copytree(run, tmp_path / "run")
     for words, message in (
-        ((file, tmp_path / "run"), "exists already"),
-        ((file, tmp_path / "run", "--force"), "is a run, with its text"),
+        ((file, tmp_path / "run"), "already exists"),
+        ((file, tmp_path / "run", "--force"), "is a run with its training data"),
         ((file, tmp_path / "v.bin", "--no-header", "--space", "_"), "always say how many"),
         ((file, tmp_path / "v.safetensors", "--space", "_"), "keeps blanks"),
     ):
@@ -275,7 +275,7 @@ def test_too_little_to_learn_from_is_told(say, tmp_path: Path) -> None:  # type:
     assert few.code == 0 and "of all items, " in few.err and "model.sample=0 takes all" in few.err
     (tmp_path / "few.csv").write_text("Emma,Faust\n" * 200)
     commas = say("train", tmp_path / "commas", "--items", tmp_path / "few.csv")
-    assert commas.code == 2 and "few.csv: parts its items by commas" in commas.err
+    assert commas.code == 2 and "few.csv: has comma-separated items" in commas.err
     (tmp_path / "one.txt").write_text("hello hello\n" * 20)
     for recipe in ("cbow", "glove"):
         one = say("train", tmp_path / "one", "--text", tmp_path / "one.txt", "--recipe", recipe)
@@ -318,4 +318,4 @@ def test_a_measure_of_too_few_is_none(say, file: Path, tmp_path: Path) -> None: 
 def test_vectors_score_no_text(say, run: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "text.txt").write_text("aword1\n")
     wrong = say("score", run, "--text", tmp_path / "text.txt")
-    assert wrong.code == 2 and "is word vectors" in wrong.err and "translator" not in wrong.err
+    assert wrong.code == 2 and "holds word vectors" in wrong.err and "translator" not in wrong.err

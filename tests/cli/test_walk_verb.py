@@ -148,7 +148,7 @@ def test_the_trace_is_written_once_and_read_back(say: Any, micro: Path, tmp_path
     before = file.read_bytes()
     again = say("walk", micro, SENTENCE, "--device", "cpu", "--trace", file)
     assert again.code == 2
-    assert "exists already" in again.err
+    assert "already exists" in again.err
     assert file.read_bytes() == before
     assert say("walk", micro, "a cat.", "--device", "cpu", "--trace", file, "--force").code == 0
     assert file.read_bytes() != before
@@ -310,18 +310,21 @@ def test_pictures(say: Any, matrices: Path, tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["zzz"], "no example is called 'zzz', and no folder; known: "),
-        (["find-c"], "no example is called 'find-c', and no folder; did you mean 'find-b'?"),
+        (["zzz"], "there is no example and no folder called 'zzz'; known: "),
+        (["find-c"], "there is no example and no folder called 'find-c'; did you mean 'find-b'?"),
         (["find-b", "--head", 1], "--head is for a model and a sentence"),
         (["find-b", "--query", "x"], "--query is for a model and a sentence"),
         (["find-b", "--device", "cpu"], "--device is for a model and a sentence"),
         (["--matrices", "m.yaml", "--device", "cpu"], "--device is for a model and a sentence"),
         (["find-b", "foo"], "the example find-b takes no sentence; leave it out: anaphora walk find-b"),
-        (["--cell", "0,0"], "nothing to walk through was named"),
+        (["--cell", "0,0"], "no example and no model is given"),
         (["find-b", "--matrices", "m.yaml"], "--matrices takes no 'find-b' beside it"),
-        (["find-b", "--picture", "walk.gif"], "walk.gif: is no kind of picture; name it .svg or .png"),
+        (
+            ["find-b", "--picture", "walk.gif"],
+            "walk.gif: is not a supported image format; use a name ending in .svg or .png",
+        ),
         (["find-b", "--picture", "no/such/walk.svg"], "there is no such folder"),
-        (["find-b", "--picture", "a.svg", "--trace", "a.svg"], "cannot be picture and trace at once"),
+        (["find-b", "--picture", "a.svg", "--trace", "a.svg"], "cannot be both the picture and the trace"),
         (["find-b", "--cell", "B,B"], "there is no row 'B'; there are 0 find B"),
         (["no/such/model", SENTENCE], "no/such/model"),
     ],

@@ -86,7 +86,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert done.manifest["train"]["left_out"] == {"with an empty side": 2, "too long": 1}
     assert done.train.lines(range(2)).tolist() == [1, 4]
     assert done.manifest["train"]["tokens"] == {"source": 7, "target": 8}
-    with pytest.raises(UserError, match=r"no pair is left to train on \(2 with an empty side, 3 too long\)"):
+    with pytest.raises(UserError, match=r"no pair is left for training \(2 with an empty side, 3 too long\)"):
         prepare(tmp_path / "none", sides, tokenizer=character, hold_out=0, max_length=2)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "data"]
 

@@ -141,7 +141,7 @@ def broken(folder: Path) -> dict[str, tuple[bytes, str]]:
         "no.xz": (text, "damaged or cut short"),
         "no.zst": (text, "damaged or cut short"),
         "no.parquet": (text, "damaged or cut short"),
-        "few.tsv#2": (b"a\tb\nc\n", r"few\.tsv:2: column 2 is asked for, but this line has 1 column; part columns"),
+        "few.tsv#2": (b"a\tb\nc\n", r"few\.tsv:2: column 2 is asked for, but this line has 1 column; separate columns"),
         "few.tsv#en": (b"a\tb\n", "columns of a TSV file are numbers from 1, not 'en'"),
         f"few.tsv#{'9' * 5000}": (b"a\tb\n", r"columns of a TSV file are numbers from 1, not '9+\.\.\.9+'; write"),
         "few.csv#3": (b"a,b\n", r"few\.csv:1: column '3' is asked for, but the first row has 2 columns"),
@@ -154,7 +154,7 @@ def broken(folder: Path) -> dict[str, tuple[bytes, str]]:
         "cases.csv#TEXT": (b"Text,text,id\na,b,c\n", r"cases\.csv: has 2 columns by the name 'text'"),
         "three.csv": (
             b"a,b,c\n",
-            r"the first row has 3 columns .* which holds the text cannot be told; name one.*csv#2",
+            r"the first row has 3 columns .* it is not clear which one holds the text; name one.*csv#2",
         ),
         "more.csv#1": (b'a,b\n"c\nd",e\nf,g,h\n', r"more\.csv:4: this row has 3 columns, and the first has 2; put"),
         "open.csv": (b'one\n"two\nthree\n', r"open\.csv:2: a quote is opened in this row and never closed"),
@@ -290,7 +290,7 @@ def test_packed_parquet_is_unpacked_up_to_a_bound(
     del zeros
     tracemalloc.start()
     try:
-        with pytest.raises(UserError, match=r"has more than 4 MB when it is unpacked.*; unpack it into a file first"):
+        with pytest.raises(UserError, match=r"has more than 4 MB when unpacked.*; unpack it into a file first"):
             list(read_column([str(bomb)], "text", Counter()))
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
@@ -341,7 +341,7 @@ def test_one_table_may_hold_both_sides() -> None:
 @pytest.mark.parametrize(
     ("content", "cure"),
     [
-        ("gut\nschön\n".encode() + b"sch\xf6n\n", "other lines are UTF-8, so mend or drop this one"),
+        ("gut\nschön\n".encode() + b"sch\xf6n\n", "other lines are UTF-8, so correct or drop this one"),
         (b"gut\nsch\xf6n\n", "convert the file: iconv -f LATIN1"),
         ("schön\n".encode("utf-16"), "this looks like UTF-16"),
     ],

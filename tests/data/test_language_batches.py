@@ -227,9 +227,9 @@ def test_lines_for_a_classifier_are_cut_short_not_in_pieces() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(UserError, match=r"does not hold one row of training\.context=20"):
+    with pytest.raises(UserError, match=r"is less than one row of training\.context=20"):
         StreamBatches(stream([30]), 10, 20, carries=True)
-    with pytest.raises(UserError, match="does not hold one row"):
+    with pytest.raises(UserError, match="is less than one row"):
         PackedBatches(framed([30]), 10, 20)
-    with pytest.raises(UserError, match="no text"):
+    with pytest.raises(UserError, match="no training text"):
         StreamBatches(np.array([BOS], np.uint32), 10, 5, carries=True)

@@ -327,7 +327,7 @@ def test_what_is_refused_before_anything_is_read(tmp_path: Path) -> None:
         prepare_text(tmp_path / "data", DataConfig(text=[str(tmp_path / "pipe")]), WORDS)
     with pytest.raises(ValueError, match="plain text or from pairs"):
         DataConfig(text=["a"], source=["b"])
-    with pytest.raises(ValueError, match="of another sort"):
+    with pytest.raises(ValueError, match="of another kind"):
         DataConfig(text=["a"], valid_source=["b"])
 
 

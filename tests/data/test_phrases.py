@@ -233,11 +233,11 @@ def test_the_table_comes_back(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (None, "there is no such file"),
-        ("one two\n", r"phrases\.tsv:1: is no table of phrases"),
-        ("pass\twords\tcount\tscore\n1\tnew york\t5\t3\n1\tnew\t5\t3\n", ":3: is no phrase"),
-        ("pass\twords\tcount\tscore\n2\tnew york\t5\t3\n1\tthe times\t5\t3\n", ":3: is no phrase"),
-        ("pass\twords\tcount\tscore\n1\tnew york\tmany\t3\n", ":2: is no phrase"),
-        ("pass\twords\tcount\tscore\n1\tnew  york\t5\tnan\n", ":2: is no phrase"),
+        ("one two\n", r"phrases\.tsv:1: is not a table of phrases"),
+        ("pass\twords\tcount\tscore\n1\tnew york\t5\t3\n1\tnew\t5\t3\n", ":3: is not a phrase"),
+        ("pass\twords\tcount\tscore\n2\tnew york\t5\t3\n1\tthe times\t5\t3\n", ":3: is not a phrase"),
+        ("pass\twords\tcount\tscore\n1\tnew york\tmany\t3\n", ":2: is not a phrase"),
+        ("pass\twords\tcount\tscore\n1\tnew  york\t5\tnan\n", ":2: is not a phrase"),
     ],
 )
 def test_a_wrong_table_is_named_with_its_line(tmp_path: Path, text: str | None, message: str) -> None:
@@ -252,8 +252,8 @@ def test_a_wrong_table_is_named_with_its_line(tmp_path: Path, text: str | None, 
     [
         ({"phrases": -1}, "at least 0"),
         ({"phrases": 21}, "at most 20 passes"),
-        ({"phrase_threshold": 3.0}, "phrase_threshold means nothing without phrases"),
-        ({"phrase_connectors": ["of"]}, "phrase_connectors means nothing without phrases"),
+        ({"phrase_threshold": 3.0}, "phrase_threshold has no effect without phrases"),
+        ({"phrase_connectors": ["of"]}, "phrase_connectors has no effect without phrases"),
         ({"phrases": 1, "phrase_threshold": -1.0}, "at least 0 for mikolov"),
         ({"phrases": 1, "phrase_score": "npmi", "phrase_threshold": 2.0}, "at most 1 for npmi"),
         ({"phrases": 1, "phrase_threshold": math.nan}, "phrase_threshold must be"),

@@ -89,7 +89,7 @@ def test_words_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("odd", ["", "New York", "a\n", " a", "c\t", "\n"])
 def test_a_word_with_white_space_is_no_word(odd: str) -> None:
-    with pytest.raises(UserError, match="of the vocabulary has white space in it or is empty"):
+    with pytest.raises(UserError, match="of the vocabulary contains white space or is empty"):
         WordIds({"a": 4, odd: 5, "b": 6})
-    with pytest.raises(UserError, match="of the vocabulary has white space in it or is empty"):
+    with pytest.raises(UserError, match="of the vocabulary contains white space or is empty"):
         WordIds({"": 4, "a b": 5})

@@ -58,7 +58,7 @@ def test_any_text_is_read_or_refused_with_its_place(text: str) -> None:
 @pytest.mark.parametrize(
     ("content", "base", "message"),
     [
-        (b"0-0 1-x\n", 0, ":1: '1-x' is no link; write i-j"),
+        (b"0-0 1-x\n", 0, ":1: '1-x' is not a link; write i-j"),
         (b"1-1\n0-1\n", 1, ":2: the link 0-1 has a word 0, but words are counted from 1; add base=0"),
         (b"0-0\n\xff\xfe\n", 0, ":2: is not text"),
     ],
@@ -78,7 +78,7 @@ def test_a_file_has_a_line_a_pair(tmp_path: Path) -> None:
     assert gold == [GoldAlignment.of({(0, 0)}, {(1, 1)}), GoldAlignment.of(()), GoldAlignment.of({(2, 0)})]
     with pytest.raises(UserError, match="has 3 lines, but there are 2 sentence pairs"):
         check_range(gold, [(2, 2), (2, 2)], file=file)
-    with pytest.raises(UserError, match=r"gold:3: the link 2-0 names a word .* source has 2 words.*try base=1"):
+    with pytest.raises(UserError, match=r"gold:3: the link 2-0 is out of range.* source has 2 words.*try base=1"):
         check_range(gold, [(2, 2)] * 3, file=file)
     with pytest.raises(UserError, match="cannot be read"):
         read_pharaoh(tmp_path / "none")

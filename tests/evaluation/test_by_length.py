@@ -64,7 +64,7 @@ def test_every_line_is_in_one_bin(lengths: list[int], width: int) -> None:
 
 
 def test_what_is_no_bin() -> None:
-    with pytest.raises(ValueError, match="0 words"):
+    with pytest.raises(ValueError, match="bin width must be at least 1, not 0"):
         by_length([1], ["a"], ["a"], width=0)
     with pytest.raises(ValueError, match="2 lengths"):
         by_length([1, 2], ["a"], ["a"])
@@ -108,8 +108,8 @@ def test_through_the_command_line(
     for wrong, says in (
         (("--by-length", 0), "--by-length must be at least 1"),
         (("--picture", tmp_path / "b.png"), "add --by-length"),
-        (("--by-length", 4, "--picture", tmp_path / "b.jpg"), "no kind of picture"),
-        (("--by-length", 4, "--picture", tmp_path / "a.svg"), "exists already"),
+        (("--by-length", 4, "--picture", tmp_path / "b.jpg"), "not a supported image format"),
+        (("--by-length", 4, "--picture", tmp_path / "a.svg"), "already exists"),
     ):
         code, _, err = say(*wrong)
         assert code == 2

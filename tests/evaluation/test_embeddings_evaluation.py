@@ -76,7 +76,7 @@ def test_files_are_read_and_their_mistakes_named(tmp_path: Path) -> None:
     assert {name: len(found) for name, found in read_analogies(questions).items()} == {"capitals": 1, "family": 1}
     bad = tmp_path / "bad.txt"
     bad.write_text(": capitals\nAthens Greece Oslo Norway\nAthens Greece Oslo\n")
-    with pytest.raises(UserError, match=r"bad.txt:3: has 3 words where an analogy has 4"):
+    with pytest.raises(UserError, match=r"bad.txt:3: has 3 words where an analogy needs 4"):
         read_analogies(bad)
     with pytest.raises(UserError, match="there is no such file"):
         read_analogies(tmp_path / "missing.txt")

@@ -99,7 +99,9 @@ def test_the_bootstrap_of_bits_by_hand() -> None:
     assert score.first.margin == pytest.approx(0.5)  # both lines twice, or each once
 
 
-@pytest.mark.parametrize(("draws", "said"), [(Draws(0), "0 bootstrap samples"), (Draws(seed=0), "seed is 0")])
+@pytest.mark.parametrize(
+    ("draws", "said"), [(Draws(0), "the number of bootstrap samples is 0"), (Draws(seed=0), "seed is 0")]
+)
 def test_what_cannot_be_drawn(draws: Draws, said: str, micro: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
         compare_translations(GOOD, BAD, REFERENCES, draws=draws)

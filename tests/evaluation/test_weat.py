@@ -71,7 +71,7 @@ def test_files_and_their_mistakes(tmp_path: Path) -> None:
         whole.replace(", i: [ant, wasp]", ""): "`targets` must be two lists",
         whole.replace("[joy]", "joy"): "`attributes: g` must be a list of words",
         whole.replace("[joy]", "[no]"): "`attributes: g` must be a list of words",
-        whole.replace("ant", "rose"): "'rose' stands in both targets",
+        whole.replace("ant", "rose"): "'rose' is in both targets",
         "targets: [": "lists.yaml",
     }.items():
         file.write_text(text)

@@ -154,11 +154,11 @@ def test_every_mistake_is_one_sentence_with_its_file(tmp_path: Path, name: str) 
         ("m.yaml", b"Q: &a [*a]\nK: *a\nV: *a\n", "m.yaml"),
         ("m.json", b'{"Q":\n[1', "m.json:2: is not JSON"),
         ("m.json", b"[" * 100_000, "is not JSON"),
-        ("m.json", b'{"Q": [[1]], "K": [[1]], "V": [[1]], "Q": [[2]]}', "the key 'Q' stands twice; leave one"),
+        ("m.json", b'{"Q": [[1]], "K": [[1]], "V": [[1]], "Q": [[2]]}', "the key 'Q' occurs twice; leave one"),
         (
             "m.yaml",
             b"Q: [[1]]\nK: [[1]]\nV: [[1]]\nQ: [[2]]\n",
-            "m.yaml:4: is not valid YAML (the key 'Q' stands twice)",
+            "m.yaml:4: is not valid YAML (the key 'Q' occurs twice)",
         ),
         ("m.yaml", b"# " + b"x" * 5_000_000, "is larger than"),
     ],

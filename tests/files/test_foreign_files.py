@@ -95,7 +95,7 @@ def test_what_stands_in_the_place_of_weights_is_refused_though_a_checkpoint_has_
 
 def test_a_link_that_leads_nowhere_and_a_folder_are_no_files(tmp_path: Path) -> None:
     (tmp_path / WEIGHTS).symlink_to("gone")
-    with pytest.raises(UserError, match="is a link that leads nowhere; put the file itself in its place"):
+    with pytest.raises(UserError, match="is a broken link; put the file itself in its place"):
         weights_file(tmp_path)
     assert not is_there(tmp_path / "gone")
     with pytest.raises(UserError, match=r"cannot be read \(Is a directory\); it is a folder; name a file"):
@@ -226,7 +226,7 @@ def test_brackets_without_end_are_no_json(tmp_path: Path) -> None:
         parse_json("[" * 100_000)
     header = b"[" * 100_000
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-    with pytest.raises(UserError, match=r"cannot be read as an n-gram model \(its brackets go too deep\)"):
+    with pytest.raises(UserError, match=r"cannot be read as an n-gram model \(it is nested too deeply\)"):
         read_trie(tmp_path / "model.safetensors")
 
 

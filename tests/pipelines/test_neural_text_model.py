@@ -412,9 +412,9 @@ def test_vectors_that_cannot_be_had(folders: dict[str, Path]) -> None:
 
 def test_labels_are_lines_and_never_the_name_of_a_file(folders: dict[str, Path]) -> None:
     model = loaded(folders["lstm classifier"])
-    with pytest.raises(UserError, match="labels is one str, and lines of text are wanted"):
+    with pytest.raises(UserError, match="labels is one str, not lines of text"):
         model.evaluate_labels(VERSE, "test.labels")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="text is one str, and lines of text are wanted"):
+    with pytest.raises(UserError, match="text is one str, not lines of text"):
         model.evaluate_labels("test.txt", ["a"])  # type: ignore[arg-type]
 
 

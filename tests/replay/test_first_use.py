@@ -379,18 +379,18 @@ ROWS = [
     Row(
         "csv-is-a-table",
         ["train", "csv", "--source", "pairs.csv", *TINY, "training.max_steps=2", "--device", "cpu"],
-        err=("57 pairs to learn from, 3 to validate on",),
+        err=("57 pairs for training, 3 for validation",),
     ),
     Row(
         "csv-columns",
         ["check", "--source", "pairs.csv#en", "--target", "pairs.csv#de", "--no-estimate"],
-        ("60 pairs to learn from",),
+        ("60 pairs for training",),
         not_seen=("higher up", "shift"),
     ),
     Row(
         "nested-json-keys",
         ["check", "--source", "pairs.jsonl#translation.en", "--target", "pairs.jsonl#translation.de", "--no-estimate"],
-        ("60 pairs to learn from",),
+        ("60 pairs for training",),
     ),
     Row(
         "nested-json-key-misspelled",
@@ -404,11 +404,11 @@ ROWS = [
     Row("why-transformer", ["why", "gpt", "The old"], ("rank", "holds: ")),
     Row("why-counted", ["why", "plays", "The old", "--word", "king"], ("king",)),
     # text is checked, too
-    Row("check-text", ["check", "--text", "lines.txt"], ("300 lines to learn from", "No problems found.", "ngram")),
+    Row("check-text", ["check", "--text", "lines.txt"], ("300 lines for training", "No problems found.", "ngram")),
     Row(
         "check-text-without-estimate",
         ["check", "--text", "lines.txt", "--recipe", "lstm", "--no-estimate"],
-        ("300 lines to learn from", "No problems found."),
+        ("300 lines for training", "No problems found."),
         not_seen=("complain",),
     ),
     # vocabularies that cannot be had
@@ -471,7 +471,7 @@ ROWS = [
     Row(
         "output-exists",
         ["translate", "en-de", "test.en", "--output", "three.txt"],
-        err=("exists already", "add --force"),
+        err=("already exists", "add --force"),
         not_seen=("force=True",),
         code=2,
     ),
@@ -678,7 +678,7 @@ def test_an_interrupted_translation_keeps_what_it_has_and_goes_on(home: Path) ->
         assert code == 130, err
         found = re.search(r"interrupted; ([\d,]+) of 3,000 lines are translated and kept in big.de.unfinished", err)
         assert found and kept.exists() and not Path("big.de").exists(), err
-        assert "repeat the command to go on" in err
+        assert "repeat the command to continue" in err
     with replayed("commands"):
         done = typed([*words, "--beam", "5"])
         assert done.returncode == 0, done.stderr
@@ -710,7 +710,7 @@ def test_an_interrupted_translation_to_stdout_promises_nothing(home: Path) -> No
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=60)
         assert run.returncode == 130, err
-        assert "repeat the command to go on" not in err
+        assert "repeat the command to continue" not in err
         assert "interrupted; nothing " in err
 
 

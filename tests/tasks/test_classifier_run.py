@@ -66,7 +66,7 @@ def test_validation_labels(labelled: dict[str, Path], tmp_path: Path) -> None:
     outcome = anaphora.train(tmp_path / "run", **labelled, **valid, recipe="dan", settings=chosen, device="cpu")
     assert outcome.validation["texts"] == 3
     valid["valid_labels"].write_text("as\nbs\ncs\n")
-    with pytest.raises(UserError, match=r"valid\.labels:3: the label 'cs' is not among those to learn from \(as, bs\)"):
+    with pytest.raises(UserError, match=r"valid\.labels:3: the label 'cs' is not in the training labels \(as, bs\)"):
         anaphora.train(tmp_path / "other", **labelled, **valid, recipe="dan", settings=chosen, device="cpu")
 
 
@@ -102,7 +102,7 @@ def test_a_label_that_is_held_out_alone(tmp_path: Path) -> None:
         try:
             train(run, files, "dan", {"data.boundaries": "lines", "data.hold_out": 9, "data.seed": seed})
         except UserError as error:
-            assert f"{files['labels']}:15: the label 'c' is not among those to learn from (a, b)" in str(error)
+            assert f"{files['labels']}:15: the label 'c' is not in the training labels (a, b)" in str(error)
             assert "set another data.seed" in str(error)
             assert not run.exists()
             held += 1
@@ -120,7 +120,7 @@ def test_labels_that_do_not_fit(labelled: dict[str, Path], tmp_path: Path) -> No
     assert "there are 400 lines of text, but only 399 labels" in said
     assert "only one label" in refused(run, "gru", settings, {"text": text, "labels": one})
     assert f"{holes}:3: has no label" in refused(run, "gru", settings, {"text": text, "labels": holes})
-    assert "labels are of single lines" in refused(run, "gru", {"data.boundaries": "stream"}, labelled)
+    assert "labels are for single lines" in refused(run, "gru", {"data.boundaries": "stream"}, labelled)
     assert "does not tell texts apart" in refused_by_recipe(run, "ngram", labelled)
     pairs = {"source": text, "target": text, "labels": labelled["labels"]}
     assert "a translator learns from pairs; leave out labels" in refused_by_recipe(run, "tiny", pairs)

@@ -33,12 +33,12 @@ from counting_runs import model_of, state, train
             {"model.prune": "0 0 x"},
             "model.prune must be whole numbers, not '0 0 x'; write model.prune='[0, 0, 1]', say",
         ),
-        ({"data.hold_out": 10}, "lines are to be held out"),
+        ({"data.hold_out": 10}, "data.hold_out is set too"),
         ({"model.k": 7}, "model.k means nothing without model.smoothing=add-k; leave it out, or choose that"),
         ({"model.backoff": 0.1}, "model.backoff means nothing without model.smoothing=stupid-backoff"),
         ({"model.smoothing": "add-k", "model.backoff": 0.1}, "model.backoff means nothing without"),
-        ({"tokenizer.kind": "byte", "tokenizer.vocabulary": 1000}, "kind is byte, whose vocabulary is the bytes"),
-        ({"tokenizer.kind": "byte", "tokenizer.minimum_count": 2}, "kind is byte, whose vocabulary is the bytes"),
+        ({"tokenizer.kind": "byte", "tokenizer.vocabulary": 1000}, "kind=byte has the bytes as its vocabulary"),
+        ({"tokenizer.kind": "byte", "tokenizer.minimum_count": 2}, "kind=byte has the bytes as its vocabulary"),
         *(
             ({f"decoding.{name}": value}, f"decoding.{name} means nothing for a model of kind ngram; of that section")
             for name, value in {"beam": 3, "sample": True, "n_best": 2, "max_length": 9, "batch_tokens": 9}.items()

@@ -88,10 +88,10 @@ def test_a_context_that_is_too_long_is_refused_before_the_text_is_read(
         ("transformer-encoder", {"training.stride": 1}, "training.stride means nothing"),
         ("lstm", {"training.metric": "bleu"}, "training.metric=bleu means nothing for this model"),
         ("lstm", {"training.metric": "accuracy"}, "training.metric=accuracy means nothing for this model"),
-        ("lstm", {"training.context": 100}, "training.batch_tokens=64 does not hold one row"),
+        ("lstm", {"training.context": 100}, "training.batch_tokens=64 is less than one row"),
         ("transformer-decoder", {"model.max_length": 10}, "training.context=16 is more than the model can read"),
         ("lstm", {"training.stride": 17}, "stride is 17; it must be at least 1 and at most context (16)"),
-        ("lstm", {"training.ema": 0.9, "training.optimizer": "asgd"}, "asgd averages weights by itself"),
+        ("lstm", {"training.ema": 0.9, "training.optimizer": "asgd"}, "asgd already averages the weights"),
         ("lstm", {"training.momentum": 0.9}, "momentum is for sgd and asgd"),
     ],
 )
@@ -155,4 +155,4 @@ def test_an_average_that_nobody_can_begin(plain_text: dict[str, Path], tmp_path:
         train(tmp_path / "run", {"text": plain_text["text"]}, "lstm", settings)
     except UserError as error:
         said = str(error)
-    assert said is not None and "asgd begins its average when validation says so" in said
+    assert said is not None and "asgd averages once validation stops improving" in said

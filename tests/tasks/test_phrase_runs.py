@@ -113,10 +113,10 @@ def test_mistakes(text: Path, tmp_path: Path) -> None:
     given = {"tokenizer.words": str(tmp_path / "words.txt"), "tokenizer.minimum_count": 1}
     for settings, message in (
         ({**given, **PHRASES}, "phrases would be new ones"),
-        ({"data.phrase_threshold": 3.0}, "phrase_threshold means nothing without phrases"),
+        ({"data.phrase_threshold": 3.0}, "phrase_threshold has no effect without phrases"),
         ({"data.phrases": "many"}, "data.phrases must be a whole number"),
         ({"data.phrases": 1, "data.phrase_score": "pmi"}, "phrase_score"),
-        ({"data.phrases_from": str(tmp_path / "table.tsv")}, "table.tsv:1: is no table of phrases"),
+        ({"data.phrases_from": str(tmp_path / "table.tsv")}, "table.tsv:1: is not a table of phrases"),
         ({"data.phrases_from": str(tmp_path / "nothing.tsv")}, "there is no such file"),
     ):
         with pytest.raises(UserError, match=message):

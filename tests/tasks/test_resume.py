@@ -97,7 +97,7 @@ def test_sigterm_loses_nothing_and_a_second_process_is_refused(corpus: Path, unb
     process.send_signal(signal.SIGCONT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "repeat the command to go on" in said
+    assert "repeat the command to continue" in said
     newest = json.loads((checkpoints(run)[-1] / "progress.json").read_text())
     logged = [json.loads(line) for line in (run / "logs/log.jsonl").open()]
     assert newest["step"] >= logged[-1]["step"], "the update in flight was saved"

@@ -440,7 +440,7 @@ def test_damaged_vectors_and_a_hostile_tokeniser_are_refused(run: Path, tmp_path
     document = json.loads((folder / "tokenizer.json").read_text())
     expanding = {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 100_000}
     (folder / "tokenizer.json").write_text(json.dumps({**document, "normalizer": expanding}))
-    with pytest.raises(UserError, match=r"tokenizer\.json: its normalizer .* is none of Anaphora's"):
+    with pytest.raises(UserError, match=r"tokenizer\.json: its normalizer .* is not one of Anaphora's"):
         anaphora.load(folder)
     (folder / "tokenizer.json").unlink()  # vectors of words with blanks in them have none
     (folder / "model.safetensors").unlink()

@@ -94,7 +94,7 @@ def test_unigram_draws_with_the_right_probabilities() -> None:
 @pytest.mark.parametrize("kind", ["word", "character"])
 def test_words_and_characters_are_refused(kind: str) -> None:
     one = Tokenizer.train(TokenizerConfig(kind=kind), LINES)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=f"a {kind} tokeniser has no subwords to drop; set tokenizer.dropout=0"):
+    with pytest.raises(UserError, match=f"a {kind} tokenizer has no subwords to drop; set tokenizer.dropout=0"):
         SubwordSampler(one)
 
 

@@ -187,13 +187,13 @@ def test_the_byte_alphabet_is_the_librarys() -> None:
 
 
 def test_mistakes_are_explained(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no text to learn a tokeniser from; give a file"):
+    with pytest.raises(UserError, match="no text to train a tokenizer on; give a file"):
         Tokenizer.train(TokenizerConfig(), ["", ""])
     with pytest.raises(
         UserError, match=r"vocabulary is 100, but bytes and special tokens alone are 260; make it at least"
     ):
         Tokenizer.train(TokenizerConfig(vocabulary=100), LINES)
-    with pytest.raises(UserError, match="cannot read the tokeniser: No such file"):
+    with pytest.raises(UserError, match="cannot read the tokenizer: No such file"):
         Tokenizer.load(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(UserError, match=r"bad\.json: this is not a tokenizer\.json"):
@@ -238,16 +238,16 @@ EXPLODING = {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 100
 @pytest.mark.parametrize(
     ("part", "value", "said"),
     [
-        ("pre_tokenizer", SLOW, r"its pre_tokenizer \(Split of {'Regex': '\^\(a\+\)\+\$'}\) is none of Anaphora's"),
-        ("normalizer", EXPLODING, r"its normalizer \(Replace of {'String': 'e'}\) is none of Anaphora's"),
-        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, r"its normalizer \(NFC\) is none"),
-        ("decoder", EXPLODING, r"its decoder \(Replace .* is none"),
-        ("decoder", {"type": "Replace", "pattern": {"Regex": "^⟨unk⟩$"}, "content": "x" * 9999}, "is none"),
-        ("post_processor", {"type": "ByteLevel"}, r"its post_processor \(ByteLevel\) is none"),
+        ("pre_tokenizer", SLOW, r"its pre_tokenizer \(Split of {'Regex': '\^\(a\+\)\+\$'}\) is not one of Anaphora's"),
+        ("normalizer", EXPLODING, r"its normalizer \(Replace of {'String': 'e'}\) is not one of Anaphora's"),
+        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, r"its normalizer \(NFC\) is not one"),
+        ("decoder", EXPLODING, r"its decoder \(Replace .* is not one"),
+        ("decoder", {"type": "Replace", "pattern": {"Regex": "^⟨unk⟩$"}, "content": "x" * 9999}, "is not one"),
+        ("post_processor", {"type": "ByteLevel"}, r"its post_processor \(ByteLevel\) is not one"),
         ("added_tokens", [{"id": 0, "content": "a"}], "has added tokens"),
-        ("model", {"type": "WordPiece", "vocab": {}}, r"its model \(WordPiece\) is none"),
+        ("model", {"type": "WordPiece", "vocab": {}}, r"its model \(WordPiece\) is not one"),
         ("model", {"type": "BPE", "vocab": {}, "merges": [], "dropout": 0.5}, "'dropout' set to 0.5"),
-        ("model", {"vocab": {}}, r"its model \(no type\) is none"),
+        ("model", {"vocab": {}}, r"its model \(no type\) is not one"),
         ("model", [], "it has no model"),
     ],
 )

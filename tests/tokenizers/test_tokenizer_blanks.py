@@ -71,7 +71,7 @@ def test_the_file_tells_what_it_is(tmp_path: Path) -> None:
         assert (Tokenizer.load(tmp_path / "tokenizer.json").kind, made.split) == ("word", split)
         assert Tokenizer.load(tmp_path / "tokenizer.json").split == split
     assert Tokenizer.train(TokenizerConfig(kind="character"), ["a"]).split is None
-    with pytest.raises(ValueError, match="parted by punctuation"):
+    with pytest.raises(ValueError, match="splits words by punctuation"):
         WordIds.of(Tokenizer.train(TokenizerConfig(kind="word"), ["a b."]))
 
 
@@ -91,7 +91,10 @@ def test_a_word_that_stands_for_unknown_ones() -> None:
         ({"kind": "word", "fallback": "unk", "unknown": "<unk>"}, "set tokenizer.split=blanks"),
         ({"kind": "word", "fallback": "unk", "split": "whitespace", "words": "v"}, "set tokenizer.split=blanks"),
         ({"kind": "word", "fallback": "unk", "split": "blanks", "unknown": "a b"}, "make it one word"),
-        ({"kind": "word", "fallback": "unk", "split": "blanks", "words": "v", "vocabulary": 9}, "words is the vocab"),
+        (
+            {"kind": "word", "fallback": "unk", "split": "blanks", "words": "v", "vocabulary": 9},
+            "words gives the vocab",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together(settings: dict[str, object], message: str) -> None:

@@ -103,7 +103,7 @@ def test_a_word_in_pieces_is_spelled_inside_a_line_and_at_its_beginning(kind: st
 @pytest.mark.parametrize("word", ["\udcff", "a\ud800"])
 def test_what_is_no_text_is_refused(word: str) -> None:
     tokenizer = Tokenizer.train(TokenizerConfig(kind="bpe", vocabulary=300), LINES)
-    with pytest.raises(UserError, match="is no text: UTF-8 cannot write it"):
+    with pytest.raises(UserError, match="is not valid text: UTF-8 cannot encode it"):
         tokens_of_word(tokenizer, word)
 
 

@@ -57,7 +57,8 @@ def test_what_does_not_fit_is_halved_and_a_proposal_made() -> None:
     assert tried == [12, 6, 3]
     assert str(caught.value) == (
         "the largest batch (84 tokens) does not fit in memory (CUDA out of memory. Tried to allocate 3 GiB); "
-        "set training.batch_tokens=21 training.accumulate=8, which fits and learns the same, or take a smaller model"
+        "set training.batch_tokens=21 training.accumulate=8, which fits and gives the same updates, or choose a "
+        "smaller model"
     )
     assert torch.equal(torch.get_rng_state(), before)
 

@@ -156,7 +156,7 @@ def test_the_same_step_fused_or_not() -> None:
         ({"validation_beam": 100_000}, "validation_beam must be at most 4,096, not 100,000"),
         ({"accumulate": 0}, "accumulate must be at least 1"),
         ({"max_steps": 0}, "max_steps must be above 0"),
-        ({"average": 9, "keep": 3}, "average .9. needs that many kept checkpoints"),
+        ({"average": 9, "keep": 3}, "average .9. must not exceed keep .3."),
     ],
 )
 def test_impossible_settings_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -153,7 +153,7 @@ def test_a_falling_schedule_follows_the_clock_of_a_time_limit(files: dict[str, P
     rates = [entry["learning_rate"] for entry in log if entry["kind"] == "update"]
     assert max(rates) > 9e-4 and rates[-1] < 1e-4 < rates[len(rates) // 2], "it falls slowly, not at once"
     del settings["training.max_minutes"]
-    with pytest.raises(UserError, match="must know where the run ends"):
+    with pytest.raises(UserError, match="needs to know how long the run is"):
         train(tmp_path / "endless", files, {**settings, "training.max_steps": None, "training.patience": 3})
 
 
@@ -171,7 +171,7 @@ def test_an_interrupted_preparation_says_how_to_go_on(files: dict[str, Path], tm
         [sys.executable, "-c", program, *map(str, words), "--json"], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 130
-    assert "repeat the command to go on" in done.stderr
+    assert "repeat the command to continue" in done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == 130
 
 

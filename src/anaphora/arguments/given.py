@@ -63,9 +63,9 @@ def one_text(text: str, name: str = "text") -> str:
     with suppress(OSError, ValueError):  # too long for a name, say
         if len(text) < LONGEST_NAME and Path(text).is_file():
             raise UserError(
-                f"{text!r} is a file, and lines of text are wanted",
-                cure=f"give Path({text!r}) or open({text!r}, encoding='utf-8'), or [{text!r}] if these very words "
-                "are meant",
+                f"{text!r} is a file, not lines of text",
+                cure=f"give Path({text!r}) or open({text!r}, encoding='utf-8'), or [{text!r}] if these words "
+                "themselves are the text",
             )
     return text
 
@@ -75,7 +75,7 @@ def many_lines(text: Lines, name: str = "text") -> Iterator[str]:
     if isinstance(text, str):
         one_text(text, name)
         cure = f"give Path({text!r})" if len(text) < 100 and not set(text) & {" ", "\n"} else "give Path('file')"
-        raise UserError(f"{name} is one str, and lines of text are wanted", cure=f"{cure}, or a list of lines")
+        raise UserError(f"{name} is one str, not lines of text", cure=f"{cure}, or a list of lines")
     return lines_of(text, name)
 
 
@@ -145,9 +145,7 @@ def _lengths_differ(names: tuple[str, str], first: str, second: str) -> UserErro
 def path_of(path: Any, name: str) -> Path:
     """One path."""
     if not isinstance(path, str | PathLike):
-        raise UserError(
-            f"{name} is {_kind(path)}, and the path of a file or folder is wanted", cure="give a str or a Path"
-        )
+        raise UserError(f"{name} is {_kind(path)}, not the path of a file or folder", cure="give a str or a Path")
     return Path(fspath(path))
 
 
@@ -170,13 +168,13 @@ def files_of(files: Any, name: str) -> list[str]:
         raise UserError(f"{name} is an open file, and files are read by their names", cure=cure)
     _refuse_what_is_no_text(files, name)
     if not isinstance(files, Iterable):
-        raise UserError(f"{name} is {_kind(files)}, and the name of a file is wanted", cure="give a path, or several")
+        raise UserError(f"{name} is {_kind(files)}, not the name of a file", cure="give a path, or several")
     return [_file_name(file, f"{name}[{number}]") for number, file in enumerate(files)]
 
 
 def _file_name(file: Any, name: str) -> str:
     if not isinstance(file, str | PathLike):
-        raise UserError(f"{name} is {_kind(file)}, and the name of a file is wanted", cure="write text to a file first")
+        raise UserError(f"{name} is {_kind(file)}, not the name of a file", cure="write text to a file first")
     path = str(fspath(file))
     if isinstance(file, str) and _reads_like_text(path):
         what = f"{name} is no file but text: {shown.repr(path)}"
@@ -221,38 +219,34 @@ def _line(item: Any, name: str, number: int) -> str:
     where = f"{name}[{number}]"
     if isinstance(item, bytes | bytearray):
         cure = "decode it: line.decode('utf-8'); or open the file as text"
-        raise UserError(f"{where} is bytes, and text is wanted", cure=cure)
+        raise UserError(f"{where} is bytes, not text", cure=cure)
     if hasattr(item, "as_py"):  # a value of an Arrow column
         return _line(item.as_py(), name, number)
     if str(item) in MISSING:
         raise UserError(f"{where} is missing ({item})", cure='leave such rows out (dropna), or make them ""')
     cure = "give a list of str, one for each line"
-    raise UserError(f"{where} is {_kind(item)}, and text is wanted: {shown.repr(item)}", cure=cure)
+    raise UserError(f"{where} is {_kind(item)}, not text: {shown.repr(item)}", cure=cure)
 
 
 def _refuse_what_is_no_text(text: Any, name: str) -> None:
     """Containers whose items are no lines, though Python iterates over them."""
     if isinstance(text, bytes | bytearray | memoryview):
-        raise UserError(
-            f"{name} is bytes, and lines of text are wanted, not {shown.repr(text)}", cure="decode it: .decode('utf-8')"
-        )
+        raise UserError(f"{name} is bytes, not lines of text: {shown.repr(text)}", cure="decode it: .decode('utf-8')")
     names = getattr(text, "column_names", None) or getattr(text, "columns", None)  # Arrow's and pandas' words
     if names is not None and hasattr(text, "shape"):
         columns = ", ".join(map(repr, list(names)[:5]))
-        raise UserError(f"{name} is a table, and one column of text is wanted", cure=f"choose one of {columns}")
+        raise UserError(f"{name} is a table, not one column of text", cure=f"choose one of {columns}")
     if isinstance(text, set | frozenset):
         cure = "give a list: line n of one belongs to line n of another, and results come in its order"
         raise UserError(f"{name} is {_kind(text)}, which has no order", cure=cure)
     if isinstance(text, Mapping):
         keys = ", ".join(map(repr, list(text)[:5]))
-        raise UserError(
-            f"{name} is {_kind(text)}, and lines of text are wanted", cure=f"choose one of {keys or 'none'}"
-        )
+        raise UserError(f"{name} is {_kind(text)}, not lines of text", cure=f"choose one of {keys or 'none'}")
 
 
 def _no_text(text: Any, name: str) -> UserError:
     said = f": {shown.repr(text)}" if text is not None else ""
-    return UserError(f"{name} is {_kind(text)}, and lines of text are wanted{said}", cure="give a str or a list of str")
+    return UserError(f"{name} is {_kind(text)}, not lines of text{said}", cure="give a str or a list of str")
 
 
 def _kind(value: Any) -> str:

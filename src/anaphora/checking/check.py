@@ -336,7 +336,7 @@ def read_parts(files: dict[str, Sides], progress: Progress | None = None) -> dic
     for name, sides in files.items():
         if name == "train" and set(sides) != {"source", "target"}:
             missing = ({"source", "target"} - set(sides)).pop()
-            raise UserError(f"no {missing} text to learn from", cure=f"give {option(missing, 'FILE')}")
+            raise UserError(f"no {missing} training text given", cure=f"give {option(missing, 'FILE')}")
         read = [read_side(sides[side], side, step) for side in ("source", "target") if side in sides]
         parts[name] = Part(name, read[0], read[-1], {}, [], lone=len(read) == 1)
     return parts

@@ -39,14 +39,14 @@ def write_clean(check: Check, names: dict[str, Sides], folder: Path) -> dict[str
     names: of each part, the places that each of its sides was read from.
     """
     if folder.exists():
-        raise UserError("exists already", file=folder, cure="choose a new folder; nothing was touched")
+        raise UserError("already exists", file=folder, cure="choose a new folder; nothing was changed")
     for part in check.parts.values():
         if part.uneven and not part.stretches:
             raise UserError(
-                f"the sides have {len(part.source.lines):,} and {len(part.target.lines):,} lines, and where they go "
-                "apart cannot be told",
+                f"the sides have {len(part.source.lines):,} and {len(part.target.lines):,} lines, and it is not "
+                "clear where they diverge",
                 file=part.source.files[0],
-                cure="mend that first; nothing was written",
+                cure="fix that first; nothing was written",
             )
     dropped: dict[str, Counter[str]] = {name: Counter() for name in check.parts}
     mended: dict[str, int] = dict.fromkeys(check.parts, 0)

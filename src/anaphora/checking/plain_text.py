@@ -172,7 +172,7 @@ def check_plain_text(
 def write_clean_text(check: TextCheck, names: dict[str, list[str]], folder: Path) -> dict[str, Any]:
     """Write the cleaned parts into a new folder; what was written, mended and dropped."""
     if folder.exists():
-        raise UserError("exists already", file=folder, cure="choose a new folder; nothing was touched")
+        raise UserError("already exists", file=folder, cure="choose a new folder; nothing was changed")
     dropped: dict[str, Counter[str]] = {name: Counter() for name in check.parts}
     mended: dict[str, int] = dict.fromkeys(check.parts, 0)
     for round in range(ROUNDS):

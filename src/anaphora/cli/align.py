@@ -76,23 +76,23 @@ def align(
 
     out = Output(as_json=json, quiet=quiet)
     if base not in (0, 1):
-        raise UserError(f"--base is {base}", cure="words are counted from 0 or from 1")
+        raise UserError(f"--base must be 0 or 1, not {base}", cure="give the number of the first word")
     if split not in SPLITS:
-        raise UserError(f"--split {split} is unknown", cure="use punctuation or whitespace")
+        raise UserError(f"unknown --split {split}", cure="use punctuation or whitespace")
     if ibm1 and gold is None:
-        raise UserError("--ibm1 compares error rates", cure="add --gold FILE")
+        raise UserError("--ibm1 needs gold alignments", cure="add --gold FILE")
     others = beside or []
     if others and line is None and picture is None:
-        raise UserError("--beside draws two models' alignments of a pair", cure="add --line N or --picture FILE")
+        raise UserError("--beside needs a pair to draw", cure="add --line N or --picture FILE")
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
-        raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
+        raise UserError("is not a supported image format", file=picture, cure="use a name ending in .svg or .png")
     named = asked = None if method == "auto" else Method.parse(method)
     check_new_file(picture, force=force, inputs=[*(source or ()), *(target or ())])
     notes: Counter[str] = Counter()
     sources, targets = read_pairs(source, target, notes)
     drawn = None if line is None and picture is None else (1 if line is None else line) - 1
     if drawn is not None and not 0 <= drawn < len(sources):
-        raise UserError(f"there is no line {drawn + 1}", cure=f"choose one of 1 to {len(sources):,}")
+        raise UserError(f"there is no line {drawn + 1:,}", cure=f"choose one of 1 to {len(sources):,}")
     references = None if gold is None else _read_gold(gold, sources, targets, base, split)
     loaded = api.load_translator([model, *with_] if with_ else model, device)
     rivals = [api.load_translator(folder, device) for folder in others]

@@ -185,7 +185,7 @@ def takes_text(
             raise UserError(what, file=model, cure="give --text FILE (- is stdin)")
         return True
     if api.is_vectors(model):
-        raise UserError("is word vectors, which give a text no probability", file=model, cure=api.FOR_VECTORS)
+        raise UserError("holds word vectors, which give no probability to text", file=model, cure=api.FOR_VECTORS)
     if text:
         raise UserError(
             "is a translator: it takes no --text",
@@ -223,7 +223,7 @@ def read_text(files: Sequence[str], notes: Counter[str] | None = None, *, togeth
 
     notes = Counter() if notes is None else notes
     if list(files).count("-") > 1:
-        raise UserError("stdin can be read once, and - stands twice", cure="leave one of them out")
+        raise UserError("stdin can be read only once, and - is given twice", cure="leave one of them out")
     for name in files:
         yield from (
             read_stdin(notes, together=together) if name == "-" else read_column([name], "text", notes, strict=False)

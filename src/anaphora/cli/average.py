@@ -38,7 +38,10 @@ def average(
     out = Output(as_json=json, quiet=quiet)
     if undo:
         if last is not None or force:
-            raise UserError("--undo brings back what training published", cure="leave out --last and --force")
+            raise UserError(
+                "--undo restores the model that training produced, and takes no other options",
+                cure="leave out --last and --force",
+            )
         undone = api.average(run, undo=True)
         out.result(
             f"restored in {run}: the weights that training published, {undone['weights'] or 'its newest checkpoint'}"

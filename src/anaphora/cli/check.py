@@ -106,10 +106,10 @@ def _print(report: Report, console: Console, sides: list[list[str]]) -> None:
 
     what = "line" if len(sides) == 1 else "pair"
     sizes = {name: part[f"{what}s"] for name, part in report.corpus.items()}
-    counts = [count(sizes["train"], f"{what} to learn from", f"{what}s to learn from")]
+    counts = [count(sizes["train"], f"{what} for training", f"{what}s for training")]
     counts += [
         f"{sizes[name]:,} {what}"
-        for name, what in (("valid", "to validate on"), ("test", "to test on"))
+        for name, what in (("valid", "for validation"), ("test", "for testing"))
         if name in sizes
     ]
     names = " | ".join(printable(" ".join(files)) for files in sides)
@@ -124,7 +124,7 @@ def _print(report: Report, console: Console, sides: list[list[str]]) -> None:
     if not report.findings:
         console.print(Text("No problems found.", style="green"))
     elif report.stops:
-        console.print(Text("Training would refuse this corpus: mend what is marked ✗ first.", style="bold red"))
+        console.print(Text("Training would refuse this corpus: fix what is marked ✗ first.", style="bold red"))
     else:
         console.print(Text("Nothing here stops training; these are warnings.", style="yellow"))
     _print_words(report, console)
@@ -165,11 +165,11 @@ def _print_words(report: Report, console: Console) -> None:
             rows.append((f"{side}, {spoken}", f"{found['unknown_tokens']:.1%}", f"{found['unknown_types']:.1%}"))
     if not rows:
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), title="Words that training never shows", title_justify="left")
+    table = Table(box=None, padding=(0, 2, 0, 0), title="Words not in the training text", title_justify="left")
     table.title_style = "bold"
     table.add_column("")
     table.add_column("of the text", justify="right")
-    table.add_column("of its distinct words", justify="right")
+    table.add_column("of distinct words", justify="right")
     for row in rows:
         table.add_row(*row)
     console.print()
@@ -184,7 +184,7 @@ def _print_proposal(proposal: dict[str, Any], console: Console) -> None:
 
     console.print()
     if "error" in proposal:
-        console.print(Text("Training here would not begin: ", style="bold red") + Text(proposal["error"]))
+        console.print(Text("Training would not start here: ", style="bold red") + Text(proposal["error"]))
         return
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, title=f"Training here ({proposal['device']})")
     table.title_style, table.title_justify = "bold", "left"
@@ -224,7 +224,7 @@ def _print_cleaned(cleaned: dict[str, Any], console: Console) -> None:
         console.print(
             Text.assemble(
                 (f"{name}: ", "bold"),
-                f"{cleaned[what][name]:,} {what} written, {cleaned['mended'][name]:,} lines mended, dropped: {why}",
+                f"{cleaned[what][name]:,} {what} written, {cleaned['mended'][name]:,} lines repaired, dropped: {why}",
             )
         )
         console.print(Text("\n".join(f"  {printable(file)}" for file in files), style="cyan"))

@@ -47,7 +47,7 @@ def classify(
     loaded = api.load_text_model(model, device)
     notes: Counter[str] = Counter()
     if labels == file == "-":
-        raise UserError("stdin can be read once, and - stands twice", cure="name a file for one of them")
+        raise UserError("stdin can be read only once, and - is given twice", cure="name a file for one of them")
     lines: Iterable[str] = read_text([file], notes, together=labels is not None)
     gold: list[str] | None = None
     if labels is not None:

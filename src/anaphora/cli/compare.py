@@ -84,7 +84,7 @@ def compare(
     output = Output(as_json=json, quiet=quiet)
     if not text and not source:
         cure = "give --text FILE for language models, or --source FILE --target FILE for translators"
-        raise UserError("no text to learn from", cure=cure)
+        raise UserError("no training text given", cure=cure)
     found = api.compare(
         out,
         text=text or (),

@@ -57,7 +57,7 @@ def convert(
     if made.renamed:
         shown = ", ".join(f"{token!r} is {name!r}" for token, name in list(made.renamed.items())[:5])
         more = f", and {len(made.renamed) - 5:,} more (--json lists them)" if len(made.renamed) > 5 else ""
-        out.say(f"note: renamed, because the file cannot hold them: {shown}{more}")
+        out.say(f"note: renamed, because the file format cannot store them: {shown}{more}")
     about = {"source": str(from_), "target": str(to)}
     if made.words is not None:
         out.result(f"{to} holds {made.words:,} words, {made.dim} numbers each")

@@ -42,7 +42,7 @@ def demo(
         from anaphora.errors import UserError
 
         if write.exists() and (not write.is_dir() or any(write.iterdir())):
-            raise UserError("exists already", file=write, cure="choose a new folder; nothing was touched")
+            raise UserError("already exists", file=write, cure="choose a new folder; nothing was changed")
         pocket.write(write, train=pairs, seed=seed)
         out.result(f"{pairs:,} training pairs, validation and test text, alignments and senses are in {write}")
         out.finish({"folder": str(write), "train": pairs, "seed": seed})
@@ -54,7 +54,7 @@ def demo(
     try:
         report = run_demo(folder, device=device, console=out.console, say=out.say)
     except Interrupted as error:
-        out.say(f"interrupted: step {error.step} is saved; repeat the command to go on")
+        out.say(f"interrupted: step {error.step} is saved; repeat the command to continue")
         out.finish({"folder": str(folder), "interrupted": True, "steps": error.step})
         sys.exit(130)
     _show(out, report)

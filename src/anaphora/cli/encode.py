@@ -63,13 +63,15 @@ def encode(
     out = Output(as_json=json, quiet=quiet)
     kind = ".jsonl" if output is None else output.suffix
     if kind not in FORMATS:
-        raise UserError(f"vectors are not written as {kind or 'a file without an ending'}", cure=nearest(kind, FORMATS))
+        raise UserError(
+            f"vectors cannot be written as {kind or 'a file without an ending'}", cure=nearest(kind, FORMATS)
+        )
     if words and kind == ".npy":
         raise UserError(
-            "a .npy array of words cannot hold which line each belongs to", cure="write .safetensors or .jsonl"
+            "a .npy array cannot store which line each word belongs to", cure="write .safetensors or .jsonl"
         )
     if words and pool is not None:
-        raise UserError("--pool is about vectors of sentences, and --words has none", cure="leave one of them out")
+        raise UserError("--pool is for sentence vectors, and --words gives word vectors", cure="leave one of them out")
     if split is not None and (not words or split not in ("punctuation", "whitespace")):
         cure = "write --words too" if not words else "use punctuation or whitespace"
         raise UserError(f"--split {split} has no meaning here", cure=cure)

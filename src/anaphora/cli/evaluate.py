@@ -61,7 +61,7 @@ def evaluate(
     mbr: Mbr = None,
     set_: Set = None,
     stride: Annotated[int | None, typer.Option(help="With --text: tokens by which the model's window moves.")] = None,
-    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser: 13a, intl, zh, char, …")] = "13a",
+    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer: 13a, intl, zh, char, …")] = "13a",
     by_length: Annotated[
         int | None, typer.Option(metavar="WORDS", help="Also report BLEU by source length, in bins of this many words.")
     ] = None,
@@ -128,7 +128,7 @@ def evaluate(
     asked = {"--similarity": similarity, "--analogies": analogies, "--weat": weat}
     test: dict[str, Any] = {"--beside": beside, "--bootstrap": bootstrap, "--bootstrap-seed": bootstrap_seed}
     if beside is None and (idle_too := [flag for flag, value in test.items() if value is not None]):
-        raise UserError(f"{idle_too[0]} is about --beside, which is not given", cure="add --beside MODEL")
+        raise UserError(f"{idle_too[0]} needs --beside", cure="add --beside MODEL")
     given = {"samples": bootstrap, "seed": bootstrap_seed}
     draws = Draws(**{name: value for name, value in given.items() if value is not None}).check()
     test |= {"--ter": ter or None, "--labels": labels}
@@ -184,9 +184,9 @@ def evaluate(
         said = "--log10" if log10 else "--patch" if patch else "--labels" if labels else "--stride"
         raise UserError(f"{said} is for --text, and this is a translator", cure="leave it out")
     if picture is not None and by_length is None:
-        raise UserError("--picture draws BLEU by length, and that is not measured", cure="add --by-length 5")
+        raise UserError("--picture draws BLEU by length, which is not measured", cure="add --by-length 5")
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
-        raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
+        raise UserError("is not a supported image format", file=picture, cure="use a name ending in .svg or .png")
     for written in (output, picture):
         check_new_file(written, force=force, inputs=[*(source or ()), *(target or ())])
     bleu([""], [""], tokenize=tokenize)  # an unknown tokeniser is named before the work is done
@@ -255,7 +255,7 @@ def _evaluate_vectors(out: Output, model: Path, similarity: list[str], analogies
 
     if not similarity and not analogies and not weat:
         raise UserError(
-            "is word vectors, and nothing to measure them by is given",
+            "holds word vectors, and no benchmark is given",
             file=model,
             cure="give --similarity FILE, --analogies FILE or --weat FILE",
         )

@@ -65,7 +65,7 @@ def evaluate_text(
 def evaluate_labels(out: Output, loaded: TextModel, text: list[str], labels: str) -> None:
     """Measure a classifier by the correct labels of a text."""
     if [*text, labels].count("-") > 1:
-        raise UserError("stdin can be read once, and - stands twice", cure="name a file for one of them")
+        raise UserError("stdin can be read only once, and - is given twice", cure="name a file for one of them")
     notes: Counter[str] = Counter()
     correct = [label.strip() for label in read_text([labels], notes)]
     lines = list(read_text(text, notes))

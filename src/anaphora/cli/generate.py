@@ -199,7 +199,7 @@ def _report_ends(out: Output, said: list[Generation], tokens: int) -> None:
     if left := len(cut) - stuck - full:
         out.say(f"{count(left, 'text', 'texts')} did not end within {count(tokens, 'token', 'tokens')} (--tokens)")
     if full:
-        out.say(f"{count(full, 'text', 'texts')} reached the longest text that the model can read")
+        out.say(f"{count(full, 'text', 'texts')} reached the model's maximum length")
     if stuck:
         out.say(f"{count(stuck, 'text', 'texts')} stopped early: the model gives every next token probability 0 there")
 

@@ -45,7 +45,7 @@ def message() -> str:
     if what_is_kept is not None:
         return f"interrupted; {what_is_kept()}"
     if sys.argv[1:2] and sys.argv[1] in LEARNING:
-        return "interrupted; what was saved is safe: repeat the command to go on from it, or anew if nothing was"
+        return "interrupted; what was saved is safe: repeat the command to continue, or to start again if nothing was"
     return "interrupted; nothing was saved"
 
 

@@ -42,14 +42,14 @@ def map_(
 
     out = Output(as_json=json, quiet=quiet)
     if picture is None and not json:
-        raise UserError("nowhere to draw the map", cure="give --picture FILE.png, or --json for the numbers")
+        raise UserError("no output is given for the map", cure="give --picture FILE.png, or --json for the numbers")
     if picture is not None and picture.suffix.lower() not in (".png", ".svg"):
-        raise UserError("is no picture by its name", file=picture, cure="name it .png or .svg")
+        raise UserError("is not a supported image format", file=picture, cure="use a name ending in .png or .svg")
     check_new_file(picture, force=force)
     if words and number != 200:
-        raise UserError("-n is about the most frequent words, and words are given", cure="leave one of them out")
+        raise UserError("-n is for the most frequent words, but words are given", cure="leave one of them out")
     if around and not words:
-        raise UserError("--around is about words, and none are given", cure="give some, or leave it out")
+        raise UserError("--around needs words, and none are given", cure="give some, or leave it out")
     loaded = api.load_vectors_model(model)
     for note in loaded.notes:
         out.say(f"note: {note}")

@@ -144,18 +144,18 @@ def patch(
     }
     given["topic"] = topic
     if less_gender and even is not None:
-        raise UserError("--less-gender is --even he,she", cure="leave out the one or the other")
+        raise UserError("--less-gender is --even he,she", cure="leave out one of them")
     evening = even is not None or less_gender
     idle: dict[str, Any] = {"--strength": strength, "--factors": factors, "--fade": fade} if not topic else {}
     idle |= {} if evening else {"--words": words, "--prompts": prompts}
     if said := [name for name, value in idle.items() if value is not None]:
         what = "--topic" if said[0] in ("--strength", "--factors", "--fade") else "--even or --less-gender"
-        raise UserError(f"{said[0]} is about {what}, and there is none", cure="leave it out")
+        raise UserError(f"{said[0]} needs {what}", cure="leave it out")
     if not any((*given.values(), from_, undo, evening)):
         raise UserError("no change is given", cure="give one, for example --remove 'sick#3', or --from FILE")
     loaded = open_text_model(told, model, device)
     if strength is not None and factors is not None:
-        raise UserError("--factors and --strength set the same thing", cure="leave out the one or the other")
+        raise UserError("--factors and --strength set the same thing", cure="leave out one of them")
     how: dict[str, Any] = {"strength": strength, "fade": fade, "factors": None if factors is None else _four(factors)}
     how = {name: value for name, value in how.items() if value is not None}
     how |= {do: texts or () for do, texts in given.items()}
@@ -208,7 +208,7 @@ def _four(text: str) -> list[float]:
     except ValueError:
         found = []
     if len(found) != 4:
-        raise UserError(f"--factors {text}: four numbers are wanted", cure="write --factors 3.3,3.3,3,1")
+        raise UserError(f"--factors must be four numbers, not {text}", cure="write --factors 3.3,3.3,3,1")
     return found
 
 
@@ -220,10 +220,10 @@ def _even(loaded: TextModel, pair: str | None, words: str | None, prompts: Path 
 
     two = PAIR if pair is None else tuple(word.strip() for word in pair.split(","))
     if len(two) != 2 or not all(two) or two[0] == two[1]:
-        raise UserError(f"--even {pair}: two different words are wanted", cure="write --even he,she")
+        raise UserError(f"--even must be two different words, not {pair}", cure="write --even he,she")
     chosen = () if words is None else listed(words)
     if pair is not None and two != PAIR and words is None:
-        raise UserError(f"--even {pair} needs words whose senses may be changed", cure="add --words WORD,WORD,…")
+        raise UserError(f"--even {pair} needs the words whose senses may change", cure="add --words WORD,WORD,…")
     lines = None if prompts is None else [line for line in read_text([str(prompts)]) if line.strip()]
     return find(loaded, (two[0], two[1]), words=chosen, prompts=lines)
 
@@ -233,7 +233,7 @@ def _say_evened(out: Output, found: Evened) -> None:
         out.say(f"note: left out, because they are more than one token: {', '.join(found.left_out)}")
     a, b = found.pair
     if not found.operations:
-        out.say("no change that was tried balances them better: none is added")
+        out.say("no change improves their balance: none is added")
     sense = max(range(len(found.telling)), key=found.telling.__getitem__)
     out.result(f"sense {sense} tells {a} from {b} most ({found.telling[sense]:.3f} of a logit on average)")
     out.result(f"mean of max(p({a})/p({b}), p({b})/p({a})); 1 is even:")

@@ -64,7 +64,10 @@ def score(
         if with_:
             from anaphora.errors import UserError
 
-            raise UserError("--with is about translators, and this is a language model", cure="leave it out, or mix")
+            raise UserError(
+                "--with is for translators, and this is a language model",
+                cure="leave it out, or combine the models by `anaphora mix`",
+            )
         _score_text(out, model, text or [], device, tokens=tokens, log10=log10, stride=stride, patch=patch)
         return
     about_text = {"--log10": log10, "--stride": stride is not None, "--patch": bool(patch)}

@@ -59,12 +59,12 @@ def senses(
     """
     out = Output(as_json=json, quiet=quiet)
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
-        raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
+        raise UserError("is not a supported image format", file=picture, cure="use a name ending in .svg or .png")
     check_new_file(picture, force=force, inputs=text or [])
     if exact and not table:
-        raise UserError("--exact is an option of --table", cure="add --table")
+        raise UserError("--exact needs --table", cure="add --table")
     if examples is not None and not text:
-        raise UserError("--examples are lines of a text, and there is none", cure="add --text FILE")
+        raise UserError("--examples needs a text", cure="add --text FILE")
     if not words and (not table or text or nearest or picture is not None):
         raise UserError("no word is given", cure="give one, or --table alone")
     if table and patch:

@@ -100,7 +100,7 @@ def train(
     given = [item.partition("=")[0] for item in settings]
     if not source and not text and not items and not {"data.source", "data.text"} & set(given):
         cure = "give --source FILE --target FILE for a translator, or --text FILE for a language model or vectors"
-        raise UserError("no text to learn from", cure=cure)
+        raise UserError("no training text given", cure=cure)
     try:
         with changes_told():
             outcome = api.train(
@@ -124,10 +124,10 @@ def train(
             )
     except Interrupted as error:
         if error.step == 0:
-            output.say(f"interrupted before the first update; repeat the command to begin ({run})")
+            output.say(f"interrupted before the first update; repeat the command to start ({run})")
         else:
             saved = "what was learned is" if error.step is None else f"step {error.step} is"
-            output.say(f"interrupted: {saved} saved in {run}; repeat the command to go on")
+            output.say(f"interrupted: {saved} saved in {run}; repeat the command to continue")
         output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
         sys.exit(130)
     ended = outcome.reason if outcome.reason.startswith("stopped") else f"finished: {outcome.reason}"

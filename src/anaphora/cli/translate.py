@@ -122,10 +122,10 @@ def translate(
     idle = [name for name in drawing if name in decoding and not settings.draws]
     if idle:
         flag = "--set epsilon" if idle[0] == "epsilon" else f"--{idle[0].replace('_', '-')}"
-        what = f"{flag} is about sampling, and nothing is sampled"
+        what = f"{flag} is for sampling, and nothing is sampled"
         raise UserError(what, cure="add --sample or --mbr chrf")
     if alignments not in (None, "pharaoh", "json"):
-        raise UserError(f"--alignments {alignments} is no way to write them", cure="use pharaoh or json")
+        raise UserError(f"unknown --alignments {alignments}", cure="use pharaoh or json")
     kept = None
     if output is not None and not is_device(output):
         kept = loaded.keep_unfinished(output, out.say, force=force, **decoding)
@@ -178,12 +178,12 @@ def _what_is_kept(kept: Unfinished | None, lines: int | None) -> str:
         return "nothing is saved but what was printed; with --output FILE, a repeated command goes on where it stopped"
     if not kept.batches:
         if not kept.empty:
-            return f"what was translated before is kept in {kept.path}: repeat the command to go on"
+            return f"what was translated before is kept in {kept.path}: repeat the command to continue"
         return "no line was translated yet"
     done = (
         count(kept.lines, "line is", "lines are") if lines is None else f"{kept.lines:,} of {count(lines, 'line')} are"
     )
-    return f"{done} translated and kept in {kept.path}: repeat the command to go on"
+    return f"{done} translated and kept in {kept.path}: repeat the command to continue"
 
 
 def _lines(index: int, translation: Any, n_best: int, alignments: str | None = None) -> list[str]:

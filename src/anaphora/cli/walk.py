@@ -70,7 +70,7 @@ def walk(
     of_model["--patch"] = str(patch[0]) if patch else None
     given = [name for name, value in of_model.items() if value is not None]
     if picture is not None and picture.suffix.lower() not in (".svg", ".png"):
-        raise UserError("is no kind of picture", file=picture, cure="name it .svg or .png")
+        raise UserError("is not a supported image format", file=picture, cure="use a name ending in .svg or .png")
     if matrices is not None and what is not None:
         raise UserError(f"--matrices takes no {what!r} beside it", cure="leave one of the two out")
     if what is not None and sentence is not None:
@@ -78,12 +78,14 @@ def walk(
     if given and sentence is None:
         raise UserError(f"{given[0]} is for a model and a sentence", cure="anaphora walk MODEL SENTENCE …")
     if picture is not None and trace is not None and picture.absolute() == trace.absolute():
-        raise UserError("cannot be picture and trace at once", file=picture, cure="choose another file for one of them")
+        raise UserError(
+            "cannot be both the picture and the trace", file=picture, cure="choose another file for one of them"
+        )
     for file in (picture, trace):
         check_new_file(file, force=force, inputs=[] if matrices is None else [str(matrices)])
     if what is None and matrices is None:
         if cell or picture or trace:
-            raise UserError("nothing to walk through was named", cure="name an example: `anaphora walk` lists them")
+            raise UserError("no example and no model is given", cure="name an example: `anaphora walk` lists them")
         _list(out)
         return
     if matrices is not None:
@@ -141,7 +143,7 @@ def _of_example(name: str) -> Trace:
     if name not in EXAMPLES:
         if Path(name).is_dir():
             raise UserError("no sentence was given for this model", file=name, cure='add one: "The old man reads."')
-        raise UserError(f"no example is called {name!r}, and no folder", cure=nearest(name, EXAMPLES))
+        raise UserError(f"there is no example and no folder called {name!r}", cure=nearest(name, EXAMPLES))
     return Trace(EXAMPLES[name].make())
 
 
@@ -173,9 +175,11 @@ def _of_model(
         made = open_text_model(out, folder, device, patches).walk(sentence, **asked)
     else:
         if patches:
-            raise UserError("--patch is about a Backpack, and this is none", file=folder, cure="leave it out")
+            raise UserError("--patch is for Backpacks, and this model is not one", file=folder, cure="leave it out")
         if folder.exists() and api.is_vectors(folder):
-            raise UserError("is word vectors, which look at nothing", file=folder, cure="name a model that attends")
+            raise UserError(
+                "holds word vectors, which have no attention", file=folder, cure="name a model with attention"
+            )
         made = api.load_translator(folder, device).walk(sentence, target, **asked)
     for walk in made.walks:
         wide = max(shutil.get_terminal_size().columns, 40)

@@ -77,20 +77,20 @@ def why(
     others, word = others or [], word or []
     for file in (picture, alpha):
         if file is not None and file.suffix.lower() not in (".svg", ".png"):
-            raise UserError("is no kind of picture", file=file, cure="name it .svg or .png")
+            raise UserError("is not a supported image format", file=file, cure="use a name ending in .svg or .png")
         check_new_file(file, force=force)
     if picture is not None and alpha is not None and picture.resolve() == alpha.resolve():
-        raise UserError("is to be both pictures", file=alpha, cure="name two files")
+        raise UserError("is given for both pictures", file=alpha, cure="name two files")
     if api.is_vectors(model):
         if picture is not None or alpha is not None:
-            raise UserError("pictures are of a Backpack's senses, and these are word vectors", cure="leave it out")
+            raise UserError("pictures show a Backpack's senses, and these are word vectors", cure="leave it out")
         if patch:
-            raise UserError("--patch is for a Backpack, and these are word vectors", cure="leave it out")
+            raise UserError("--patch is for Backpacks, and these are word vectors", cure="leave it out")
         _apart(out, model, [prefix, *others] if prefix else others, word, top)
         return
     if others:
         raise UserError(
-            f"one text was expected, and {others[0]!r} stands behind it", cure=f'put quotes around it: "{prefix} …"'
+            f"one text was expected, but {others[0]!r} follows it", cure=f'put quotes around it: "{prefix} …"'
         )
     loaded = open_text_model(out, model, patches=patch)
     found = loaded.why(prefix, top=top, words=word)
@@ -126,9 +126,7 @@ def _apart(out: Output, model: Path, words: list[str], more: list[str], top: int
     from anaphora import api
 
     if len(words) < 2:
-        raise UserError(
-            "for word vectors, why compares two words, and fewer are given", file=model, cure="name two: ice steam"
-        )
+        raise UserError("for word vectors, two words are needed to compare", file=model, cure="name two: ice steam")
     loaded = api.load_vectors_model(model)
     for note in loaded.notes:
         out.say(f"note: {note}")

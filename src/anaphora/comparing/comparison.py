@@ -140,7 +140,7 @@ def read_report(out: Path, reporter: RunReporter) -> dict[str, Any]:
         reporter.message(f"{out / REPORT} is damaged and written anew; the rows are in {out / RUNS}")
         return {}
     raise UserError(
-        "exists and is no comparison of Anaphora", file=out, cure="choose a new folder; nothing was touched"
+        "exists and is no comparison of Anaphora", file=out, cure="choose a new folder; nothing was changed"
     )
 
 

@@ -93,7 +93,7 @@ class TranslationTask(RecipeTask):
         own, self.published = settings or {}, published
         for side, given in (("source", source), ("target", target)):
             if not given:
-                raise UserError(f"no {side} text to learn from", cure=f"give {option(side, 'FILE')}")
+                raise UserError(f"no {side} training text given", cure=f"give {option(side, 'FILE')}")
         files = {"source": list(source), "target": list(target)}
         files |= {f"valid_{side}": list(names) for side, names in (valid or {}).items()}
         if named := [key for key in own.get("data", {}) if key in FILES]:

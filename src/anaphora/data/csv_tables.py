@@ -123,7 +123,7 @@ def _column(where: Place, first: Sequence[str]) -> tuple[int, bool]:
 
 def named_twice(where: Place, name: str, times: int, cure: str = "") -> UserError:
     """The error of a table with several columns of one name."""
-    what = f"has {times} columns by the name {shown.repr(name)}, and which is meant cannot be told"
+    what = f"has {times} columns by the name {shown.repr(name)}, and it is not clear which one is meant"
     return UserError(what, file=where.path, cure=f"rename one of them{cure}")
 
 
@@ -152,7 +152,7 @@ def _default(where: Place, names: Sequence[str], *, header: bool) -> int:
         return real[0]
     said = f"the first row has {len(names)} columns ({shown.repr(', '.join(names))})"
     raise UserError(
-        f"{said}, and which holds the {side} cannot be told", file=where.path, cure=_which(where.path, len(names))
+        f"{said}, and it is not clear which one holds the {side}", file=where.path, cure=_which(where.path, len(names))
     )
 
 

@@ -89,13 +89,13 @@ class DataConfig:
         if (self.text and (self.valid_source or self.valid_target)) or (
             self.valid_text and (self.source or self.target)
         ):
-            raise ValueError("the validation files are of another sort; text has valid_text, pairs have valid_source")
+            raise ValueError("the validation files are of another kind; text needs valid_text, pairs need valid_source")
         if (self.labels and not self.text) or (self.valid_labels and not self.valid_text):
-            raise ValueError("labels belong to text, line for line, and valid_labels to valid_text")
+            raise ValueError("labels need text, and valid_labels need valid_text")
         if bool(self.valid_labels) != bool(self.labels and self.valid_text):
             raise ValueError("labels and valid_labels go together; give both, or hold lines out for validation")
         if self.labels and self.boundaries != "lines":
-            raise ValueError("labels are of single lines; leave boundaries at lines")
+            raise ValueError("labels are for single lines; leave boundaries at lines")
 
         self._check_phrases()
 
@@ -104,12 +104,12 @@ class DataConfig:
             raise ValueError(f"phrases must be at least 0 and at most {MOST_PASSES} passes, not {self.phrases}")
         if self.items and (self.phrases or self.phrases_from):
             cure = f"leave data.phrases or {option('items')} out"
-            raise ValueError(f"phrases are of words, and items stay as they are; {cure}")
+            raise ValueError(f"phrases join words, and items stay as they are; {cure}")
         chosen = {"phrase_score": self.phrase_score != "mikolov", "phrase_threshold": self.phrase_threshold is not None}
         chosen |= {"phrase_minimum_count": self.phrase_minimum_count != 5}
         chosen |= {"phrase_connectors": bool(self.phrase_connectors)}
         if not self.phrases and (unused := [name for name, said in chosen.items() if said]):
-            raise ValueError(f"{unused[0]} means nothing without phrases; set data.phrases=1, or leave it out")
+            raise ValueError(f"{unused[0]} has no effect without phrases; set data.phrases=1, or leave it out")
         if self.phrase_minimum_count < 1:
             raise ValueError(f"phrase_minimum_count must be at least 1, not {self.phrase_minimum_count}")
         if self.phrase_threshold is not None:

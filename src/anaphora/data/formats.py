@@ -76,8 +76,8 @@ NOTES = {
     "bom": ("byte-order mark taken off", "byte-order marks taken off"),
     "crlf": (r"line end \r\n read as \n", r"line ends \r\n read as \n"),
     "newline": ("line break inside a line became a space", "line breaks inside lines became spaces"),
-    "separator": ("line holds a separator such as U+2028", "lines hold separators such as U+2028"),
-    "nul": ("line holds NUL characters, read as spaces", "lines hold NUL characters, read as spaces"),
+    "separator": ("line contains a separator such as U+2028", "lines contain separators such as U+2028"),
+    "nul": ("line contains NUL characters, read as spaces", "lines contain NUL characters, read as spaces"),
 }
 """What reading counts, in words."""
 SEPARATORS = "\r\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e"  # where other tools, and Python's splitlines, begin a new line

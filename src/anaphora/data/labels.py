@@ -45,7 +45,9 @@ def write_classes(folder: Path, data: DataConfig, held_out: NDArray[np.int64], k
     train = [label for place, (_, label) in enumerate(labels) if place not in aside]
     names = sorted(set(train))
     if len(names) < 2:
-        raise UserError(f"there is only one label, {names[0]!r}", file=data.labels[0], cure="labels tell lines apart")
+        raise UserError(
+            f"there is only one label, {names[0]!r}", file=data.labels[0], cure="a classifier needs at least two"
+        )
     numbers = {name: number for number, name in enumerate(names)}
     (folder / TRAIN_CLASSES).write_bytes(np.array([numbers[label] for label in train], np.uint32).data)
     if data.valid_labels:
@@ -56,7 +58,7 @@ def write_classes(folder: Path, data: DataConfig, held_out: NDArray[np.int64], k
     for line, label in valid:
         if label not in numbers:
             raise UserError(
-                f"the label {label!r} is not among those to learn from ({', '.join(names[:10])})",
+                f"the label {label!r} is not in the training labels ({', '.join(names[:10])})",
                 file=(data.valid_labels or data.labels)[0],
                 line=line,
                 cure=cure,

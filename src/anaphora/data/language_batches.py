@@ -128,7 +128,7 @@ class Pieces:
 def _check_room(batch_tokens: int, context: int) -> None:
     if batch_tokens < context:
         raise UserError(
-            f"training.batch_tokens={batch_tokens} does not hold one row of training.context={context} tokens",
+            f"training.batch_tokens={batch_tokens} is less than one row of training.context={context} tokens",
             cure=f"make batch_tokens at least {context}, or context smaller",
         )
 
@@ -180,7 +180,7 @@ class StreamBatches(EpochBatches[LanguageBatch]):
 
     def __init__(self, ids: U32, batch_tokens: int, context: int, seed: int = 1, *, carries: bool) -> None:
         if len(ids) < 2:
-            raise UserError("there is no text to learn from", cure="give a text with at least one word")
+            raise UserError("there is no training text", cure="give a text with at least one word")
         _check_room(batch_tokens, context)
         self.ids, self.seed, self.carries = ids, seed, carries
         self.context = context = min(context, len(ids))
@@ -247,7 +247,7 @@ class PackedBatches(EpochBatches[LanguageBatch]):
         self.ids, self.seed, self.context = ids, seed, context
         self.pieces = Pieces.of(ids, context + 1)
         if not len(self.pieces):
-            raise UserError("there is no text to learn from", cure="give a text with at least one word")
+            raise UserError("there is no training text", cure="give a text with at least one word")
         self.streams = batch_tokens // context
         self.order = lru_cache(maxsize=2)(self._order)
 

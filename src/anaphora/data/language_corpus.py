@@ -109,19 +109,19 @@ def prepare_text(
 def check_text(data: DataConfig) -> None:
     """What can be refused before any text is read."""
     if not data.text:
-        raise UserError("no text to learn from", cure=f"give {option('text', 'FILE')}")
+        raise UserError("no training text given", cure=f"give {option('text', 'FILE')}")
     for name in (*data.text, *data.valid_text, *data.labels, *data.valid_labels):
         path = place(name, "items" if data.items else "text").path
         if data.items and path.name.removesuffix(".gz").endswith(".csv"):
             raise UserError(
-                "parts its items by commas, by its name, and here they stand between tabs",
+                "has comma-separated items, by its name, and tabs are needed here",
                 file=path,
                 cure="write it with tabs, as .tsv, one sequence a line",
             )
         refuse_stream(path)
     if data.valid_text and data.hold_out:
         raise UserError(
-            "a validation text is given, and lines are to be held out",
+            "there is a validation text, and data.hold_out is set too",
             cure=f"leave out data.hold_out, or {option('valid_text')}",
         )
 
@@ -430,7 +430,7 @@ class _Preparation:
                 self._write(file, encode(some, False), self.valid)
         if not self.valid.lines:
             raise UserError(
-                "there is no text to measure on",
+                "the text to evaluate on is empty",
                 file=self.data.valid_text[0],
                 cure="give it some lines, or leave it out",
             )

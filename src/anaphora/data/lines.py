@@ -101,7 +101,7 @@ def encoding_cure(block: bytes, name: str) -> str:
     if block[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return f"this looks like UTF-16; convert the file: iconv -f UTF-16 -t UTF-8 {name}"
     if any(not line.isascii() and _is_utf8(line) for line in block.split(b"\n")):
-        return "other lines are UTF-8, so mend or drop this one; `anaphora check --write-clean` drops such lines"
+        return "other lines are UTF-8, so correct or drop this one; `anaphora check --write-clean` drops such lines"
     return f"convert the file: iconv -f LATIN1 -t UTF-8 {name} (with the encoding it has)"
 
 
@@ -140,7 +140,9 @@ def reading(path: Path) -> Iterator[None]:
             beside = [other.name for other in path.parent.iterdir() if other.name != path.name]
         if path.is_symlink():
             target = path.readlink()
-            raise UserError(f"is a link to {target}, which is not there", file=path, cure="mend the link") from error
+            raise UserError(
+                f"is a link to {target}, which does not exist", file=path, cure="correct the link"
+            ) from error
         beside = [name for name in beside if get_close_matches(path.stem, [Path(name).stem])]  # ends are alike by habit
         close = get_close_matches(path.name, beside, n=1)
         cure = f"did you mean {close[0]!r}?" if close else "check the path"

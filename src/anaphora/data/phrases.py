@@ -211,7 +211,7 @@ def read_phrases(path: str | Path) -> list[Phrase]:
         raise UserError(what, file=path, cure=f"give the {PHRASES} of a run") from None
     if tuple(lines[0].split("\t")) != COLUMNS:
         cure = f"give the {PHRASES} of a run: tabs between {', '.join(COLUMNS)}"
-        raise UserError("is no table of phrases", file=path, line=1, cure=cure)
+        raise UserError("is not a table of phrases", file=path, line=1, cure=cure)
     found: list[Phrase] = []
     for number, line in enumerate(lines[1:], start=2):
         if not line:
@@ -225,7 +225,7 @@ def read_phrases(path: str | Path) -> list[Phrase]:
             sound = False
         if not sound:
             cure = "write the pass (rising), two words or more with blanks between them, their count and their score"
-            raise UserError(f"is no phrase: {line!r}", file=path, line=number, cure=cure)
+            raise UserError(f"is not a phrase: {line!r}", file=path, line=number, cure=cure)
         found.append(phrase)
     return found
 

@@ -115,7 +115,7 @@ def prepare(
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = train_tokenizers(tokenizer, survey.lines, survey.rows, progress)
     if folder.exists() and not there:
-        raise UserError("is no prepared corpus, and is in the way of one", file=folder, cure="choose another folder")
+        raise UserError("is not a prepared corpus, and is in the way of one", file=folder, cure="choose another folder")
     with atomic_folder(folder) as temporary:
         _write(temporary, sides, valid_sides, tokenizer, settings, survey, progress)
     return _opened(folder, _manifest(folder), reused=False)
@@ -258,13 +258,13 @@ def _write(
     valid.close()
     if valid_sides and not valid.rows:
         raise UserError(
-            f"there is no text to validate on ({_left_out(valid) or 'the file is empty'})",
+            f"the validation text is empty ({_left_out(valid) or 'the file is empty'})",
             file=next(iter(valid_sides.values()))[0],
             cure="give it some lines, or leave the validation files out: then a part of the corpus is held out",
         )
     if not train.rows:
         raise UserError(
-            f"no pair is left to train on ({_left_out(train)})",
+            f"no pair is left for training ({_left_out(train)})",
             file=next(iter(sides.values()))[0],
             cure="check that the sides hold text, raise data.max_length, or hold out fewer pairs",
         )
@@ -386,7 +386,7 @@ def refuse_one_file_twice(sides: Sides) -> None:
     for side, other in combinations(sides, 2):
         if sides[side] == sides[other] and all(place(name, side).format == "text" for name in sides[side]):
             raise UserError(
-                f"is given as {side} and as {other}", file=sides[side][0], cure=f"name the file of the {other} text"
+                f"is both {side} and {other}", file=sides[side][0], cure=f"name the file of the {other} text"
             )
 
 

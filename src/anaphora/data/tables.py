@@ -70,7 +70,7 @@ def _tsv_field(line: str, where: Place, number: int, strict: bool) -> str:
             f"column {column} is asked for, but this line has {len(fields)} column{'s' * (len(fields) > 1)}",
             file=where.path,
             line=number,
-            cure="part columns by one tab",
+            cure="separate columns by one tab",
         )
     return fields[column - 1]
 
@@ -85,7 +85,7 @@ def _json_field(line: str, where: Place, number: int, strict: bool) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         what = f"{where.column!r} holds half a surrogate pair"
-        raise UserError(what, file=where.path, line=number, cure="mend the escape") from error
+        raise UserError(what, file=where.path, line=number, cure="correct the escape") from error
     return text
 
 
@@ -94,7 +94,7 @@ def _json_text(line: str, where: Place, number: int) -> str:
         document = json.loads(line)
     except (ValueError, RecursionError) as error:
         why = first_line(error) if line.strip() else "it is empty"
-        cure = "mend or delete the line"
+        cure = "correct or delete the line"
         if ".json" in [suffix.lower() for suffix in where.path.suffixes]:  # one document over many lines
             cure = f"write one object a line: jq -c '.[]' {where.path.name} > {where.path.stem}.jsonl"
         raise UserError(f"this line is not JSON ({why})", file=where.path, line=number, cure=cure) from error
@@ -187,7 +187,7 @@ def _parquet_file(where: Place) -> Any:
         while block := stream.read(BLOCK):
             if unpacked.tell() + len(block) > MOST_UNPACKED:
                 raise UserError(
-                    f"has more than {MOST_UNPACKED >> 20} MB when it is unpacked, which has to be done in memory",
+                    f"has more than {MOST_UNPACKED >> 20} MB when unpacked, which has to be done in memory",
                     file=where.path,
                     cure="unpack it into a file first; Parquet packs its columns by itself",
                 )

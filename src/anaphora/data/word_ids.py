@@ -142,7 +142,7 @@ class WordIds:
     def of(cls, tokenizer: Tokenizer) -> WordIds:
         """The same ids as a tokeniser (kind: word, split: blanks) gives, quickly."""
         if tokenizer.split != "blanks":
-            raise ValueError(f"a tokeniser whose words are parted by {tokenizer.split} cannot be looked up in bytes")
+            raise ValueError(f"a tokenizer that splits words by {tokenizer.split} cannot be looked up in bytes")
         known = tokenizer.rust.get_vocab()
         return cls({word[1:]: id for word, id in known.items() if id >= len(SPECIALS)})
 
@@ -157,8 +157,8 @@ class WordIds:
         if self.words - before != len(words) or letters + len(words) - 1 != len(text):  # all but the newlines
             odd = next((word for word in words if word.encode().split() != [word.encode()]), None)
             if odd is None:
-                raise UserError("a word of the vocabulary stands there twice")
-            raise UserError(f"the word {odd!r} of the vocabulary has white space in it or is empty")
+                raise UserError("a word occurs twice in the vocabulary")
+            raise UserError(f"the word {odd!r} of the vocabulary contains white space or is empty")
 
     def word(self, number: int) -> str:
         """The word of a number."""

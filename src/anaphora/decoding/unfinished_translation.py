@@ -140,7 +140,7 @@ class Unfinished:
             self.path.unlink(missing_ok=True)
         elif self.batches and issubclass(kind, Exception):
             lines = count(self.lines, "line is", "lines are")
-            self.say(f"{lines} translated and kept in {self.path}: repeat the command to go on")
+            self.say(f"{lines} translated and kept in {self.path}: repeat the command to continue")
 
 
 def _circumstances(line: bytes) -> dict[str, Any] | None:

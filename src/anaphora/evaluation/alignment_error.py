@@ -93,7 +93,10 @@ def parse_pharaoh(
         found = LINK.fullmatch(item)
         if found is None:
             raise UserError(
-                f"{item[:40]!r} is no link", file=file, line=line, cure="write i-j (sure) or i?j (possible), as in 0-0"
+                f"{item[:40]!r} is not a link",
+                file=file,
+                line=line,
+                cure="write i-j (sure) or i?j (possible), as in 0-0",
             )
         i, j = int(found[1]) - base, int(found[3]) - base
         if i < 0 or j < 0:
@@ -141,10 +144,9 @@ def check_range(
                 wrong, words = ("source", size[0]) if link[0] >= size[0] else ("target", size[1])
                 other = f"{option('base', 1)}, or " if base == 0 else ""
                 raise UserError(
-                    f"the link {name} names a word that is not there: the {wrong} has {words} words, counted from "
-                    f"{base}",
+                    f"the link {name} is out of range: the {wrong} has {words} words, counted from {base}",
                     file=file,
                     line=number,
-                    cure=f"try {other}{option('split', 'whitespace')} if the text was tokenised beforehand, "
+                    cure=f"try {other}{option('split', 'whitespace')} if the text was tokenized before, "
                     "punctuation if not",
                 )

@@ -64,7 +64,7 @@ def by_length(
     lengths: of each line's source, in words; a line without words is in the first bin.
     """
     if width < 1:
-        raise ValueError(f"a bin of {width} words is none")
+        raise ValueError(f"the bin width must be at least 1, not {width}")
     if not len(lengths) == len(hypotheses) == len(references):
         raise ValueError(f"{len(lengths)} lengths, {len(hypotheses)} hypotheses, {len(references)} references")
     members: dict[int, list[int]] = {}

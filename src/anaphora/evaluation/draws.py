@@ -20,9 +20,9 @@ class Draws(NamedTuple):
     def check(self) -> Draws:
         """Itself, if it can be drawn."""
         if not 1 <= self.samples <= MOST_SAMPLES:
-            raise UserError(f"{self.samples:,} bootstrap samples are asked for", cure=f"ask for 1 to {MOST_SAMPLES:,}")
+            raise UserError(f"the number of bootstrap samples is {self.samples:,}", cure=f"give 1 to {MOST_SAMPLES:,}")
         if not 1 <= self.seed < 1 << 63:  # sacreBLEU takes 0 for none
-            raise UserError(f"the bootstrap's seed is {self.seed}", cure="take a whole number from 1 on")
+            raise UserError(f"the bootstrap's seed is {self.seed}", cure="give a whole number of at least 1")
         return self
 
     def options(self) -> dict[str, Any]:

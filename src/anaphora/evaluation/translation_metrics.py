@@ -34,7 +34,7 @@ def bleu_metric(tokenize: str = "13a", *, lowercase: bool = False) -> BLEU:
     from sacrebleu.metrics.bleu import BLEU
 
     if tokenize not in BLEU.TOKENIZERS:
-        raise UserError(f"sacreBLEU has no tokeniser {tokenize!r}", cure=nearest(tokenize, BLEU.TOKENIZERS))
+        raise UserError(f"sacreBLEU has no tokenizer {tokenize!r}", cure=nearest(tokenize, BLEU.TOKENIZERS))
     try:
         return BLEU(
             tokenize=tokenize,
@@ -43,7 +43,7 @@ def bleu_metric(tokenize: str = "13a", *, lowercase: bool = False) -> BLEU:
             force=tokenize == "none",  # whoever says so knows that the text is tokenised
         )
     except (RuntimeError, ImportError) as error:  # some tokenisers need a package of their own
-        raise UserError(f"sacreBLEU's tokeniser {tokenize!r} cannot be used ({error})", cure="install it") from None
+        raise UserError(f"sacreBLEU's tokenizer {tokenize!r} cannot be used ({error})", cure="install it") from None
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:

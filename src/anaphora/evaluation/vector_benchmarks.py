@@ -109,7 +109,10 @@ def read_similarities(path: str | PathLike[str]) -> list[tuple[str, str, float]]
             if before == 1 and len(parts) == 3:  # what the columns are
                 continue
             raise UserError(
-                f"{line[:60]!r} is not two words and a number", file=path, line=number, cure="mend or delete that line"
+                f"{line[:60]!r} is not two words and a number",
+                file=path,
+                line=number,
+                cure="correct or delete that line",
             ) from None
     if not pairs:
         raise UserError("holds no pairs of words", file=path, cure="give lines of two words and a number")
@@ -128,7 +131,7 @@ def read_analogies(path: str | PathLike[str]) -> dict[str, list[tuple[str, str, 
         words = line.split()
         if len(words) != 4:
             raise UserError(
-                f"has {count(len(words), 'word')} where an analogy has 4",
+                f"has {count(len(words), 'word')} where an analogy needs 4",
                 file=path,
                 line=number,
                 cure="write a b c d (a is to b as c is to d), or `: name` before a section",

@@ -105,7 +105,7 @@ def read_word_lists(path: str | PathLike[str]) -> WordLists:
         lists[part] = {str(name): list(dict.fromkeys(words)) for name, words in two.items()}
     first, second = lists["targets"].values()
     if both := sorted(set(first) & set(second)):
-        raise UserError(f"the word {both[0]!r} stands in both targets", file=path, cure="leave it in one of them")
+        raise UserError(f"the word {both[0]!r} is in both targets", file=path, cure="leave it in one of them")
     return WordLists(**lists)
 
 
@@ -127,7 +127,7 @@ def association(
         if len(words) < least:
             raise UserError(
                 f"{len(words)} of the {len(named[name])} words of {name!r} have a vector, and it takes {least}",
-                cure="give words of the text that the vectors were learned from",
+                cure="give words of the text that the vectors were trained on",
             )
     (x, y), (a, b) = lists.targets, lists.attributes
     side = {name: np.stack([units[word] for word in known[name]]).astype(np.float64) for name in named}

@@ -98,14 +98,16 @@ def _load(path: Path) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         for name, later in zip(sorted(names), sorted(names)[1:]):
             if name == later:
-                raise UserError(f"the key {shown.repr(name)} stands twice", file=path, cure="leave one of them out")
+                raise UserError(f"the key {shown.repr(name)} occurs twice", file=path, cure="leave one of them out")
         return dict(pairs)
 
     if path.suffix.lower() == ".json":
         try:
             document = json.loads(text, object_pairs_hook=once)
         except json.JSONDecodeError as error:
-            raise UserError(f"is not JSON ({error.msg})", file=path, line=error.lineno, cure="mend that line") from None
+            raise UserError(
+                f"is not JSON ({error.msg})", file=path, line=error.lineno, cure="correct that line"
+            ) from None
         except (ValueError, RecursionError) as error:
             raise UserError(f"is not JSON ({str(error)[:80]})", file=path, cure="write plain lists") from None
     else:

@@ -86,7 +86,7 @@ def up_to(what: str, number: int) -> str:
 def choose_part(model: nn.Module, asked: Asked) -> str:
     parts = parts_of(model)
     if not parts:
-        cure = "name a model that attends, or see `anaphora align`"
+        cure = "name a model with attention, or see `anaphora align`"
         raise UserError("this model has no attention to walk through", cure=cure)
     if asked.part is not None and asked.part not in parts:
         raise UserError(f"there is no part {asked.part!r}", cure=f"this model has {', '.join(parts)}")

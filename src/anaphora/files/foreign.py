@@ -48,7 +48,7 @@ def is_there(path: Path) -> bool:
     try:
         check_regular(path)
     except FileNotFoundError:
-        raise UserError("is a link that leads nowhere", file=path, cure=ITSELF) from None
+        raise UserError("is a broken link", file=path, cure=ITSELF) from None
     except OSError as error:
         raise refused_by_system(error, "cannot be read", file=path) from None
     return True
@@ -100,7 +100,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("its brackets go too deep") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def read_json(path: Path, limit: int = SMALL) -> Any:
@@ -110,5 +110,7 @@ def read_json(path: Path, limit: int = SMALL) -> Any:
 
 def _too_large(path: Path, limit: int) -> UserError:
     return UserError(
-        f"is larger than {limit >> 20:,} MiB, which no such file is", file=path, cure="restore the file that was there"
+        f"is larger than {limit >> 20:,} MiB, too large for such a file",
+        file=path,
+        cure="restore the file that was there",
     )

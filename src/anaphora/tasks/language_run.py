@@ -192,9 +192,9 @@ class LanguageRun(LearningRun):
         manifest, config = self.prepared.manifest, self.config
         train, valid, say = manifest["train"], manifest["valid"], self.reporter.message
         unknown = f" ({train['unknown_tokens']:,} unknown)" if train["unknown_tokens"] else ""
-        measured = f", {valid['lines']:,} to validate on" if valid else ", none to validate on"
+        measured = f", {valid['lines']:,} for validation" if valid else ", none for validation"
         lines = count(train["lines"], "line")
-        say(f"text: {lines}, {train['tokens']:,} tokens{unknown} to learn from{measured}")
+        say(f"text: {lines}, {train['tokens']:,} tokens{unknown} for training{measured}")
         if odd := describe_notes(manifest["tidied"]):
             say(f"warning: {odd}")
         model, training = config.language, config.training

@@ -177,7 +177,7 @@ def check_learning(training: Mapping[str, Any], model: Mapping[str, Any], *, bou
         )
     if batch is not None and int(batch) < int(context):
         raise UserError(
-            f"training.batch_tokens={batch} does not hold one row of training.context={context} tokens",
+            f"training.batch_tokens={batch} is less than one row of training.context={context} tokens",
             cure=f"make batch_tokens at least {context}, or context smaller",
         )
     if int(context) < 2 and model.get("kind") == "transformer-encoder":

@@ -478,7 +478,7 @@ def complete(
         document["training"]["consistency"] = 0.0  # two draws of no dropout are the same
     training = document["training"]
     if "schedule" not in said and all(training.get(limit) is None for limit in LIMITS[:-1]):
-        training["schedule"] = "inverse-sqrt"  # cosine must know where the run ends
+        training["schedule"] = "inverse-sqrt"  # cosine needs to know how long the run is
     shared = document.get("tokenizer", {}).get("shared", True)
     tied = document.setdefault("model", {}).get("tie", "all") == "all"
     if not shared and tied and "tie" not in own.get("model", {}) and start is None:

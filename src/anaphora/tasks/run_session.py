@@ -24,7 +24,7 @@ def check_folder(folder: Path) -> None:
         raise UserError("is a file, not a folder", file=folder, cure="choose another name for the run")
     if folder.is_dir() and any(folder.iterdir()) and not is_run(folder):
         raise UserError(
-            "exists and is no run of Anaphora", file=folder, cure="choose a new folder; nothing was touched"
+            "exists and is no run of Anaphora", file=folder, cure="choose a new folder; nothing was changed"
         )
 
 

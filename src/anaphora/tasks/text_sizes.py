@@ -90,7 +90,7 @@ def sized_to_run(
     if any(limit in said for limit in LIMITS[:-1]):
         del training["epochs"]  # whoever says how far to go is not stopped before
         if all(said.get(limit) is None for limit in LIMITS[:-1]) and "schedule" not in said:
-            training["schedule"] = "inverse-sqrt"  # cosine must know where the run ends
+            training["schedule"] = "inverse-sqrt"  # cosine needs to know how long the run is
     if not manifest["valid"]:
         training["metric"] = "loss"
     if "context" in said and "batch_tokens" not in said:  # at least one row

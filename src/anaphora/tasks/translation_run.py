@@ -209,7 +209,7 @@ class Run(LearningRun):
         odd += [described] if (described := describe_notes(manifest["tidied"])) else []
         say = self.reporter.message
         say(
-            f"corpus: {count(train['rows'], 'pair')} to learn from, {valid['rows']:,} to validate on"
+            f"corpus: {count(train['rows'], 'pair')} for training, {valid['rows']:,} for validation"
             + (f"; left out: {apart:,} {kept_apart}" if apart else "")
         )
         if odd:

@@ -50,7 +50,7 @@ def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared
     check_replacing(asked)
     for side in ("source", "target"):
         if side not in asked.data.sides():
-            raise UserError(f"no {side} text to learn from", cure=f"give {option(side, 'FILE')}")
+            raise UserError(f"no {side} training text given", cure=f"give {option(side, 'FILE')}")
     if saved is not None:  # before the corpus is touched
         text = differences(text_settings(by_name(saved)), text_settings(by_name(asked.document())))
         refuse(folder, text, force=request.force)

@@ -43,7 +43,7 @@ class PublishedTokens:
         by_number = {number: name for name, number in vocabulary.items()}
         if len(by_number) != len(vocabulary) or (by_number and max(by_number) >= rows) or end >= rows:
             raise UserError(
-                f"has tokens for other numbers than the model's {rows:,}", file=file, cure="give the tokeniser's own"
+                f"has tokens for other numbers than the model's {rows:,}", file=file, cure="give the tokenizer's own"
             )
         marked = end == EOS and all(by_number.get(number) == name for number, name in enumerate(SPECIALS))
         order = [number for number in range(rows) if (number >= len(SPECIALS) if marked else number != end)]
@@ -59,12 +59,12 @@ class PublishedTokens:
         vocabulary = {name: number for number, name in enumerate((*SPECIALS, *self.names))}
         if len(vocabulary) != len(SPECIALS) + len(self.names):
             twice = next(name for name in self.names if name in SPECIALS or self.names.count(name) > 1)
-            raise UserError(f"its token {twice} is there twice, or a mark of ours", cure="give the published tokeniser")
+            raise UserError(f"its token {twice} is there twice, or a mark of ours", cure="give the published tokenizer")
         try:
             made = byte_level(models.BPE(vocab=vocabulary, merges=self.merges))
         except Exception as error:  # the library raises bare Exception
             raise UserError(
-                f"its merges are not of its vocabulary ({error})", cure="give both of one tokeniser"
+                f"its merges are not of its vocabulary ({error})", cure="give both files of the same tokenizer"
             ) from None
         return Tokenizer.from_json(made.to_str())
 
@@ -83,7 +83,7 @@ def _read(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]], Path]:
     cure = "put GPT-2's vocab.json and merges.txt beside the weights: published Backpacks have its tokeniser"
     file = folder / (VOCABULARY if is_there(folder / VOCABULARY) else TOKENIZER)
     if not is_there(file):
-        raise UserError(f"holds no tokeniser ({VOCABULARY} and {MERGES}, or {TOKENIZER})", file=folder, cure=cure)
+        raise UserError(f"holds no tokenizer ({VOCABULARY} and {MERGES}, or {TOKENIZER})", file=folder, cure=cure)
     try:
         document: Any = read_json(file, LARGE)
         if file.name == VOCABULARY:
@@ -95,7 +95,7 @@ def _read(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]], Path]:
             vocabulary |= {str(one["content"]): int(one["id"]) for one in document.get("added_tokens") or []}
         pairs = [tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair) for pair in merges]
         if not all(len(pair) == 2 for pair in pairs):
-            raise ValueError("a merge is not of two parts")
+            raise ValueError("a merge does not have two parts")
         found = {str(name): int(number) for name, number in vocabulary.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"is not of a byte-level BPE ({error})", file=file, cure=cure) from None

@@ -30,7 +30,7 @@ class SubwordSampler:
     def __init__(self, tokenizer: Tokenizer) -> None:
         if tokenizer.kind not in ("bpe", "unigram"):
             raise UserError(
-                f"a {tokenizer.kind} tokeniser has no subwords to drop",
+                f"a {tokenizer.kind} tokenizer has no subwords to drop",
                 cure="set tokenizer.dropout=0, or tokenizer.kind to bpe or unigram",
             )
         self.tokenizer = tokenizer

@@ -112,7 +112,7 @@ class TokenizerConfig:
             self.fallback = "unk" if self.kind == "word" and self.split == "blanks" else "bytes"
         if self.kind == "word" and self.split == "blanks" and self.fallback != "unk":
             raise ValueError(
-                "split is blanks, which keeps no white space, and fallback bytes, which spells every byte; "
+                "split=blanks does not keep white space, and fallback=bytes needs it; "
                 "set tokenizer.split=whitespace or punctuation to spell unknown words, or tokenizer.fallback=unk"
             )
         for name in ("unknown", "words"):
@@ -121,13 +121,13 @@ class TokenizerConfig:
             if self.kind != "word" or self.fallback != "unk":
                 raise ValueError(f"{name} is for whole words; set tokenizer.kind=word tokenizer.fallback=unk")
             if self.split != "blanks" and (name == "words" or self.split == "punctuation"):
-                raise ValueError(f"{name} is for words parted by white space; set tokenizer.split=blanks")
+                raise ValueError(f"{name} is for words split at white space; set tokenizer.split=blanks")
         if self.unknown.split() not in ([], [self.unknown]):
             raise ValueError(f"unknown is {self.unknown!r}; make it one word, such as <unk>")
         if self.kind == "byte" and (self.vocabulary is not None or self.minimum_count > 1):
-            raise ValueError("kind is byte, whose vocabulary is the bytes; leave out vocabulary and minimum_count")
+            raise ValueError("kind=byte has the bytes as its vocabulary; leave out vocabulary and minimum_count")
         if self.words and (self.vocabulary is not None or self.minimum_count > 1):
-            raise ValueError("words is the vocabulary already; leave out vocabulary and minimum_count")
+            raise ValueError("words gives the vocabulary already; leave out vocabulary and minimum_count")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; make it a probability, 0.1 for example")
         if self.vocabulary is not None and self.vocabulary < 1:
@@ -200,12 +200,12 @@ class Tokenizer:
         vocabulary = {unit: id for id, unit in enumerate((*SPECIALS, *(f" {word}" for word in words)))}
         if len(vocabulary) != len(SPECIALS) + len(words):
             twice = next(word for word, count in Counter(words).items() if count > 1)
-            raise UserError(f"the word {twice!r} stands twice in the vocabulary", cure="leave one of them out")
+            raise UserError(f"the word {twice!r} occurs twice in the vocabulary", cure="leave one of them out")
         if unknown and f" {unknown}" in vocabulary:
             raise UserError(f"{unknown!r} stands for unknown words, but it is in the vocabulary", cure="leave it out")
         odd = next((word for word in words if not word or any(blank in word for blank in BLANKS)), None)
         if odd is not None:
-            raise UserError(f"the word {odd!r} of the vocabulary has white space in it or is empty", cure="mend it")
+            raise UserError(f"the word {odd!r} of the vocabulary contains white space or is empty", cure="correct it")
         rust.model = models.WordLevel(vocab=vocabulary, unk_token=SPECIALS[UNK])
         return cls(rust)
 
@@ -235,7 +235,7 @@ class Tokenizer:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # it parses, and yet cannot cut a line
-            raise UserError(f"this tokeniser does not work ({error})", file=file, cure=MADE_HERE) from error
+            raise UserError(f"this tokenizer does not work ({error})", file=file, cure=MADE_HERE) from error
         return tokenizer
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -449,4 +449,4 @@ def _some(texts: Iterable[str]) -> Iterable[str]:
         written = written or bool(text)
         yield text
     if not written:
-        raise UserError("there is no text to learn a tokeniser from", cure="give a file with at least one line of text")
+        raise UserError("there is no text to train a tokenizer on", cure="give a file with at least one line of text")

@@ -45,7 +45,7 @@ def read_tokenizer(path: Path) -> str:
     try:
         return read_text(path, LARGE)
     except OSError as error:
-        raise UserError(f"cannot read the tokeniser: {error.strerror}", file=path, cure=RESTORE) from error
+        raise UserError(f"cannot read the tokenizer: {error.strerror}", file=path, cure=RESTORE) from error
     except UnicodeDecodeError as error:
         raise UserError("this is not a tokenizer.json: it is not text", file=path, cure=RESTORE) from error
 
@@ -70,13 +70,13 @@ def parse_document(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_once)
     except RecursionError:
-        raise ValueError("its brackets go too deep") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("an entry stands twice")
+        raise ValueError("an entry occurs twice")
     return found
 
 
@@ -87,13 +87,13 @@ def check_document(document: Any, *, file: str | PathLike[str] | None) -> None:
     for part in PARTS:
         said = document.get(part)
         if said is not None and not any(_within(said, known) for known in _known()[part]):
-            raise UserError(f"its {part} ({_name(said)}) is none of Anaphora's", file=file, cure=MADE_HERE)
+            raise UserError(f"its {part} ({_name(said)}) is not one of Anaphora's", file=file, cure=MADE_HERE)
     if document.get("added_tokens"):
-        raise UserError("has added tokens, which Anaphora's tokenisers have not", file=file, cure=MADE_HERE)
+        raise UserError("has added tokens, which Anaphora's tokenizers do not have", file=file, cure=MADE_HERE)
     model = document["model"]
     settings = SETTINGS.get(model["type"]) if isinstance(model.get("type"), str) else None
     if settings is None:
-        raise UserError(f"its model ({_name(model)}) is none of Anaphora's", file=file, cure=MADE_HERE)
+        raise UserError(f"its model ({_name(model)}) is not one of Anaphora's", file=file, cure=MADE_HERE)
     for key, value in model.items():
         if key not in ("type", "vocab", "merges") and not any(_within(value, one) for one in settings.get(key, [])):
             what = f"its model has {shown.repr(key)} set to {shown.repr(value)}, which none of Anaphora's has"

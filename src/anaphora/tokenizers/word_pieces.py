@@ -77,7 +77,7 @@ def tokens_of_word(tokenizer: Tokenizer, word: str) -> WordTokens:
 def check_writable(word: str) -> None:
     """Refuse what is no text: a stray byte of the command line, or half a pair in a JSON file, both surrogates."""
     if any("\ud800" <= character <= "\udfff" for character in word):
-        raise UserError(f"the word {word!r} is no text: UTF-8 cannot write it", cure="name a word in UTF-8")
+        raise UserError(f"the word {word!r} is not valid text: UTF-8 cannot encode it", cure="name a word in UTF-8")
 
 
 def forms_of(tokenizer: Tokenizer, word: str) -> tuple[int, ...]:

@@ -112,12 +112,12 @@ class GraphedLearning:
         except torch.OutOfMemoryError:
             self.most = 0
             torch.cuda.empty_cache()
-            self.say(f"no memory for more CUDA graphs: going on with {len(self.recordings)}, other batches by kernels")
+            self.say(f"no memory for more CUDA graphs: keeping {len(self.recordings)}, other batches run without")
             return None
         except RuntimeError as error:  # some kernel asks the host for something, which a recording cannot
             self.most = 0
             torch.cuda.synchronize(self.device)
-            self.say(f"no CUDA graphs ({first_line(error)}): going on by kernels")
+            self.say(f"no CUDA graphs ({first_line(error)}): running without")
             return None
 
     def record(self, batch: Any) -> Recording:

@@ -95,7 +95,7 @@ class Trainer:
         self.total = self.planned_steps()
         if SCHEDULES[config.schedule].ends and self.total is None and config.max_minutes is None:
             raise UserError(
-                f"training.schedule={config.schedule} must know where the run ends",
+                f"training.schedule={config.schedule} needs to know how long the run is",
                 cure="set training.max_steps, training.epochs, training.max_tokens or training.max_minutes",
             )
         self.compiled = self.maybe_compile()
@@ -265,8 +265,8 @@ class Trainer:
         if self.config.optimizer == "asgd":
             if self.config.trigger and self.validator is None:
                 raise UserError(
-                    "training.optimizer=asgd begins its average when validation says so, and there is no such text",
-                    cure="give validation text, or set training.trigger=0 to average from the beginning",
+                    "training.optimizer=asgd averages once validation stops improving, and there is no validation",
+                    cure="give validation text, or set training.trigger=0 to average from the start",
                 )
             return DescentAverage(self.model)
         return MovingAverage(self.model, self.config.ema) if self.config.ema else None

@@ -42,7 +42,7 @@ def try_largest(largest: AnyBatch, learn: Callable[[Any], None], *, accumulate: 
             if rows == 1:
                 raise UserError(
                     f"not even one sentence of {largest.width} tokens fits in memory ({first})",
-                    cure=f"take a smaller model ({option('recipe', 'tiny')}) or shorter sentences "
+                    cure=f"choose a smaller model ({option('recipe', 'tiny')}) or shorter sentences "
                     "(data.max_length=100)",
                 )
             rows //= 2
@@ -53,7 +53,7 @@ def try_largest(largest: AnyBatch, learn: Callable[[Any], None], *, accumulate: 
             raise UserError(
                 f"the largest batch ({held} tokens) does not fit in memory ({first})",
                 cure=f"set training.batch_tokens={held // parts} training.accumulate={accumulate * parts}, "
-                "which fits and learns the same, or take a smaller model",
+                "which fits and gives the same updates, or choose a smaller model",
             )
     finally:
         torch.set_rng_state(random)

@@ -41,7 +41,7 @@ class Schedule(NamedTuple):
     share: Callable[[Moment], float]
     """Of the peak."""
     ends: bool = False
-    """Whether it must know where the run ends."""
+    """Whether it needs to know how long the run is."""
 
 
 SCHEDULES: dict[ScheduleName, Schedule] = {

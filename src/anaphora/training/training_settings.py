@@ -160,15 +160,15 @@ class TrainingConfig:
         if self.stride is not None and not 1 <= self.stride <= self.context:
             raise ValueError(f"stride is {self.stride}; it must be at least 1 and at most context ({self.context})")
         if self.optimizer == "asgd" and self.ema:
-            raise ValueError("optimizer=asgd averages weights by itself; leave ema at 0")
+            raise ValueError("optimizer=asgd already averages the weights; leave ema at 0")
         if self.momentum and self.optimizer not in ("sgd", "asgd"):
-            raise ValueError(f"momentum is for sgd and asgd; {self.optimizer} has beta1")
+            raise ValueError(f"momentum is for sgd and asgd; with {self.optimizer}, set beta1")
         for name in ("learning_rate", "risk_sharpness", "sample_temperature"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
         self.memory_limit()
         if self.average > self.keep:
-            raise ValueError(f"average ({self.average}) needs that many kept checkpoints; set training.keep as high")
+            raise ValueError(f"average ({self.average}) must not exceed keep ({self.keep}); raise training.keep")
 
     def memory_limit(self) -> int | None:
         """`max_memory` in bytes."""

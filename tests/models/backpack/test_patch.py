@@ -96,7 +96,7 @@ def test_a_file_is_written_whole_and_never_over_another(tmp_path: Path) -> None:
     patch.write(path)
     assert Patch.read(path) == patch
     assert path.read_text().count("\n") < 12  # an operation a line: it is for people to read
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         Patch(OWN).write(path)
     assert Patch.read(path) == patch
     Patch(OWN).write(path, force=True)

@@ -89,7 +89,7 @@ def test_what_is_no_path_of_pairs(tmp_path: Path) -> None:
     save_vectors(some(), tmp_path / "vectors.txt")
     model = VectorsModel(tmp_path / "vectors.txt")
     for ask in (model.evaluate_similarity, model.evaluate_analogies, model.weat):
-        with pytest.raises(UserError, match="path is a list, and the path of a file or folder is wanted"):
+        with pytest.raises(UserError, match="path is a list, not the path of a file or folder"):
             ask([("the", "a", 3.0)])  # type: ignore[arg-type]
 
 

@@ -90,7 +90,7 @@ class Work:
             folder.mkdir(parents=True, exist_ok=True)
             stands = any(folder.iterdir())
         except OSError as error:
-            raise refused_by_system(error, "cannot be worked in", file=folder) from None
+            raise refused_by_system(error, "cannot be used", file=folder) from None
         if stands:
             found = self._read_plan()
             if found is None:

@@ -223,7 +223,7 @@ def _dealt(counted: Cooccurrences, pieces: int, training: GloveTraining) -> tupl
                 file.truncate(PAIR * len(counted))
                 room = np.memmap(file, np.uint8, "r+")
         except OSError as error:
-            raise refused_by_system(error, "cannot be worked in", file=counted.folder) from None
+            raise refused_by_system(error, "cannot be used", file=counted.folder) from None
     split = 8 * len(counted)
     keys, counts = np.asarray(room[:split]).view(np.uint64), np.asarray(room[split:]).view(np.float32)
     deal_pairs(pairs, ends, seed, keys, counts)

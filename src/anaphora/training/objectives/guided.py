@@ -65,7 +65,7 @@ class Guide:
     def teacher(self) -> Agreement:
         """Learned when it is first needed: a run that is over needs none."""
         pairs = corpus_pairs(self.corpus, TEACHER_PAIRS)
-        self.say(f"guided alignment: IBM-1 learns from {len(pairs):,} pairs, in both directions …")
+        self.say(f"guided alignment: training IBM-1 on {len(pairs):,} pairs, in both directions …")
         return fit_teacher(pairs)
 
     def lessons(self, rows: np.ndarray) -> list[Lesson]:
