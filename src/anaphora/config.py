@@ -36,14 +36,21 @@ BIGGEST = 2**63
 
 
 def build(
-    cls: type[T], mapping: Mapping[str, Any], *, section: str, file: str | None = None, listed: str | None = None
+    cls: type[T],
+    mapping: Mapping[str, Any],
+    *,
+    section: str,
+    file: str | None = None,
+    listed: str | None = None,
+    part: type | None = None,
 ) -> T:
     """Make a settings object of `cls` out of a mapping; unknown keys and wrong types are errors that name the cure.
 
     listed: what `anaphora settings` is called with to list these settings, where that is not the section alone.
+    part: a class that `cls` derives from, whose settings alone may be said.
     """
     hints = type_hints(cls)
-    known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    known = names(part or cls)
     values = {}
     for key, value in mapping.items():
         if key not in known:
@@ -54,6 +61,11 @@ def build(
     except ValueError as error:  # a settings class checks its own values in __post_init__
         cure = None if ";" in str(error) else "change that setting"
         raise UserError(f"{section}: {error}", file=file, cure=cure) from None
+
+
+def names(cls: type) -> list[str]:
+    """Of all settings of a class."""
+    return [f.name for f in dataclasses.fields(cls)]
 
 
 def unknown_setting(

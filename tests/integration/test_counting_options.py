@@ -13,9 +13,10 @@ import pytest
 
 import anaphora
 from anaphora.cli.main import main
+from anaphora.config import names
 from anaphora.models.ngram.ngram_model import NgramConfig
 from anaphora.models.ngram.smoothing import SMOOTHINGS
-from anaphora.tasks.recipes import COUNTED
+from anaphora.tasks.base import task
 from anaphora.tokenizers.tokenizer import Tokenizer
 
 KINDS = ("word", "bpe", "unigram", "character", "byte")
@@ -139,5 +140,9 @@ def test_every_setting_of_counting_is_exercised() -> None:
     tried |= {"data.paths"}  # tests/files/test_shared_names.py
     tried |= {f"decoding.{name}" for name in (*SAYING, *BEAM)}  # test_how_a_model_speaks_is_saved_with_it
     known = {f"model.{field.name}" for field in fields(NgramConfig) if field.name != "kind"}
-    known |= {f"{section}.{name}" for section, names in COUNTED.items() for name in names}
+    known |= {
+        f"{section}.{name}"
+        for section in ("data", "tokenizer", "training", "decoding")
+        for name in names(task("counting").section_class(section, "ngram"))
+    }
     assert known <= tried, known - tried

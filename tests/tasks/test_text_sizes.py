@@ -21,7 +21,7 @@ def test_the_laboratory_settings_for_a_million_words() -> None:
 @pytest.mark.parametrize("kind", NEURAL_MODELS)
 @pytest.mark.parametrize("tokens", [0, 300, 300_000, 1_000_000, 2_000_000, 20_000_000, 10**10])
 def test_every_size_is_a_sound_document(kind: str, tokens: int) -> None:
-    from anaphora.tasks.recipes import RunConfig, refuse_meaningless
+    from anaphora.tasks.recipes import RunConfig
     from anaphora.tasks.text_sizes import sized_to_text, text_vocabulary
 
     for labelled in (False,) if kind == "backpack" else (False, True):  # it is no classifier
@@ -30,7 +30,7 @@ def test_every_size_is_a_sound_document(kind: str, tokens: int) -> None:
         if labelled:
             document["model"]["labels"] = ["a", "b"]
             document["data"] = {"text": ["t"], "labels": ["l"]}
-        refuse_meaningless(kind, document, classifier=labelled)
         config = RunConfig.read(document)
+        config.task.refuse_foreign(config.model, document)
         assert RunConfig.read(config.document()).document() == config.document()
     assert 280 <= text_vocabulary(tokens) <= 32_000

@@ -11,12 +11,12 @@ from typing import Any
 from anaphora.comparing.budget import LIMITS, Budget
 from anaphora.comparing.rows import Entry
 from anaphora.comparing.task import Plan, Task
-from anaphora.config import merge
+from anaphora.config import merge, names
 from anaphora.errors import UserError, option
 from anaphora.folder import publish, read_metrics
 from anaphora.models import settings_class
-from anaphora.tasks.base import PAIRS
-from anaphora.tasks.recipes import Document, load_recipe, meaningful
+from anaphora.tasks.base import PAIRS, task_of
+from anaphora.tasks.recipes import Document, load_recipe
 from anaphora.tasks.request import Request, check_files
 from anaphora.training.training_settings import TrainingConfig
 
@@ -68,11 +68,8 @@ class RecipeTask(Task):
         """Of the settings of all rows, those that mean something to this one."""
         kind, found = self.kind(entry), {}
         for section, values in self.own.items():
-            known = meaningful(kind, section, values)
-            if section == "model":
-                fields = settings_class(kind).__dataclass_fields__
-                known = {key: value for key, value in values.items() if key in fields}
-            if known:
+            its = settings_class(kind) if section == "model" else task_of(kind).section_class(section, kind)
+            if known := {key: value for key, value in values.items() if key in names(its)}:
                 found[section] = known
         return found
 

@@ -21,7 +21,7 @@ from anaphora.comparing.comparison_settings import RecipeTask, planned_tokens, s
 from anaphora.comparing.report import COSTS, bytes_form, speed_form
 from anaphora.comparing.rows import Entry
 from anaphora.comparing.task import Column, Plan
-from anaphora.config import build, merge
+from anaphora.config import build, merge, names
 from anaphora.data.data_settings import DataConfig
 from anaphora.data.formats import read_blocks
 from anaphora.data.language_corpus import check_text, fingerprint, prepare_text
@@ -31,9 +31,9 @@ from anaphora.evaluation.bits_per_byte import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import COUNTED_MODELS
 from anaphora.results import count
-from anaphora.tasks.recipes import COUNTED, Document, RunConfig
+from anaphora.tasks.recipes import Document, RunConfig
 from anaphora.tasks.request import Request
-from anaphora.tokenizers.tokenizer import TokenizerConfig
+from anaphora.tokenizers.tokenizer import TextTokenizer, TokenizerConfig
 from anaphora.training.reporting import RunReporter
 
 SAID = 128
@@ -91,7 +91,7 @@ class LanguageTask(RecipeTask):
             what = "data.labels are for classifiers" if data.get("labels") else "data.boundaries=packed is for learning"
             raise UserError(f"{what}: not all rows can have that", cure="leave it out; stream and lines are for all")
         # all of it is said to every row: the recipe of an n-gram has other words than that of an LSTM
-        usual = {key: value for key, value in asdict(TokenizerConfig()).items() if key in COUNTED["tokenizer"]}
+        usual = {key: value for key, value in asdict(TokenizerConfig()).items() if key in names(TextTokenizer)}
         common: Document = {"data": data, "tokenizer": {**usual, **own.get("tokenizer", {})}}
         others = {section: values for section, values in own.items() if section not in self.alone}
         super().__init__(common, others, device)

@@ -16,8 +16,8 @@ MOST_PASSES = 20
 
 
 @dataclass(kw_only=True)
-class DataConfig:
-    """Which text to learn from (section `data`)."""
+class PairFiles:
+    """A parallel corpus."""
 
     source: list[str] = field(default_factory=list)
     """Source text files: plain text, TSV, CSV, JSONL or Parquet (pairs.csv#de, a.tsv#1), also .gz .xz .zst."""
@@ -27,14 +27,38 @@ class DataConfig:
     """Validation text, source side. By default part of the corpus is held out."""
     valid_target: list[str] = field(default_factory=list)
     """Validation text, target side."""
+
+
+@dataclass(kw_only=True)
+class TextFiles:
+    """A text in lines."""
+
     text: list[str] = field(default_factory=list)
     """Training text of a language model or of word vectors, in the same formats; instead of source and target."""
+
+
+@dataclass(kw_only=True)
+class ValidText:
+    """Text to measure on."""
+
     valid_text: list[str] = field(default_factory=list)
     """Validation text of a language model."""
+
+
+@dataclass(kw_only=True)
+class LabelFiles:
+    """What a classifier learns to say of each line."""
+
     labels: list[str] = field(default_factory=list)
     """Files with the labels of a classifier, one for each line of `text`."""
     valid_labels: list[str] = field(default_factory=list)
     """Labels for `valid_text`."""
+
+
+@dataclass(kw_only=True)
+class Words:
+    """What the words of a text are, where each is to get a vector."""
+
     items: bool = False
     """Word vectors: each line is a sequence of items of any sort (a reader's books, the tags of a picture), separated
     by tabs or, in a file without tabs, by spaces."""
@@ -60,24 +84,68 @@ class DataConfig:
     phrases_from: str | None = None
     """Phrase table (phrases.tsv of a run) to apply first, whatever the counts in this text. With --from, by default
     that run's table."""
+
+
+@dataclass(kw_only=True)
+class Lines:
+    """What a line is to a language model."""
+
     boundaries: Literal["lines", "stream", "packed"] = "lines"
     """Language models. lines: each line is a sequence of its own; stream: all lines form one text, with an end-of-line
     token between them that context reaches across; packed: as lines, with several packed into a row and masked from
     each other."""
     blank_lines: Literal["keep", "drop"] = "keep"
     """Language models: keep blank lines as empty sequences, or drop them."""
+
+
+@dataclass(kw_only=True)
+class Split:
+    """What is held out, and what the tokenizer learns from."""
+
     hold_out: int | None = None
     """Number of pairs or lines held out for validation if there are no validation files (of a stream, the last lines).
     Null: 5 %, at most 2,000 (none for n-gram models); 0: none."""
-    max_length: int = 256
-    """Leave out pairs with more tokens than this on either side (their number is reported)."""
     tokenizer_lines: int = 1_000_000
     """Maximum number of lines per side that the tokenizer is trained on, spread evenly over the corpus."""
     seed: int = 1
     """Random seed of the choice of held-out pairs or lines."""
+
+
+@dataclass(kw_only=True)
+class Names:
+    """How files are named."""
+
     paths: Literal["names", "full"] = "names"
     """How config.yaml, card.md and metrics.json refer to the training files: by name only, or by the full path as
     given. Applies to what is written from then on."""
+
+
+@dataclass(kw_only=True)
+class TranslationData(Names, Split, PairFiles):
+    """Section `data` of a translator."""
+
+    max_length: int = 256
+    """Leave out pairs with more tokens than this on either side (their number is reported)."""
+
+
+@dataclass(kw_only=True)
+class LanguageData(Names, Split, Lines, ValidText, TextFiles):
+    """Section `data` of a language model, counted or learned."""
+
+
+@dataclass(kw_only=True)
+class ClassificationData(LabelFiles, LanguageData):
+    """Section `data` of a classifier."""
+
+
+@dataclass(kw_only=True)
+class VectorsData(Words, Names, TextFiles):
+    """Section `data` of word vectors."""
+
+
+@dataclass(kw_only=True)
+class DataConfig(VectorsData, ClassificationData, TranslationData):
+    """All that any section `data` can say: what code is given that reads the text of several tasks."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_length", 1), ("tokenizer_lines", 1), ("hold_out", 0)):

@@ -22,19 +22,50 @@ MOST_ROWS = 4096  # hypotheses of one sentence; more would run for hours before 
 
 
 @dataclass(kw_only=True)
-class DecodingConfig:
-    """How a trained model speaks (section `decoding`)."""
+class NoDecoding:
+    """Section `decoding` of word vectors, which say nothing."""
+
+
+@dataclass(kw_only=True)
+class Beam(NoDecoding):
+    """The search."""
 
     beam: int = 5
     """Beam size; 1 is greedy search. Not used when sampling."""
-    length_penalty: float = 0.6
-    """GNMT's α: log-probabilities are divided by ((5 + length) / 6)^α; 0 favors short outputs, 1 long ones."""
     coverage_penalty: float = 0.0
     """GNMT's β: penalizes hypotheses that leave source tokens unattended; needs a model with attention."""
     n_best: int = 1
     """Number of outputs per sentence, best first: at most `beam` hypotheses, or, when sampling, this many samples."""
+
+
+@dataclass(kw_only=True)
+class CountingDecoding:
+    """Section `decoding` of what was counted: how many texts are drawn, how long, or by which beam, is said when they
+    are asked for."""
+
+    length_penalty: float = 0.6
+    """GNMT's α: log-probabilities are divided by ((5 + length) / 6)^α; 0 favors short outputs, 1 long ones."""
     min_length: int = 0
     """Minimum number of tokens before the end-of-sequence token."""
+    no_repeat_ngram: int = 0
+    """No n-gram of this many tokens may occur twice in one output; 0: no restriction."""
+    unknown: bool = False
+    """Allow the unknown token in outputs."""
+    temperature: float = 1.0
+    """Sampling: below 1 sharpens the distribution, above 1 flattens it."""
+    top_k: int = 0
+    """Sampling: only from the k most probable tokens; 0: from all."""
+    top_p: float = 1.0
+    """Sampling: only from the fewest tokens that together have at least this probability (nucleus sampling); 1: from
+    all."""
+    seed: int = 1
+    """Sampling: random seed; the same seed gives the same samples, however they are batched."""
+
+
+@dataclass(kw_only=True)
+class LanguageDecoding(CountingDecoding, Beam):
+    """Section `decoding` of a neural language model."""
+
     max_length: int | None = None
     """Maximum number of tokens, end-of-sequence token included; null: max_length_ratio · source tokens +
     max_length_extra."""
@@ -42,15 +73,33 @@ class DecodingConfig:
     """Maximum output tokens per source token, if max_length is null."""
     max_length_extra: int = 10
     """Output tokens allowed on top of max_length_ratio."""
-    no_repeat_ngram: int = 0
-    """No n-gram of this many tokens may occur twice in one output; 0: no restriction."""
     repetition_penalty: float = 1.0
     """The log-probabilities of tokens in the prompt and in the output so far are multiplied by this (Keskar et al.
     2019): above 1 makes them less likely, 1 has no effect. The end-of-sequence token is exempt."""
     stop: list[str] = field(default_factory=list)
     """Stop strings: the output ends before the first of them."""
-    unknown: bool = False
-    """Allow the unknown token in outputs."""
+    sample: bool = False
+    """Sample tokens instead of searching for the most probable output."""
+    min_p: float = 0.0
+    """Sampling: only from tokens with at least this share of the highest probability; 0: from all."""
+    epsilon: float | None = None
+    """Sampling: only from the most probable token and those with at least this probability; null: from all, or 0.02 for
+    minimum Bayes risk."""
+    batch_tokens: int = 4096
+    """Maximum batch size in source tokens, padding included."""
+    batch_sentences: int = 128
+    """Maximum batch size in sentences."""
+    max_source_tokens: int | None = None
+    """Split source lines with more tokens than this, end-of-sequence token included; null: the model's own limit."""
+    split_sentences: Literal["auto", "always", "never"] = "auto"
+    """Translate each sentence of a line separately and join the translations: always, never, or (auto) if the model was
+    trained on single sentences."""
+
+
+@dataclass(kw_only=True)
+class DecodingConfig(LanguageDecoding):
+    """How a trained model speaks (section `decoding`): all that the search can be told, and a translator's section."""
+
     replace_unknown: Literal["dictionary", "copy", "none"] | None = None
     """Replace unknown words in translations (tokenizer.kind: word, fallback: unk). dictionary: by the dictionary's
     translation of the aligned source word, or by a copy of it; copy: always by a copy; none: unknown words are not
@@ -60,22 +109,6 @@ class DecodingConfig:
     of the model folder, learned from the training text."""
     dictionary_threshold: float = 0.1
     """Ignore dictionary entries less probable than this."""
-    sample: bool = False
-    """Sample tokens instead of searching for the most probable output."""
-    temperature: float = 1.0
-    """Sampling: below 1 sharpens the distribution, above 1 flattens it."""
-    top_k: int = 0
-    """Sampling: only from the k most probable tokens; 0: from all."""
-    top_p: float = 1.0
-    """Sampling: only from the fewest tokens that together have at least this probability (nucleus sampling); 1: from
-    all."""
-    min_p: float = 0.0
-    """Sampling: only from tokens with at least this share of the highest probability; 0: from all."""
-    epsilon: float | None = None
-    """Sampling: only from the most probable token and those with at least this probability; null: from all, or 0.02 for
-    minimum Bayes risk."""
-    seed: int = 1
-    """Sampling: random seed; the same seed gives the same samples, however they are batched."""
     mbr: Literal["chrf", "bleu", "gleu"] | None = None
     """Minimum Bayes risk decoding: choose the candidate that is most similar to all samples, by this metric. Null: the
     most probable hypothesis."""
@@ -84,16 +117,6 @@ class DecodingConfig:
     mbr_candidates: Literal["both", "samples", "beam"] = "both"
     """Minimum Bayes risk: choose among samples and beam hypotheses (both), samples only, or beam hypotheses only
     (weighted by their probabilities, without sampling)."""
-    batch_tokens: int = 4096
-    """Maximum batch size in source tokens, padding included."""
-    batch_sentences: int = 128
-    """Maximum batch size in sentences."""
-    max_source_tokens: int | None = None
-    """Split source lines with more tokens than this, end-of-sequence token included; null: the model's own limit."""
-
-    split_sentences: Literal["auto", "always", "never"] = "auto"
-    """Translate each sentence of a line separately and join the translations: always, never, or (auto) if the model was
-    trained on single sentences."""
 
     def __post_init__(self) -> None:
         for name in ("beam", "n_best", "mbr_samples", "max_length", "batch_tokens", "batch_sentences"):

@@ -16,9 +16,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from anaphora.config import build, names
+from anaphora.data.data_settings import DataConfig
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, option
-from anaphora.models import DEFAULT
+from anaphora.models import DEFAULT, listing_option
 from anaphora.models.registry import TASKS, loaded, system
+from anaphora.tokenizers.tokenizer import TokenizerConfig
+from anaphora.training.training_settings import TrainingConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +43,14 @@ PLACES = {
 """Where each task is; a file is imported when its task is asked for."""
 PAIRS = ("source", "target", "valid_source", "valid_target")
 """Settings of section `data` that name the files of a translator."""
+WHOLE: dict[str, type[Any]] = {
+    "data": DataConfig,
+    "tokenizer": TokenizerConfig,
+    "training": TrainingConfig,
+    "decoding": DecodingConfig,
+}
+"""What the library's code is given of each section, whatever the task; the section of a task is the part of it that
+means something there, a class that this one derives from."""
 Opened = Literal["translator", "language model", "vectors"]
 """What a model folder becomes in memory: a TranslationModel, a TextModel or a VectorsModel (pipelines/)."""
 
@@ -47,6 +60,11 @@ class Task(ABC):
 
     name: ClassVar[str]
     """As systems name it."""
+    data: ClassVar[type[Any]]
+    tokenizer: ClassVar[type[Any]]
+    training: ClassVar[type[Any]]
+    decoding: ClassVar[type[Any]]
+    """The classes of its sections: what may be said there."""
     opens_as: ClassVar[Opened]
     """What a folder of it is in memory."""
     learns_from: ClassVar[Literal["pairs", "text"]] = "text"
@@ -69,6 +87,48 @@ class Task(ABC):
     def variant(self, kind: str, *, labelled: bool) -> Task:
         """The task of one of its systems; labelled: with the labels of a classifier."""
         return self
+
+    # -- settings ------------------------------------------------------------------------------------------------------
+
+    def section_class(self, section: str, kind: str) -> type[Any]:
+        """The class of a section of one of its systems."""
+        found: type[Any] = getattr(self, section)
+        return found
+
+    def section(self, section: str, kind: str, said: Mapping[str, Any], *, file: str | None = None) -> Any:
+        """The typed settings of a section. What only other tasks know is left out: a run may have been made of another
+        one, as a mixture is of a language model. Whoever asks for a run may not say it (`refuse_foreign`)."""
+        cls, whole = self.section_class(section, kind), WHOLE[section]
+        known = set(names(cls))
+        listed = f"{section}{listing_option(kind)}" if section == "training" else None
+        if not issubclass(whole, cls):
+            return build(cls, said, section=section, file=file, listed=listed)
+        foreign = set(names(whole)) - known
+        own = {key: value for key, value in said.items() if key not in foreign}
+        return build(whole, own, section=section, file=file, listed=listed, part=cls)
+
+    def meaning(self, section: str, model: Any) -> list[str]:
+        """The settings of a section that mean something; model: its section `model`, typed."""
+        if section != "model":
+            return names(self.section_class(section, model.kind))
+        unused = without_effect(model)
+        return [name for name in names(type(model)) if name not in unused]
+
+    def refuse_foreign(self, model: Any, said: Document) -> None:
+        """A setting that would change nothing is named, not ignored."""
+        unused = without_effect(model)
+        for key in said.get("model", {}):
+            if needed := unused.get(key):
+                raise UserError(
+                    f"model.{key} means nothing without model.{needed}", cure="leave it out, or choose that"
+                )
+        for section, settings in said.items():
+            known = self.meaning(section, model)
+            for key in (key for key in settings if key not in known):  # the first one that was said
+                its = [] if self.learns or section == "model" else known
+                cure = f"of that section it has {', '.join(f'{section}.{name}' for name in its)}"
+                what = f"{section}.{key} means nothing for {self.described(model.kind)}"
+                raise UserError(what, cure=cure if its else "leave it out")
 
     # -- what is asked for ---------------------------------------------------------------------------------------------
 
@@ -118,6 +178,12 @@ class Task(ABC):
     def next_command(self, run: Path) -> str:
         """What to do with a finished run, as one types it after `anaphora`."""
         return f"evaluate {run} --text test.txt"
+
+
+def without_effect(model: Any) -> dict[str, str | None]:
+    """Settings of a system that mean nothing as its others are, and what they would need; its own class knows."""
+    found: dict[str, str | None] = getattr(model, "without_effect", dict)()
+    return found
 
 
 @cache

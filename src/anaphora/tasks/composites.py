@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from anaphora.config import merge
+from anaphora.data.data_settings import LanguageData, TranslationData
+from anaphora.decoding.decoding_settings import CountingDecoding, DecodingConfig
 from anaphora.errors import UserError
 from anaphora.tasks.base import Task
 from anaphora.tasks.recipes import Document, RunConfig, load_recipe
+from anaphora.tokenizers.tokenizer import TextTokenizer, TokenizerConfig
+from anaphora.training.training_settings import CountingTraining, TranslationTraining
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,6 +60,10 @@ class EnsembleTask(CompositeTask):
     """Translators that choose every word together."""
 
     name = "ensemble"
+    data = TranslationData
+    tokenizer = TokenizerConfig
+    training = TranslationTraining
+    decoding = DecodingConfig
     opens_as = "translator"
     learns_from = "pairs"
     trained = "members"
@@ -68,6 +76,10 @@ class MixtureTask(CompositeTask):
     """Language models whose probabilities are averaged."""
 
     name = "mixture"
+    data = LanguageData
+    tokenizer = TextTokenizer
+    training = CountingTraining
+    decoding = CountingDecoding
     opens_as = "language model"
     trained = "parts"
 

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge
+from anaphora.data.data_settings import LanguageData
+from anaphora.decoding.decoding_settings import CountingDecoding
 from anaphora.errors import UserError
 from anaphora.tasks.base import Task, refuse_pairs
 from anaphora.tasks.recipes import Document, RunConfig, load_recipe
+from anaphora.tokenizers.tokenizer import TextTokenizer
+from anaphora.training.training_settings import CountingTraining
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +26,10 @@ class CountingTask(Task):
     """N-grams are counted."""
 
     name = "counting"
+    data = LanguageData
+    tokenizer = TextTokenizer
+    training = CountingTraining
+    decoding = CountingDecoding
     opens_as = "language model"
     learns = False
 

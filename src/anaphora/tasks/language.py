@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from anaphora.data.data_settings import ClassificationData, LanguageData
+from anaphora.decoding.decoding_settings import LanguageDecoding
+from anaphora.models.language.language_settings import OF_CLASSIFIERS
 from anaphora.models.registry import system
 from anaphora.tasks.base import Task, refuse_pairs
 from anaphora.tasks.recipes import Document, RunConfig
 from anaphora.tasks.text_sizes import complete_text
+from anaphora.tokenizers.tokenizer import TextTokenizer
+from anaphora.training.training_settings import ClassificationTraining, LanguageTraining, MaskedTraining
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +30,10 @@ class LanguageTask(Task):
     """Each word is guessed from those before it."""
 
     name = "language"
+    data = LanguageData
+    tokenizer = TextTokenizer
+    training: ClassVar[type[Any]] = LanguageTraining
+    decoding = LanguageDecoding
     opens_as = "language model"
     takes_labels = True
     labelled = False
@@ -32,7 +41,7 @@ class LanguageTask(Task):
     def variant(self, kind: str, *, labelled: bool) -> Task:
         if labelled:
             return ClassificationTask()
-        return MaskedTask() if system(kind).settings_class().masked else self
+        return MaskedTask() if getattr(system(kind).settings_class(), "masked", False) else self
 
     def check_files(self, kind: str, data: Mapping[str, Any], recipe: str) -> None:
         refuse_pairs(kind, "a language model", data)
@@ -69,6 +78,8 @@ class LanguageTask(Task):
 class MaskedTask(LanguageTask):
     """Hidden words are guessed from those on both sides."""
 
+    training = MaskedTraining
+
     def next_command(self, run: Path) -> str:
         return f'fill {run} "some words and a ____ ."'
 
@@ -76,6 +87,8 @@ class MaskedTask(LanguageTask):
 class ClassificationTask(LanguageTask):
     """Whole texts are told apart, as those were that have labels."""
 
+    data = ClassificationData
+    training = ClassificationTraining
     labelled = True
 
     @property
@@ -84,6 +97,10 @@ class ClassificationTask(LanguageTask):
 
     def described(self, kind: str) -> str:
         return f"a classifier of kind {kind}"
+
+    def meaning(self, section: str, model: Any) -> list[str]:
+        known = super().meaning(section, model)
+        return [*known, *(name for name in OF_CLASSIFIERS if name not in known)] if section == "model" else known
 
     def next_command(self, run: Path) -> str:
         return f"classify {run} input.txt"

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from anaphora.config import build, convert, merge, overrides, read_yaml, shown, to_mapping
+from anaphora.config import convert, merge, overrides, read_yaml, shown
 from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, nearest, option
@@ -24,7 +25,6 @@ from anaphora.models import (
     LANGUAGE_MODELS,
     NEURAL_MODELS,
     VECTOR_MODELS,
-    listing_option,
     named_by_decoder,
     settings_class,
 )
@@ -32,11 +32,11 @@ from anaphora.models import settings as model_settings
 from anaphora.models.model_file import check_known
 from anaphora.models.registry import NOWHERE, Origin, is_known, kinds, own_systems, system
 from anaphora.results import brief
-from anaphora.tasks.base import Task, task_of
+from anaphora.tasks.base import WHOLE, Task, task_of
 from anaphora.tasks.refusals import check, check_objective, has_dropout
 from anaphora.tasks.sequence_sizes import whole_translations
 from anaphora.tokenizers.tokenizer import TokenizerConfig
-from anaphora.training.training_settings import LIMITS, SEQUENCE, TrainingConfig
+from anaphora.training.training_settings import LIMITS, TrainingConfig
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
     from anaphora.models import ModelConfig
@@ -74,11 +74,10 @@ class RunConfig:
 
     def document(self) -> dict[str, Any]:
         """What config.yaml holds: every setting that means something for this kind of model."""
-        sections = {section: to_mapping(getattr(self, section)) for section in SECTIONS}
-        classifier = bool(getattr(self.model, "labels", ()))
+        task, model = self.task, self.model
         known = {
-            section: meaningful(self.model.kind, section, content, classifier=classifier)
-            for section, content in sections.items()
+            section: {name: copy(getattr(getattr(self, section), name)) for name in task.meaning(section, model)}
+            for section in SECTIONS
         }
         file = {"model_file": self.origin.file, "model_sha256": self.origin.fingerprint} if any(self.origin) else {}
         return {"run": {"recipe": self.recipe, "start_from": self.start_from, **file}, **known}
@@ -135,20 +134,13 @@ class RunConfig:
         run = document.get("run") or {}
         refuse_unknown_system(document, file=file)
         model = model_settings(document.get("model") or {}, file=file)
+        data = document.get("data") or {}
+        task = task_of(model.kind, labelled=bool(getattr(model, "labels", ()) or data.get("labels")))
         return cls(
             recipe=convert(run.get("recipe", "transformer"), str, name="run.recipe", file=file),
             start_from=convert(run.get("start_from"), str | None, name="run.start_from", file=file),
-            data=build(DataConfig, document.get("data") or {}, section="data", file=file),
-            tokenizer=build(TokenizerConfig, document.get("tokenizer") or {}, section="tokenizer", file=file),
             model=model,
-            training=build(
-                training_class(model.kind),
-                document.get("training") or {},
-                section="training",
-                file=file,
-                listed=f"training{listing_option(model.kind)}",
-            ),
-            decoding=build(DecodingConfig, document.get("decoding") or {}, section="decoding", file=file),
+            **{section: task.section(section, model.kind, document.get(section) or {}, file=file) for section in WHOLE},
             origin=origin_of(run, model, file=file),
         )
 
@@ -183,128 +175,6 @@ def said_settings(words: Iterable[str]) -> Document:
         return list(dict.fromkeys(one.section for one in every_setting() if one.key == key))
 
     return overrides(words, SECTIONS, places)
-
-
-def training_class(kind: str) -> type[TrainingConfig]:
-    """The settings of section `training` of one kind of model; those of vectors are read through `RunConfig.vectors`
-    alone, and everybody else may take them for what they are not."""
-    if kind in VECTOR_MODELS:
-        from anaphora.models.vectors.vector_settings import TRAININGS
-
-        return cast("type[TrainingConfig]", TRAININGS[kind])
-    return TrainingConfig
-
-
-COUNTED: dict[str, tuple[str, ...]] = {
-    "data": ("text", "valid_text", "boundaries", "blank_lines", "hold_out", "tokenizer_lines", "seed", "paths"),
-    "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
-    "training": ("max_memory",),
-    "decoding": (
-        "temperature",
-        "top_k",
-        "top_p",
-        "seed",
-        "unknown",
-        "min_length",
-        "no_repeat_ngram",
-        "length_penalty",
-    ),
-}
-"""Settings that mean something for models that are counted: nothing is learned, so there are no steps and no rates; how
-many texts are drawn, how long, or by which beam, is said when they are asked for."""
-PHRASES = ("phrases", "phrase_score", "phrase_threshold", "phrase_minimum_count", "phrase_connectors", "phrases_from")
-OF_VECTORS = ("items", "punctuation", "lowercase", *PHRASES)
-"""Settings of section `data` that only word vectors have."""
-VECTORS: dict[str, tuple[str, ...]] = {
-    "data": ("text", "paths", *OF_VECTORS),
-    "tokenizer": ("kind", "vocabulary", "fallback", "split", "minimum_count", "unknown", "words"),
-    "decoding": (),
-}
-"""Settings that mean something for word vectors: a line is all that words are seen together in, and nothing is said."""
-ONLY_WITH: dict[str, dict[str, tuple[str, Any]]] = {
-    "ngram": {"k": ("smoothing", "add-k"), "backoff": ("smoothing", "stupid-backoff")},
-    "word2vec": {
-        **dict.fromkeys(("negatives", "exponent"), ("objective", "negative-sampling")),
-        **dict.fromkeys(("shortest_subword", "longest_subword", "buckets"), ("subwords", True)),
-    },
-}
-"""Settings of section `model` that mean something only where another one has some value, by the kind."""
-UNSAID = {"smoothing": "kneser-ney", "objective": "negative-sampling", "subwords": False}
-"""What those others are where nobody says it."""
-OF_CONTEXTUALISERS = (
-    *("heads", "key_value_heads", "feed_forward", "norm", "epsilon", "activation", "positions", "scale_embedding"),
-    *("attention_dropout", "activation_dropout", "inverse_layer_scale", "attention", "window", "hidden", "initial"),
-    *("weight_dropout", "forget_bias", "width", "dilated", "gated", "normalised"),
-)
-"""Settings of a Backpack's contextualiser: each kind has some of them."""
-PENALTIES = ("activation_penalty", "temporal_penalty")
-TEXT = {
-    "data": ("text", "valid_text", "labels", "valid_labels", *OF_VECTORS, "boundaries", "blank_lines"),
-    "training": ("max_memory", "context", "stride", "masked", *PENALTIES),
-}
-"""Settings that mean nothing for a translator."""
-PAIRED = {
-    "data": ("source", "target", "valid_source", "valid_target", "max_length", *OF_VECTORS),
-    "tokenizer": ("shared", "dropout"),
-    "training": (
-        *("consistency", "bidirectional_epochs", "guided_alignment", "guided_layer", "guided_head"),
-        *("validation_beam", "max_memory"),
-        *("objective", *SEQUENCE),
-    ),
-    "decoding": (
-        *("replace_unknown", "dictionary", "dictionary_threshold"),
-        *("mbr", "mbr_samples", "mbr_candidates"),
-    ),
-}
-"""Settings that mean nothing for a language model that learns."""
-
-
-def meaningful(kind: str, section: str, settings: Mapping[str, Any], *, classifier: bool = False) -> dict[str, Any]:
-    """The settings of a section that mean something for a kind of model."""
-    if kind in ONLY_WITH and section == "model":
-        return {key: value for key, value in settings.items() if key not in _without_effect(kind, settings)}
-    if kind in COUNTED_MODELS:
-        return {key: value for key, value in settings.items() if key in COUNTED.get(section, settings)}
-    if kind in VECTOR_MODELS:
-        return {key: value for key, value in settings.items() if key in VECTORS.get(section, settings)}
-    if kind not in NEURAL_MODELS:
-        return {key: value for key, value in settings.items() if key not in TEXT.get(section, ())}
-    without = set(PAIRED.get(section, ()))
-    if section == "training":
-        masked = kind == "transformer-encoder" and not classifier
-        without |= set() if masked else {"masked"}
-        without |= {*PENALTIES, "stride"} if masked or classifier else set()
-        without |= {"context"} if classifier else set()
-    if section == "data" and not classifier:
-        without |= {name for name in ("labels", "valid_labels") if not settings.get(name)}
-    if section == "model" and not classifier:
-        without |= {"labels", "pool", "both_ways"}
-    if section == "model" and kind == "backpack":  # what its contextualiser does not have
-        without |= {key for key, value in settings.items() if value is None and key in OF_CONTEXTUALISERS}
-    return {key: value for key, value in settings.items() if key not in without}
-
-
-def _without_effect(kind: str, model: Mapping[str, Any]) -> list[str]:
-    """Settings of a model that its other settings leave unused."""
-    needs = ONLY_WITH.get(kind, {}).items()
-    return [key for key, (other, value) in needs if key in model and model.get(other, UNSAID[other]) != value]
-
-
-def refuse_meaningless(kind: str, said: Document, *, classifier: bool = False) -> None:
-    """A setting that would change nothing is named, not ignored."""
-    what = f"a classifier of kind {kind}" if classifier else f"a model of kind {kind}"
-    if unused := _without_effect(kind, said.get("model", {})):
-        other, value = ONLY_WITH[kind][unused[0]]
-        only = str(value).lower() if isinstance(value, bool) else value
-        raise UserError(
-            f"model.{unused[0]} means nothing without model.{other}={only}", cure="leave it out, or choose that"
-        )
-    for section, settings in said.items():
-        known = meaningful(kind, section, settings, classifier=classifier)
-        for key in (key for key in settings if key not in known):  # the first one that was said
-            its = (VECTORS if kind in VECTOR_MODELS else COUNTED if kind in COUNTED_MODELS else {}).get(section, ())
-            cure = f"of that section it has {', '.join(f'{section}.{name}' for name in its)}" if its else "leave it out"
-            raise UserError(f"{section}.{key} means nothing for {what}", cure=cure)
 
 
 def recipe_folder() -> Path:

@@ -19,7 +19,6 @@ from anaphora.tasks.recipes import (
     Document,
     RunConfig,
     load_recipe,
-    refuse_meaningless,
     training_said,
 )
 
@@ -159,7 +158,7 @@ def check_files(request: Request) -> Task:
     if request.own.get("model", {}).get("labels"):
         raise UserError("model.labels are found in the labels themselves", cure=f"give {option('labels', 'FILE')}")
     try:
-        refuse_meaningless(kind, settings, classifier=bool(config.data.labels))
+        task.refuse_foreign(config.model, settings)
     except UserError as error:
         if "kind" in recipe.get("model", {}):
             raise

@@ -14,9 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from anaphora.config import documentation, formulas, to_mapping, type_hints
-from anaphora.data.data_settings import DataConfig
-from anaphora.decoding.decoding_settings import DecodingConfig
+from anaphora.config import documentation, formulas, names, to_mapping, type_hints
 from anaphora.errors import UserError, meant
 from anaphora.models import (
     NEURAL_MODELS,
@@ -27,16 +25,14 @@ from anaphora.models import (
     usual_recipe,
 )
 from anaphora.models.registry import kinds
+from anaphora.tasks.base import WHOLE, task_of
 from anaphora.tasks.recipes import (
     SECTIONS,
     RunConfig,
     complete,
     load_recipe,
-    meaningful,
-    training_class,
 )
 from anaphora.tasks.text_sizes import complete_text
-from anaphora.tokenizers.tokenizer import TokenizerConfig
 
 CORPUS_SIZES = (5_000, 50_000, 150_000, 500_000, 5_000_000)
 """Pairs of a parallel corpus, one number for each size that decides otherwise."""
@@ -121,12 +117,11 @@ class Setting:
 
 
 def section_class(section: str, kind: str) -> type:
-    """The class that reads a section of a run with a model of that kind."""
+    """The class that lists a section: of what many tasks share, the whole of it."""
     if section == "model":
         return settings_class(kind)
-    if section == "training":
-        return training_class(kind)
-    return {"data": DataConfig, "tokenizer": TokenizerConfig, "decoding": DecodingConfig}[section]
+    found: type = task_of(kind).section_class(section, kind)
+    return WHOLE[section] if issubclass(WHOLE[section], found) else found
 
 
 def settings_of(section: str, kind: str = DEFAULT_RECIPE) -> list[Setting]:
@@ -134,7 +129,7 @@ def settings_of(section: str, kind: str = DEFAULT_RECIPE) -> list[Setting]:
     sections that many kinds share, with those of the others too."""
     cls = section_class(section, kind)
     hints = type_hints(cls)
-    own = section == "model" or (section == "training" and kind in VECTOR_MODELS)
+    own = section == "model" or cls is not WHOLE[section]
     found = []
     for key, (_, default, meaning) in documentation(cls).items():
         meaning += formulas(cls, key)
@@ -162,8 +157,8 @@ def _with_defaults(setting: Setting, by_kind: dict[str, Default]) -> Setting:
 
 def defaults_by_kind(section: str, key: str) -> dict[str, Default]:
     """A setting's default for each kind of model for which it means something."""
-    having = [kind for kind in kinds() if usual_recipe(kind) and training_class(kind) is training_class(DEFAULT_RECIPE)]
-    having += VECTOR_MODELS if section != "training" else ()
+    whole = WHOLE.get(section)
+    having = [kind for kind in kinds() if usual_recipe(kind) and whole in (None, section_class(section, kind))]
     found = {kind: _usual(kind)[section, key] for kind in having if (section, key) in _usual(kind)}
     labelled = [one for kind in CLASSIFYING if (one := _usual_labelled(kind).get((section, key))) is not None]
     if any(one != found.get(kind) for kind, one in zip(CLASSIFYING, labelled)):
@@ -251,7 +246,7 @@ def of_recipe(recipe: str) -> list[Setting]:
     labelled = in_effect(recipe, labelled=True) if kind in CLASSIFYING else {}
     for section in SECTIONS:
         values, said = to_mapping(getattr(config, section)), document.get(section, {})
-        known = set(values) if section == "model" else _meaningful(kind, section, values)
+        known = set(values) if section == "model" else _meaning(config, section)
         for setting in (one for one in settings_of(section, kind) if one.key in known):
             at = section, setting.key
             setting = replace(setting, elsewhere=())
@@ -274,10 +269,11 @@ def _of_class(setting: Setting, kind: str) -> Any:
     return documentation(section_class(setting.section, kind))[setting.key][1]
 
 
-def _meaningful(kind: str, section: str, values: dict[str, Any]) -> set[str]:
-    """Settings that mean something for a kind of model; for those that can classify, with labels or without."""
-    found = set(meaningful(kind, section, values))
-    return found | set(meaningful(kind, section, values, classifier=True)) if kind in NEURAL_MODELS else found
+def _meaning(config: RunConfig, section: str) -> set[str]:
+    """Settings that mean something for a model; for one that can learn from labels, with them or without."""
+    kind = config.model.kind
+    both = (task_of(kind, labelled=labelled) for labelled in (False, True))
+    return {name for task in both for name in names(task.section_class(section, kind))}
 
 
 def without_recipe() -> list[Setting]:
@@ -317,7 +313,7 @@ def choices_of_settings(recipe: str | None = None) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for section in SECTIONS:
         values = to_mapping(getattr(config, section))
-        known = values if section == "model" else _meaningful(config.model.kind, section, values)
+        known = values if section == "model" else _meaning(config, section)
         hints = type_hints(section_class(section, config.model.kind))
         found |= {f"{section}.{key}": _countable(hints[key]) for key in values if key in known}
     return found

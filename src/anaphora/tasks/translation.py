@@ -9,10 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anaphora.data.data_settings import TranslationData
+from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, option
 from anaphora.tasks.base import Task
 from anaphora.tasks.recipes import Document, RunConfig, complete
 from anaphora.tasks.refusals import check_objective, check_spelling
+from anaphora.tokenizers.tokenizer import TokenizerConfig
+from anaphora.training.training_settings import TranslationTraining
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +29,10 @@ class TranslationTask(Task):
     """One text is turned into another."""
 
     name = "translation"
+    data = TranslationData
+    tokenizer = TokenizerConfig
+    training = TranslationTraining
+    decoding = DecodingConfig
     opens_as = "translator"
     learns_from = "pairs"
 

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge
+from anaphora.data.data_settings import VectorsData
+from anaphora.decoding.decoding_settings import NoDecoding
 from anaphora.errors import UserError, option
+from anaphora.models.registry import system
 from anaphora.tasks.base import PAIRS, Task
 from anaphora.tasks.recipes import Document, RunConfig, load_recipe
+from anaphora.tokenizers.tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,8 +26,17 @@ class VectorsTask(Task):
     """Every word gets a vector, from the words around it."""
 
     name = "vectors"
+    data = VectorsData
+    tokenizer = TextTokenizer
+    decoding = NoDecoding
     opens_as = "vectors"
     learns = False
+
+    def section_class(self, section: str, kind: str) -> type[Any]:
+        if section != "training":
+            return super().section_class(section, kind)
+        found: type[Any] = system(kind).settings_class().training_class()
+        return found
 
     def usual_recipe(self, model: Mapping[str, Any]) -> str | None:
         return str(model.get("algorithm", model.get("kind")))

@@ -78,8 +78,8 @@ LONGEST_LESSON = 10_000  # characters: from a longer line a tokeniser learns not
 
 
 @dataclass(kw_only=True)
-class TokenizerConfig:
-    """How text becomes tokens (section `tokenizer`)."""
+class TextTokenizer:
+    """Section `tokenizer` of a text of one language."""
 
     kind: Literal["bpe", "unigram", "word", "character", "byte"] = "bpe"
     """Subwords by merging frequent pairs (bpe) or by a unigram language model (unigram), whole words, characters, or
@@ -87,11 +87,6 @@ class TokenizerConfig:
     vocabulary: int | None = None
     """Vocabulary size, special tokens and bytes included; null: sized to the corpus (with split: blanks, all its
     words)."""
-    shared: bool = True
-    """Share one vocabulary between source and target."""
-    dropout: float = 0.0
-    """Subword dropout in training: probability of skipping a merge (bpe) or of sampling a word's segmentation
-    (unigram)."""
     fallback: Literal["bytes", "unk"] | None = None
     """Encode words and characters outside the vocabulary as their bytes (nothing is lost), or as one unknown token.
     Null: bytes; with split: blanks, which does not keep white space, unk."""
@@ -106,6 +101,17 @@ class TokenizerConfig:
     words: str | None = None
     """Vocabulary file, one word per line, <s> and </s> included (kind: word, split: blanks); all other words are
     unknown."""
+
+
+@dataclass(kw_only=True)
+class TokenizerConfig(TextTokenizer):
+    """How text becomes tokens (section `tokenizer`): all that can be said, and a translator's section."""
+
+    shared: bool = True
+    """Share one vocabulary between source and target."""
+    dropout: float = 0.0
+    """Subword dropout in training: probability of skipping a merge (bpe) or of sampling a word's segmentation
+    (unigram)."""
 
     def __post_init__(self) -> None:
         if self.fallback is None:

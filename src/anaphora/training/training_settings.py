@@ -11,7 +11,9 @@ from anaphora.training.schedule import ScheduleName
 
 
 @dataclass(kw_only=True)
-class TrainingConfig:
+class Loop:
+    """What the loop reads, whatever is learned."""
+
     max_steps: int | None = None
     """Stop after this many updates in total. To train further, raise it and repeat the command."""
     epochs: float | None = None
@@ -26,11 +28,6 @@ class TrainingConfig:
     """Maximum batch size in tokens, padding included: rows × longest side; for a stream, rows × context."""
     accumulate: int = 1
     """Gradient accumulation: number of batches whose gradients are summed into one update."""
-    context: int = 256
-    """Row length in tokens, for streams and packed text: gradients reach back no further."""
-    stride: int | None = None
-    """For models with a limited context: step in tokens by which the window moves over validation text, so that each
-    token is predicted from at least context - stride others. By default half of context."""
     optimizer: Literal["adam", "adamw", "sgd", "asgd"] = "adamw"
     """Optimizer. asgd is SGD that averages its weights once validation stops improving (training.trigger)."""
     momentum: float = 0.0
@@ -57,15 +54,38 @@ class TrainingConfig:
     """Clip gradients to this norm (0: no clipping)."""
     label_smoothing: float = 0.1
     """Label smoothing: share of the target probability that is spread over the whole vocabulary."""
-    activation_penalty: float = 0.0
-    """For language models: weight of activation regularization, the mean square of the last layer's outputs (AR; Merity
-    et al. 2018: 2)."""
-    temporal_penalty: float = 0.0
-    """For language models: weight of temporal activation regularization, the mean squared difference between
-    neighboring outputs (TAR; Merity et al. 2018: 1)."""
-    masked: float = 0.15
-    """For masked language models: share of the tokens to predict; 80 % of these are masked, 10 % replaced by random
-    tokens, 10 % kept."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Precision of matrix products; auto: bf16 on a GPU that supports it, else fp32."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Use torch.compile; auto: on a GPU, if the run is long enough to win back the compilation time."""
+    cuda_graphs: Literal["auto", "on", "off"] = "auto"
+    """Replay each pass as a CUDA graph instead of launching its kernels one by one, which speeds up small models; auto:
+    on a GPU."""
+    checkpoint_every: int = 500
+    """Number of updates between checkpoints; each is validated, then saved."""
+    keep: int = 5
+    """Number of checkpoints to keep on disk, besides the best one."""
+    average: int = 5
+    """Number of checkpoints to average at the end, if the average is better on the validation text (1: no
+    averaging)."""
+    ema: float = 0.0
+    """Decay of an exponential moving average of the weights, which is validated and published in their place (0: none;
+    try 0.999)."""
+    metric: Literal["loss", "gleu", "bleu", "chrf", "accuracy"] = "loss"
+    """Validation metric that selects the best checkpoint and decides early stopping. With reinforce or minimum-risk, by
+    default the reward."""
+    patience: int = 0
+    """Early stopping: stop after this many checkpoints without a new best (0: never)."""
+    samples: int = 3
+    """Number of samples to show at each checkpoint: translations of validation sentences, or generated lines."""
+    log_every: int = 50
+    """Number of updates between log lines."""
+
+
+@dataclass(kw_only=True)
+class TranslationTraining(Loop):
+    """Section `training` of a translator."""
+
     consistency: float = 0.0
     """R-Drop's α: weight of the divergence between two passes over the same batch with different dropout. A step costs
     twice as much (0: off)."""
@@ -101,37 +121,59 @@ class TrainingConfig:
     risk_reference: bool = False
     """With minimum-risk: add the reference to the candidates, as in Shen et al. (2016). Since it outscores all samples,
     all samples become less likely."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Precision of matrix products; auto: bf16 on a GPU that supports it, else fp32."""
-    compile: Literal["auto", "on", "off"] = "auto"
-    """Use torch.compile; auto: on a GPU, if the run is long enough to win back the compilation time."""
-    cuda_graphs: Literal["auto", "on", "off"] = "auto"
-    """Replay each pass as a CUDA graph instead of launching its kernels one by one, which speeds up small models; auto:
-    on a GPU."""
-    checkpoint_every: int = 500
-    """Number of updates between checkpoints; each is validated, then saved."""
-    keep: int = 5
-    """Number of checkpoints to keep on disk, besides the best one."""
-    average: int = 5
-    """Number of checkpoints to average at the end, if the average is better on the validation text (1: no
-    averaging)."""
-    ema: float = 0.0
-    """Decay of an exponential moving average of the weights, which is validated and published in their place (0: none;
-    try 0.999)."""
-    metric: Literal["loss", "gleu", "bleu", "chrf", "accuracy"] = "loss"
-    """Validation metric that selects the best checkpoint and decides early stopping. With reinforce or minimum-risk, by
-    default the reward."""
-    patience: int = 0
-    """Early stopping: stop after this many checkpoints without a new best (0: never)."""
     validation_beam: int = 1
     """Beam size for validation; the final evaluation uses decoding.beam."""
-    samples: int = 3
-    """Number of samples to show at each checkpoint: translations of validation sentences, or generated lines."""
-    log_every: int = 50
-    """Number of updates between log lines."""
+
+
+@dataclass(kw_only=True)
+class Rows:
+    """How a text that goes on across lines is cut."""
+
+    context: int = 256
+    """Row length in tokens, for streams and packed text: gradients reach back no further."""
+
+
+@dataclass(kw_only=True)
+class LanguageTraining(Rows, Loop):
+    """Section `training` of a language model that guesses the next word."""
+
+    stride: int | None = None
+    """For models with a limited context: step in tokens by which the window moves over validation text, so that each
+    token is predicted from at least context - stride others. By default half of context."""
+    activation_penalty: float = 0.0
+    """For language models: weight of activation regularization, the mean square of the last layer's outputs (AR; Merity
+    et al. 2018: 2)."""
+    temporal_penalty: float = 0.0
+    """For language models: weight of temporal activation regularization, the mean squared difference between
+    neighboring outputs (TAR; Merity et al. 2018: 1)."""
+
+
+@dataclass(kw_only=True)
+class MaskedTraining(Rows, Loop):
+    """Section `training` of a language model that guesses hidden words."""
+
+    masked: float = 0.15
+    """For masked language models: share of the tokens to predict; 80 % of these are masked, 10 % replaced by random
+    tokens, 10 % kept."""
+
+
+@dataclass(kw_only=True)
+class ClassificationTraining(Loop):
+    """Section `training` of a classifier."""
+
+
+@dataclass(kw_only=True)
+class CountingTraining:
+    """Section `training` of what is counted: there are no updates."""
+
     max_memory: str | None = None
     """For n-grams: memory limit of counting, such as 500MB, 2GB or 2GiB; what does not fit is counted on disk (null: no
     limit)."""
+
+
+@dataclass(kw_only=True)
+class TrainingConfig(CountingTraining, ClassificationTraining, MaskedTraining, LanguageTraining, TranslationTraining):
+    """All that any section `training` can say: what the engine is given. (Word vectors have an engine of their own.)"""
 
     def __post_init__(self) -> None:
         least = {"batch_tokens": 1, "accumulate": 1, "warmup_steps": 0, "checkpoint_every": 1, "keep": 1, "average": 1}

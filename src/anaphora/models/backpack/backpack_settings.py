@@ -132,6 +132,11 @@ class BackpackConfig(LanguageConfig):
                 raise ValueError(f"max_length means nothing where encoder is {self.encoder}; leave it out")
             self.max_length = None
 
+    def without_effect(self) -> dict[str, str | None]:
+        """What its contextualiser does not have, too."""
+        others = (name for name in _own_fields(BackpackConfig) if name not in OWN and name != "max_length")
+        return {**super().without_effect(), **{name: None for name in others if getattr(self, name) is None}}
+
     @classmethod
     def sized_as(cls, model: Mapping[str, Any]) -> str:
         return str(model.get("encoder", "transformer-decoder"))

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from anaphora.nn.encoder_contract import Encoder
 
 Pool = Literal["mean", "max", "first", "last"]
+OF_CLASSIFIERS = ("labels", "pool", "both_ways")
+"""Settings that mean something where lines have labels."""
 HELD_BACK = {"locked": True, "input_dropout": 0.4, "output_dropout": 0.4, "embedding_dropout": 0.1}
 """How a model that is large for its text is kept from learning it by heart."""
 
@@ -79,6 +81,11 @@ class LanguageConfig:
             share(name, getattr(self, name))
         if len(set(self.labels)) < len(self.labels) or len(self.labels) == 1:
             raise ValueError(f"labels must be two names or more, each once; they are {self.labels}")
+
+    def without_effect(self) -> dict[str, str | None]:
+        """Settings that mean nothing as the others are, and what they would need: of a classifier, its labels, which
+        nobody says (they are found in the text)."""
+        return {} if self.labels else dict.fromkeys(OF_CLASSIFIERS)
 
     def embedding_options(self) -> dict[str, Any]:
         """What the first vectors are, besides words (keyword arguments of nn.embedding.Embedding)."""

@@ -45,6 +45,11 @@ class NgramConfig:
         if not 0 < self.backoff <= 1:
             raise ValueError(f"backoff is {self.backoff}; make it above 0 and at most 1")
 
+    def without_effect(self) -> dict[str, str | None]:
+        """Settings that mean nothing as the others are, and what they would need."""
+        needed = {"k": "add-k", "backoff": "stupid-backoff"}
+        return {name: f"smoothing={value}" for name, value in needed.items() if self.smoothing != value}
+
 
 def pruning_thresholds(order: int, prune: Sequence[int]) -> list[int]:
     """One for each order, n-grams seen no more often are left out; the last one given holds for what follows."""

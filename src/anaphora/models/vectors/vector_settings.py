@@ -11,6 +11,7 @@ RATES = {"skipgram": 0.025, "cbow": 0.05}
 """Learning rates to begin with. The mean of several words learns more slowly than each of them."""
 MOST_NEGATIVES = 63
 """The loop is written out for each number of negatives."""
+SAMPLED = "objective=negative-sampling"
 
 
 MOST_THREADS = 4096
@@ -66,6 +67,19 @@ class Word2VecConfig:
             raise ValueError(f"sample must be at least 0, not {self.sample}")
         if not -10 <= self.exponent <= 10:
             raise ValueError(f"exponent must be at least -10 and at most 10, not {self.exponent}")
+
+    def without_effect(self) -> dict[str, str | None]:
+        """Settings that mean nothing as the others are, and what they would need."""
+        drawn = {} if self.objective == "negative-sampling" else dict.fromkeys(("negatives", "exponent"), SAMPLED)
+        cut = (
+            {} if self.subwords else dict.fromkeys(("shortest_subword", "longest_subword", "buckets"), "subwords=true")
+        )
+        return {**drawn, **cut}
+
+    @staticmethod
+    def training_class() -> type[Word2VecTraining]:
+        """How it is learned."""
+        return Word2VecTraining
 
 
 @dataclass(kw_only=True)
@@ -131,6 +145,11 @@ class GloveConfig:
         if not 0 <= self.alpha <= 10:
             raise ValueError(f"alpha must be at least 0 and at most 10, not {self.alpha:g}")
 
+    @staticmethod
+    def training_class() -> type[GloveTraining]:
+        """How it is learned."""
+        return GloveTraining
+
 
 @dataclass(kw_only=True)
 class GloveTraining:
@@ -168,5 +187,3 @@ class GloveTraining:
 
 VectorsConfig = Word2VecConfig | GloveConfig
 VectorsTraining = Word2VecTraining | GloveTraining
-TRAININGS: dict[str, type[VectorsTraining]] = {"word2vec": Word2VecTraining, "glove": GloveTraining}
-"""How each kind of vectors is learned (section `training`)."""
