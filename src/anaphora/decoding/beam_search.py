@@ -24,11 +24,13 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from anaphora.arguments.signatures import spelled_out
 from anaphora.decoding.constraints import (
     FORBIDDEN,
     block_ends,
@@ -38,12 +40,14 @@ from anaphora.decoding.constraints import (
     penalise_repeats,
     prefix_table,
 )
-from anaphora.decoding.decoding_settings import DecodingConfig
+from anaphora.decoding.decoding_settings import DecodingConfig, changed
 from anaphora.decoding.hypothesis import Hypothesis, length_penalty
+from anaphora.decoding.options import SearchOptions
 from anaphora.decoding.sampling import draw, noise_keys, uniform
 from anaphora.decoding.spelling import Listener
 from anaphora.errors import UserError
 from anaphora.models.contracts import DecoderState, Translator
+from anaphora.models.losses import lengths_by_padding
 from anaphora.tokenizers.tokenizer import BOS, EOS
 
 DROP = 0.25  # share of the batch that must be done before the others are moved together: a move copies every cache
@@ -64,21 +68,27 @@ def evaluating(model: object) -> Iterator[None]:
             model.train()
 
 
+@spelled_out(SearchOptions)
 @torch.no_grad()
 def search(
     model: Translator,
     source: Tensor,
-    source_lengths: Tensor,
-    config: DecodingConfig,
+    source_lengths: Tensor | None = None,
+    config: DecodingConfig | None = None,
     *,
     prefix: Sequence[Sequence[int]] | None = None,
     sentence_ids: Sequence[int] | Tensor | None = None,
     prompt: bool = False,
     listeners: Sequence[Listener] | None = None,
     lines: int = 1,
+    **decoding: Unpack[SearchOptions],
 ) -> list[list[Hypothesis]]:
-    """Translate source (B, S), padded, each ending in EOS, lengths (B,): B lists of n_best hypotheses, best first.
+    """Translate source (B, S), padded, each ending in EOS: B lists of n_best hypotheses, best first.
 
+        search(model, source, beam=4)[0][0].tokens    # of the first sentence: ids, without the end mark
+
+    The model is a Translator of ours or anything with its `start`, `step` and `max_target_length`. source_lengths (B,):
+    what is no padding, unless given. config and keywords: settings of section `decoding`; a beam of 5 by default.
     prefix: for each sentence the tokens its outputs must begin with (may be empty, lengths may differ); they count in
     the score with their true log-probability. sentence_ids: numbers that name the sentences, from which the noise of
     sampling is made; by default 0 … B-1. prompt: the source is no other language but what was said before: its tokens
@@ -86,8 +96,14 @@ def search(
     (`config.stop` are texts, and the search knows none). lines: how many end marks an output ends with; those before
     the last are tokens like others. A list is shorter than n_best only where no more exist.
     """
+    config = config or DecodingConfig()
+    if decoding:
+        config = changed(config, decoding)
+    if source.dim() != 2 or source.is_floating_point():
+        raise ValueError(f"source must be token ids (B, S); it is {source.dtype} of shape {tuple(source.shape)}")
     if source.shape[0] == 0:
         return []
+    source_lengths = lengths_by_padding(source) if source_lengths is None else source_lengths
     with evaluating(model):
         engine = _Engine(model, source, source_lengths, config, prefix, sentence_ids, prompt, listeners, lines)
         for _ in engine.run(source, source_lengths):

@@ -21,11 +21,13 @@ import dataclasses
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from anaphora.decoding.decoding_settings import DecodingConfig
+from anaphora.arguments.signatures import spelled_out
+from anaphora.decoding.decoding_settings import DecodingConfig, changed, saying
 from anaphora.decoding.extent import Extent
 from anaphora.decoding.hypothesis import Hypothesis
+from anaphora.decoding.options import GeneratedOptions
 from anaphora.decoding.spelling import Listener, Spelling, text_until_stop
 from anaphora.errors import UserError, option
 from anaphora.results import brief, count, figure, token_table
@@ -85,10 +87,11 @@ class Generation:
         return token_table(list(zip(self.tokens, self.token_scores)), caption=self.text)
 
 
+@spelled_out(GeneratedOptions)
 def generate(
     model: LanguageModel,
     prompts: Sequence[Sequence[int]],
-    config: DecodingConfig,
+    config: DecodingConfig | None = None,
     *,
     tokens: int = 100,
     samples: int = 1,
@@ -97,16 +100,28 @@ def generate(
     listeners: Sequence[Listener] | None = None,
     blank: bool = True,
     progress: Callable[[int], None] | None = None,
+    **decoding: Unpack[GeneratedOptions],
 ) -> list[list[Hypothesis]]:
     """What follows each prompt (ids without ⟨s⟩), at most `tokens` new tokens: `samples` hypotheses of each, in the
     order in which they were drawn; without sampling, the best of a beam, best first.
 
+        generate(model, [[17, 4], []], tokens=20, seed=3)[0][0].tokens    # after the first prompt; the second is empty
+
+    config and keywords: settings of section `decoding`. Where neither says how, tokens are drawn; beam=1 takes the
+    likeliest one at each step, a wider beam looks for the likeliest text.
     lines: how many line ends a text ends with; those before the last are tokens like others (of a stream).
     forgets: what a model that can read only so much cannot hold any more is forgotten, rather than refused.
     listeners: one for each prompt, where stop strings are listened for (`listening`).
     blank: whether what follows an empty prompt may be the end at once.
     progress: called with the number of samples, or of prompts, that have just been said.
     """
+    if config is None:
+        given = {name: value for name, value in decoding.items() if name != "beam"}
+        config = changed(DecodingConfig(), saying(False, decoding.get("beam"), given))
+    elif decoding:
+        config = changed(config, decoding)
+    if decoding.get("stop") and listeners is None:
+        raise UserError("stop strings are texts, and there are only ids here", cure="use `anaphora.load(…).generate`")
     check_limits(config, tokens)
     check_samples(samples)
     if not config.sample and samples > config.beam:

@@ -48,6 +48,12 @@ class TextOptions(TypedDict, total=False):
     length_penalty: float | None
 
 
+class GeneratedOptions(TextOptions, total=False):
+    """What `decoding.generate` can be asked for, beside what it has parameters for."""
+
+    beam: int | None
+
+
 class GenerateOptions(TextOptions, total=False):
     """What `TextModel.generate` can be asked for."""
 
@@ -59,6 +65,29 @@ class GenerateOptions(TextOptions, total=False):
     draft: Any
     draft_tokens: int | None
     progress: Callable[[int], None] | None
+
+
+class SearchOptions(TypedDict, total=False):
+    """What means something where tokens are searched for, and no texts are known."""
+
+    beam: int | None
+    n_best: int | None
+    length_penalty: float | None
+    coverage_penalty: float | None
+    min_length: int | None
+    max_length: int | None
+    max_length_ratio: float | None
+    max_length_extra: int | None
+    no_repeat_ngram: int | None
+    repetition_penalty: float | None
+    unknown: bool | None
+    sample: bool | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    epsilon: float | None
+    seed: int | None
 
 
 class DecodingOptions(TextOptions, total=False):
