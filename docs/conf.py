@@ -57,7 +57,7 @@ html_theme_options = {
 html_sidebars = {"index": []}
 html_context = {"default_mode": "auto"}
 
-PLANNED = ("your-own-model", "extending")
+PLANNED = ("your-own-model",)
 """Pages that the menus have a place for, and that are being written."""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.config import type_hints
+from anaphora.nn.scores import SCORES
 from anaphora.tasks.settings_listing import CORPUS_SIZES, TEXT_SIZES, section_class, settings_of, type_in_words
 
 PART = re.compile(r"<!-- written from the code: ([\w -]+?) -->\n.*?<!-- end -->", re.DOTALL)
@@ -34,6 +35,7 @@ def _write(what: str, *arguments: str) -> str:
     writers = {
         "settings": _settings,
         "recipes": _recipes,
+        "scores": _scores,
         "sizes": _sizes,
         "recurrent": _recurrent_sizes,
         "convolutional": _convolutional_sizes,
@@ -69,6 +71,26 @@ def _settings(section: str, kind: str = "transformer") -> str:
         for one in settings_of(section, kind)
     ]
     return _table(["setting", "type", "default", "what it does"], rows)
+
+
+def _scores() -> str:
+    """Every attention score: its formula, what it learns, and the docstring of its class."""
+    rows = []
+    for name, one in SCORES.items():
+        shape = ", ".join(("D_q", "D_k")[: len(one.weight_shape(1, 1) or ())])
+        weight = f"{one.symbol} ({shape}) or (H, {shape})" if shape else ""
+        rows.append(
+            [f"`{name}`", f"${_latex(one.formula)}$", weight, inspect.cleandoc(type(one).__doc__ or "").split("\n")[0]]
+        )
+    return _table(["`score`", "formula", "`weight`", "notes"], rows)
+
+
+def _latex(formula: str) -> str:
+    """A formula of a score, as it is typeset."""
+    signs = {"·": r"\cdot", "½": r"\frac{1}{2}", "ᵀ": r"^\top", "²": "^2", "Σ": r"\sum", "tanh": r"\tanh"}
+    for sign, latex in signs.items():
+        formula = formula.replace(sign, latex)
+    return re.sub(r"√(\w)", r"\\sqrt{\1}", formula)
 
 
 def _recipes() -> str:

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.explain.walk import walk_attention, walk_projected
+from anaphora.lectures.all_scores import PUBLISHED
 from anaphora.nn.attention import MultiHeadAttention, attend, attention_weights
 from anaphora.nn.attention_backends import NORMALISERS
 from anaphora.nn.scores import SCORES
@@ -253,7 +254,7 @@ def growing_keys() -> list[Walk]:
         Step("Z'", "z'_t = softmax(q_t K[:t]ᵀ / √d) V[:t]", alone_says, WORDS, names, alone, dimensions=True)
     )
     walk.checks.append(Check("Z' is Z", float((alone - masked).abs().max()), 1e-12))
-    differences = [[growing_difference(score, normaliser) for normaliser in NORMALISERS] for score in SCORES]
+    differences = [[growing_difference(score, normaliser) for normaliser in NORMALISERS] for score in PUBLISHED]
     everywhere = Walk(
         "growing-keys-everywhere",
         "The same for every score and normaliser",
@@ -263,7 +264,7 @@ def growing_keys() -> list[Walk]:
                 "difference",
                 "max |Z' - Z|",
                 "how far the two ways are apart, by score (rows) and normaliser",
-                list(SCORES),
+                list(PUBLISHED),
                 list(NORMALISERS),
                 torch.tensor(differences).round(decimals=12),  # what is left is rounding, another on each machine
                 decimals=12,

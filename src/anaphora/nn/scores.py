@@ -36,6 +36,7 @@ has a first dimension H. This file is read by settings, without torch: it is imp
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -312,8 +313,10 @@ def spread(x: Tensor, heads: int) -> Tensor:
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
-def _origin(score: Score) -> tuple[Any, ...]:
-    return type(score).__module__, type(score).__qualname__
+def _origin(score: Score) -> tuple[str, str]:
+    """The file and the name of its class."""
+    made = type(score)
+    return str(getattr(sys.modules.get(made.__module__), "__file__", made.__module__)), made.__qualname__
 
 
 def _listed(names: list[str]) -> str:

@@ -112,7 +112,9 @@ class DeepAttDecoder(StackedDecoder):
         super().__init__()
         c = config
         self.out_dim, self.dropout, self.lane = c.word_dim, c.dropout, 2 * c.dim
-        self.layer = AttentiveLayer(c.word_dim, c.dim, c.memory_dim, attention_dim=c.attention_dim, unroll=c.unroll)
+        self.layer = AttentiveLayer(
+            c.word_dim, c.dim, c.memory_dim, score=c.score, attention_dim=c.attention_dim, unroll=c.unroll
+        )
         self.above = nn.ModuleList(recurrent(c.dim, width=3 * c.dim) for _ in range(1, c.upper_layers))
         self.readout = nn.Linear(3 * c.dim, self.out_dim)
         nn.init.xavier_uniform_(self.readout.weight)

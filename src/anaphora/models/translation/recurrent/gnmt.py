@@ -85,7 +85,9 @@ class GnmtDecoder(StackedDecoder):
         super().__init__()
         c = config
         self.out_dim, self.dropout = c.dim, c.dropout
-        self.layer = AttentiveLayer(c.word_dim, c.dim, c.memory_dim, attention_dim=c.attention_dim, unroll=c.unroll)
+        self.layer = AttentiveLayer(
+            c.word_dim, c.dim, c.memory_dim, score=c.score, attention_dim=c.attention_dim, unroll=c.unroll
+        )
         self.above = nn.ModuleList(recurrent(c.dim, width=c.dim + c.memory_dim) for _ in range(1, c.upper_layers))
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:

@@ -112,7 +112,9 @@ class MoeDecoder(StackedDecoder):
         super().__init__()
         c = config
         self.out_dim, self.dropout, hidden = c.dim, c.dropout, c.hidden or c.dim
-        self.layer = AttentiveLayer(c.word_dim, hidden, c.memory_dim, attention_dim=c.attention_dim, unroll=c.unroll)
+        self.layer = AttentiveLayer(
+            c.word_dim, hidden, c.memory_dim, score=c.score, attention_dim=c.attention_dim, unroll=c.unroll
+        )
         self.above = nn.ModuleList(recurrent(hidden, width=c.dim + c.memory_dim) for _ in range(1, c.upper_layers))
         self.narrow = nn.ModuleList(narrowed(hidden, c.dim) for _ in range(c.upper_layers))
         self.experts = experts_of(c, c.dim)

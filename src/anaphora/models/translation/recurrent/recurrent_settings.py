@@ -185,12 +185,15 @@ class DeepConfig(RecurrentConfig):
     """Those with LSTMs in deep stacks, whose lowest decoder layer alone looks; their own encoder has their name. Of a
     small corpus they get fewer and narrower layers, in the published proportions."""
 
+    score: ScoreName = "additive"
+    """How well a source word answers the decoder's state."""
     attention_dim: int | None = None
-    """Width in which source words and states are compared; that of the decoder's cells by default."""
+    """Width in which additive scores compare the two; that of the decoder's cells by default."""
     widths: ClassVar[tuple[int, ...]] = (128, 256, 384, 1024)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_looks(self)
         refuse_whole(self.unroll, "the lowest layer's state is made of what was looked at before it")
 
     @property
@@ -285,11 +288,11 @@ def refuse_whole(unroll: Unroll, why: str) -> None:
         raise ValueError(f"unroll=whole cannot be: {why}; leave it at auto")
 
 
-def _check_looks(config: BahdanauConfig | LuongConfig) -> None:
-    score = score_named(config.score)
-    if config.memory_dim != config.dim and not (score.two_sizes or score.projects):
+def _check_looks(config: BahdanauConfig | LuongConfig | DeepConfig) -> None:
+    score, width = score_named(config.score), getattr(config, "hidden", None) or config.dim
+    if config.memory_dim != width and not (score.two_sizes or score.projects):
         raise ValueError(
-            f"score={config.score} compares vectors of one width; dim is {config.dim}, encoder_dim "
+            f"score={config.score} compares vectors of one width; dim is {width}, encoder_dim "
             f"{config.memory_dim}; take score=bilinear"
         )
     if config.attention_dim is not None and not score.projects:
