@@ -96,7 +96,7 @@ def test_without_a_recipe_each_kind_finds_its_own_default(kind: str) -> None:
 def test_a_default_of_some_kinds_names_them() -> None:
     said = {one.name: "; ".join(one.defaults()) for one in find_settings()}
     assert said["data.boundaries"] == (
-        "lines; stream for neural language models but transformer-encoder; packed for transformer-encoder"
+        "lines; stream for neural language models except transformer-encoder; packed for transformer-encoder"
     )
     assert said["training.metric"].endswith("accuracy for classifiers")
     assert said["tokenizer.fallback"].startswith("bytes")
@@ -107,4 +107,4 @@ def test_families_are_named_where_they_are_whole() -> None:
     assert kinds_in_words(TRANSLATORS, KINDS) == "translators"
     assert kinds_in_words(("gnmt", "lstm"), KINDS) == "gnmt, lstm"
     assert kinds_in_words(("lstm",), ("lstm", "gru")) == "lstm"
-    assert kinds_in_words(TRANSLATORS[1:], KINDS) == "translators but transformer"
+    assert kinds_in_words(TRANSLATORS[1:], KINDS) == "translators except transformer"

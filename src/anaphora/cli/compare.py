@@ -13,7 +13,7 @@ from anaphora.cli.output import Device, Json, Output, Quiet, program, wrapped
 
 
 def compare(
-    out: Annotated[Path, typer.Argument(help="Folder of the comparison; it is made, or continued.")],
+    out: Annotated[Path, typer.Argument(help="Folder of the comparison; created, or continued.")],
     text: Annotated[
         list[str] | None,
         typer.Option(help="Training text for language models: .txt .tsv .csv .jsonl .parquet, also .gz."),

@@ -37,7 +37,9 @@ def generate(
     samples: Annotated[int, typer.Option(help="Texts for each prompt.")] = 1,
     tokens: Annotated[
         int | None,
-        typer.Option("--tokens", "--max-new-tokens", help="New tokens at most, line ends included; 100 by default."),
+        typer.Option(
+            "--tokens", "--max-new-tokens", help="Maximum number of new tokens, line ends included. By default 100."
+        ),
     ] = None,
     lines: Annotated[int | None, typer.Option(help="Stop after this many lines.")] = None,
     temperature: Annotated[
@@ -64,9 +66,14 @@ def generate(
     stream: Annotated[bool, typer.Option("--stream", help="Print the text while it is generated.")] = False,
     draft: Annotated[
         str | None,
-        typer.Option(metavar="MODEL|prompt", help="Speculative decoding: an n-gram's folder, or the text itself."),
+        typer.Option(
+            metavar="MODEL|prompt",
+            help="Speculative decoding: folder of an n-gram model to draft with, or `prompt` to draft from the text itself.",
+        ),
     ] = None,
-    draft_tokens: Annotated[int | None, typer.Option(help="Tokens that a draft proposes at once, at most.")] = None,
+    draft_tokens: Annotated[
+        int | None, typer.Option(help="Maximum number of tokens that a draft proposes at once.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,7 +89,7 @@ def generate(
 
     With --tokens alone, a model trained on a stream goes on past line ends, to
     that many tokens; with --lines, to that many lines. A model of separate lines
-    begins each further line anew. Between texts of several lines stands ---.
+    begins each further line anew. Texts of several lines are separated by ---.
 
     Tokens are sampled. An empty prompt gives no blank line, unless --set
     min_length=0 allows it. A draft speeds generation up without changing its

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anaphora.pipelines.text_model import TextModel
 
 OPERATIONS = "Operations (in this order, whatever the order of the options)"
-ALREADY = "Patches that there are"
+ALREADY = "Existing patches"
 MADE = "Topics and balance"
 
 
@@ -51,24 +51,31 @@ def patch(
     ] = None,
     exchange: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS#SENSES=A>B", help="What favored A favors B.", rich_help_panel=OPERATIONS),
+        typer.Option(
+            metavar="WORDS#SENSES=A>B", help="Words that favored A favor B instead.", rich_help_panel=OPERATIONS
+        ),
     ] = None,
     topic: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=WORD,…", help="Favor these words; =@FILE reads them.", rich_help_panel=MADE),
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="Of the topics: 1 has no effect. By default 1.35.", rich_help_panel=MADE)
+        float | None,
+        typer.Option(help="Strength of the topics; 1 has no effect. By default 1.35.", rich_help_panel=MADE),
     ] = None,
     factors: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,C,D", help="As published: of the top 5% of senses, the next, …", rich_help_panel=MADE
+            metavar="A,B,C,D",
+            help="Four factors, as published: for the top 5% of senses, the next, …",
+            rich_help_panel=MADE,
         ),
     ] = None,
     fade: Annotated[
         float | None,
-        typer.Option(help="What is left of a topic after each of its words. By default 0.5.", rich_help_panel=MADE),
+        typer.Option(
+            help="Factor by which a topic weakens after each of its words. By default 0.5.", rich_help_panel=MADE
+        ),
     ] = None,
     even: Annotated[
         str | None,

@@ -58,7 +58,7 @@ def train(
     device: Device = "auto",
     force: Annotated[
         bool,
-        typer.Option("--force", help="Continue a run with changed settings; word vectors and n-grams are made anew."),
+        typer.Option("--force", help="Continue a run with changed settings; word vectors and n-grams start again."),
     ] = False,
     set_: Annotated[
         list[str] | None,

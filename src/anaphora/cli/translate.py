@@ -58,7 +58,7 @@ def translate(
         float | None, typer.Option(help="Above 1 makes tokens that the output already has less likely.")
     ] = None,
     max_length: Annotated[
-        int | None, typer.Option("--tokens", "--max-new-tokens", help="Tokens of a translation at most.")
+        int | None, typer.Option("--tokens", "--max-new-tokens", help="Maximum number of tokens per translation.")
     ] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Stop before this text. Repeatable.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Begin every translation with this text.")] = None,

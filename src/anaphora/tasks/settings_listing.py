@@ -289,7 +289,7 @@ def kinds_in_words(kinds: Collection[str], having: Collection[str]) -> str:
         family = [kind for kind in members if kind in having]
         missing = [kind for kind in family if kind not in left]
         if len(family) > 1 and (not missing or (len(missing) == 1 and len(family) > 3)):
-            words.append(name + (f" but {missing[0]}" if missing else ""))
+            words.append(name + (f" except {missing[0]}" if missing else ""))
             left = {kind: None for kind in left if kind not in family}
     return ", ".join([*words, *left])
 
