@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from anaphora.nn.attention_capture import capture
     from anaphora.pipelines.mixing import mix
     from anaphora.pipelines.patching import even, make_patch, side_effect
+    from anaphora.training.fit import fit
 
 __all__ = [
     "System",
@@ -44,6 +45,7 @@ __all__ = [
     "decoding",
     "errors",
     "even",
+    "fit",
     "load",
     "make_patch",
     "mix",

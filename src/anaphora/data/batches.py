@@ -70,8 +70,8 @@ class EpochBatches(ABC, Generic[B]):
         """One batch, always the same for the same position."""
 
     @abstractmethod
-    def largest(self) -> B:
-        """The batch that needs most memory, to be tried first."""
+    def largest(self) -> B | None:
+        """The batch that needs most memory, to be tried first, if that is known."""
 
     @abstractmethod
     def tokens_an_epoch(self, side: str) -> int:

@@ -107,6 +107,10 @@ class Checkpoints:
         self.prune(progress)
         return path
 
+    def has(self, step: int) -> bool:
+        """Whether that step was saved."""
+        return self.path(step).exists()
+
     def prune(self, progress: Progress) -> None:
         """Delete what the rule at the top of this file does not keep."""
         stay = {*self.scheduled()[-self.keep :], self.path(progress.step)}
@@ -172,6 +176,24 @@ class Checkpoints:
         else:
             then = f"the run goes on from {before[-1].name}" if before else "the run begins anew"
         return f"delete the folder {path.parent.name}/{path.name} and repeat the command: {then}"
+
+
+class NoCheckpoints(Checkpoints):
+    """Of a training without a folder: nothing is kept but which step came last."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(), keep=1, every=1)
+        self.last: int | None = None
+
+    def all(self) -> list[Path]:
+        return []
+
+    def has(self, step: int) -> bool:
+        return step == self.last
+
+    def save(self, model: nn.Module, optimiser: Any, average: Any, progress: Progress, carried: Any = None) -> Path:
+        self.last = progress.step
+        return self.path(progress.step)
 
 
 def step_of(path: Path) -> int:

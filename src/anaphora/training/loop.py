@@ -29,7 +29,7 @@ from anaphora.nn.mixture_of_experts import mixtures
 from anaphora.nn.recurrence import RecurrentEncoder
 from anaphora.results import count
 from anaphora.training.averaging import DescentAverage, MovingAverage, WeightAverage
-from anaphora.training.checkpoint import Checkpoints, Progress
+from anaphora.training.checkpoint import Checkpoints, NoCheckpoints, Progress
 from anaphora.training.graphs import GraphedLearning, graphs_pay
 from anaphora.training.interruption import Interrupted, interruptible
 from anaphora.training.memory import try_largest
@@ -74,7 +74,7 @@ class Trainer:
         batches: EpochBatches[Any],
         validator: Callable[..., Validation] | None,
         config: TrainingConfig,
-        folder: Path,
+        folder: Path | None,
         reporter: Reporter,
         device: torch.device,
         publish: Callable[[Path, Progress], None],
@@ -90,7 +90,9 @@ class Trainer:
         self.publish = publish  # makes the checkpoint at that path the folder's model
         self.optimiser = build_optimiser(model, config)
         self.average = self.new_average()
-        self.checkpoints = Checkpoints(folder, keep=config.keep, every=config.checkpoint_every)
+        self.checkpoints: Checkpoints = NoCheckpoints()
+        if folder is not None:
+            self.checkpoints = Checkpoints(folder, keep=config.keep, every=config.checkpoint_every)
         self.progress = Progress()
         self.total = self.planned_steps()
         if SCHEDULES[config.schedule].ends and self.total is None and config.max_minutes is None:
@@ -137,7 +139,7 @@ class Trainer:
                 self.watch(update)
                 if self.progress.step % self.config.checkpoint_every == 0:
                     self.checkpoint()
-            if self.progress.step and not self.checkpoints.path(self.progress.step).exists():
+            if self.progress.step and not self.checkpoints.has(self.progress.step):
                 self.save() if asked.is_set() else self.checkpoint()  # the end fell between two checkpoints
         if asked.is_set():
             raise Interrupted(self.progress.step)
@@ -308,9 +310,11 @@ class Trainer:
             finally:
                 self.optimiser.zero_grad(set_to_none=True)
 
+        if (largest := self.batches.largest()) is None:
+            return
         self.model.train()
         carried = {name: tensor.clone() for name, tensor in self.objective.carried().items()}
-        try_largest(self.batches.largest(), learn, accumulate=self.config.accumulate)
+        try_largest(largest, learn, accumulate=self.config.accumulate)
         self.objective.restore(carried)
 
     def watch(self, update: Update) -> None:

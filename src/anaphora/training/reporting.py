@@ -73,10 +73,11 @@ def describe_experts(load: dict[str, Any]) -> str:
 
 
 class RunReporter:
-    """Tells everybody; `console` None is silence for people, the files are written all the same."""
+    """Tells everybody; `console` None is silence for people, the files are written all the same;
+    without a folder there are none."""
 
-    def __init__(self, folder: Path, console: Console | None, *, peak_flops: float | None = None) -> None:
-        self.folder = folder / LOGS
+    def __init__(self, folder: Path | None, console: Console | None, *, peak_flops: float | None = None) -> None:
+        self.folder = None if folder is None else folder / LOGS
         self.console = console
         self.peak_flops = peak_flops
         self.bar: Any = None
@@ -111,14 +112,15 @@ class RunReporter:
 
     def start(self, progress: Progress, total: int | None, limit: float | None = None) -> None:
         """total: updates that are planned; limit: seconds that all of them together may take."""
-        from torch.utils.tensorboard import SummaryWriter
-
         self.finish()  # the bar of the preparation
         self.total, self.limit = total, limit
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._forget_after(progress.step)
-        self.log = (self.folder / "log.jsonl").open("a", encoding="utf-8")
-        self.board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=progress.step + 1)
+        if self.folder is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._forget_after(self.folder / "log.jsonl", progress.step)
+            self.log = (self.folder / "log.jsonl").open("a", encoding="utf-8")
+            self.board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=progress.step + 1)
         self.mark = (time.monotonic(), progress.tokens, progress.flops)
         self.bar = live_bar(self.console)
         if self.bar is not None:
@@ -244,14 +246,15 @@ class RunReporter:
             self.console.print(f"step {say}", highlight=False, soft_wrap=True)
 
     def _write(self, kind: str, record: dict[str, Any]) -> None:
+        if self.log is None:  # of a training without a folder
+            return
         self.log.write(json.dumps({"kind": kind, **record}, ensure_ascii=False) + "\n")
         self.log.flush()
         for name, value in record.items():
             if isinstance(value, int | float) and not isinstance(value, bool) and name != "step":
                 self.board.add_scalar(f"{kind}/{name}", value, record["step"])
 
-    def _forget_after(self, step: int) -> None:
-        path = self.folder / "log.jsonl"
+    def _forget_after(self, path: Path, step: int) -> None:
         if not is_there(path):
             return
         kept, damaged = [], 0
