@@ -109,8 +109,8 @@ FAULTS = (
         "test_masks.py test_attention.py",
     ),
     Fault(
-        "return query * query.shape[-1] ** -0.5",
-        "return query * query.shape[-1] ** -0.4",
+        "return float(size**-0.5)",
+        "return float(size**-0.4)",
         "test_scores.py test_attention.py test_backends.py",
         file="/scores.py",
     ),
