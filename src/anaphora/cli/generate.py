@@ -68,7 +68,7 @@ def generate(
         str | None,
         typer.Option(
             metavar="MODEL|prompt",
-            help="Speculative decoding: folder of an n-gram model to draft with, or `prompt` to draft from the text itself.",
+            help="Speculative decoding: n-gram folder to draft with, or `prompt` to draft from the text itself.",
         ),
     ] = None,
     draft_tokens: Annotated[
