@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any, assert_type
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 import anaphora
+from anaphora import decoding, models, nn
 from anaphora.alignment.model_alignment import Alignment
 from anaphora.decoding.classes import Classified
 from anaphora.decoding.generation import Generation
 from anaphora.decoding.hidden_words import Filled
+from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.text_scoring import ScoredLine
 from anaphora.decoding.translate import ScoredPair, Translation
+from anaphora.training.fit import History
 
 
 def translator(model: anaphora.TranslationModel, lines: list[str]) -> None:
@@ -57,3 +61,30 @@ def language_model(model: anaphora.TextModel, lines: list[str]) -> None:
 def whole(frame: Any) -> None:
     anaphora.train("run", source="train.en", target=[Path("a.de"), "b.de"], settings={"training.seed": 2})
     anaphora.train("run", sauce="train.en")  # type: ignore[call-arg]
+
+
+def parts(ids: torch.Tensor, x: torch.Tensor) -> None:
+    layer = nn.MultiHeadAttention(64, heads=4, score="dot")
+    layer(x, causal=True)
+    nn.attend(x, x, x, mask=nn.Padding(ids) & nn.Window(3))
+    with nn.capture(layer) as seen:
+        assert_type(seen.weights("path"), torch.Tensor)
+    nn.MultiheadAttention(64, 4)  # type: ignore[attr-defined]
+    nn.TransformerEncoder(64, layer=2)  # type: ignore[call-arg]
+    model = models.Transformer(vocabulary=(90, 110), dim=64, heads=4, layers=2, norm="post")
+    assert_type(model.loss((ids, ids)), torch.Tensor)
+    translates(model)
+    models.Transformer(vocabulary=90, dims=64)  # type: ignore[call-arg]
+    models.Transformer(vocabulary=90, norm="prae")  # type: ignore[arg-type]
+    models.Bahdanau(dim=64)  # type: ignore[call-arg]
+    models.Backpack(vocabulary=90, senses=4, encoder="lstm")
+    models.CausalLM(vocabulary=90, encoder="lstm", dim=64, weight_dropout=0.1)
+    models.CausalLM(vocabulary="many")  # type: ignore[arg-type]
+    assert_type(decoding.search(model, ids, beam=4, n_best=2), list[list[Hypothesis]])
+    decoding.search(model, ids, beams=4)  # type: ignore[call-arg]
+    assert_type(anaphora.fit(model, [(ids, ids)], steps=3, learning_rate=1e-3), History)
+    anaphora.fit(model, [ids], steps=3, learning_rat=1e-3)  # type: ignore[call-arg]
+
+
+def translates(model: models.Transformer) -> models.Translator:
+    return model

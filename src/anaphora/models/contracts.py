@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from anaphora.errors import UserError
 from anaphora.models.losses import lengths_by_padding, mean_cross_entropy, tensors_of
 
 if TYPE_CHECKING:
@@ -316,7 +317,7 @@ class LanguageModel(Protocol):
 
         `discounts` are those that it was estimated with, `part_discounts` those of its parts: they are shown, not used.
         """
-        raise NotImplementedError
+        raise UserError(f"{type(self).__name__} cannot tell what its probabilities came from", cure="see `explains`")
 
     def draws_ahead(self) -> bool:
         """Whether it can propose several words at once without the probabilities of all others (decoding/drafts.py)."""
