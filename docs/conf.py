@@ -36,6 +36,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "Anaphora"
 html_static_path = ["_site/static"]
 html_css_files = ["style.css"]
+html_js_files = ["copy.js"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
