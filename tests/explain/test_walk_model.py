@@ -78,7 +78,7 @@ def test_the_parts_multiply_back_to_the_models_own_output(tokenizer: Tokenizer, 
     path = parts_of(model)[part][1]
     ids = tokenizer.encode(SOURCE), tokenizer.encode(TARGET)
     with torch.no_grad(), capture(model, [path]) as seen:
-        model(torch.tensor([[*ids[0], EOS]]), torch.tensor([len(ids[0]) + 1]), torch.tensor([[BOS, *ids[1]]]))
+        model(torch.tensor([[*ids[0], EOS]]), torch.tensor([[BOS, *ids[1]]]))
     weights = seen.weights(path)[0, 3].double().numpy()
     symbol = "A" if model.config.normaliser == "softmax" else "S"
     shown = walk.step(symbol)
