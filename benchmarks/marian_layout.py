@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from anaphora.models.translation.transformer_translator import TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ STREAM_IN = ("query_key_value.weight", "query.weight", "key_value.weight", "inne
 STREAM_OUT = ("out.weight", "out.bias", "outer.weight", "outer.bias", "norm.weight", "norm.bias")  # write it
 
 
-def marian_twin(model: TransformerTranslator) -> MarianMTModel:
+def marian_twin(model: Transformer) -> MarianMTModel:
     """The same function of the same tokens: logits agree to rounding (tests/benchmarks/test_marian_layout.py)."""
     from transformers import MarianMTModel
 
@@ -41,7 +41,7 @@ def marian_twin(model: TransformerTranslator) -> MarianMTModel:
     return twin.eval()
 
 
-def marian_config(model: TransformerTranslator, **changes: Any) -> MarianConfig:
+def marian_config(model: Transformer, **changes: Any) -> MarianConfig:
     """As wide, as deep, with as many words."""
     from transformers import MarianConfig
 
@@ -73,7 +73,7 @@ def marian_config(model: TransformerTranslator, **changes: Any) -> MarianConfig:
     return MarianConfig(**{**settings, **changes})
 
 
-def marian_weights(model: TransformerTranslator) -> dict[str, Tensor]:
+def marian_weights(model: Transformer) -> dict[str, Tensor]:
     """Our weights under Marian's names, the residual stream with all its sines in front."""
     dim = model.config.dim
     order = torch.cat([torch.arange(0, dim, 2), torch.arange(1, dim, 2)])

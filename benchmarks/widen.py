@@ -26,7 +26,7 @@ from torch import Tensor
 
 import anaphora
 from anaphora.folder import WEIGHTS, read_config, write_config
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.models.weights import model_weights, write_weights
 
 BASE = {"dim": 512, "layers": 6, "heads": 8, "feed_forward": 2048}
@@ -55,7 +55,7 @@ def main() -> None:
     print(f"{arguments.out}: {wide.parameter_count():,} parameters, from {narrow.model.parameter_count():,}")
 
 
-def widened(narrow: TransformerTranslator, config: TransformerConfig) -> TransformerTranslator:
+def widened(narrow: Transformer, config: TransformerConfig) -> Transformer:
     """A translator of `config`'s shape, each size a multiple of the narrow one's, that says the same."""
     old = narrow.config
     if old.norm != "post" or config.norm != "post":
@@ -101,7 +101,7 @@ def widened(narrow: TransformerTranslator, config: TransformerConfig) -> Transfo
         return w * 0 if extra else w
 
     vocabularies = (len(side.table.weight) for side in (narrow.source_embedding, narrow.target_embedding))
-    model = TransformerTranslator(config, *vocabularies)
+    model = Transformer(config, *vocabularies)
     model.load_state_dict({name: wide(name) for name in model.state_dict()})
     return model.eval()
 

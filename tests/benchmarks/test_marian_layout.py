@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anaphora.decoding.beam_search import DecodingConfig, search
 from anaphora.decoding.translate import pad
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 
 pytest.importorskip("transformers", reason="the comparison needs transformers: pip install 'anaphora[interop]'")
@@ -22,11 +22,11 @@ from marian_layout import marian_twin
 VOCABULARY = 30
 
 
-def translator(std: float = 0.3, **changes: Any) -> TransformerTranslator:
+def translator(std: float = 0.3, **changes: Any) -> Transformer:
     torch.manual_seed(3)
     shape = {"dim": 32, "layers": 2, "heads": 4, "feed_forward": 40, "norm": "post", "max_length": 64, "dropout": 0.1}
     config = TransformerConfig(**{**shape, **changes})
-    model = TransformerTranslator(config, VOCABULARY if config.tie == "all" else VOCABULARY + 7, VOCABULARY)
+    model = Transformer(config, VOCABULARY if config.tie == "all" else VOCABULARY + 7, VOCABULARY)
     for parameter in model.parameters():  # gains and biases too: each must find its place
         torch.nn.init.normal_(parameter, std=std)
     return model.eval().requires_grad_(False)
@@ -72,7 +72,7 @@ def test_both_searches_find_the_same_hypotheses() -> None:
 
     A model that half knows how to copy: sure enough to end, unsure enough for the beam to matter."""
     torch.manual_seed(1)
-    model = TransformerTranslator(TransformerConfig(dim=32, layers=1, heads=2, feed_forward=64, norm="post"), 30, 30)
+    model = Transformer(TransformerConfig(dim=32, layers=1, heads=2, feed_forward=64, norm="post"), 30, 30)
     optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(120):
         source, lengths = pad([[*torch.randint(4, 30, (n,)).tolist(), EOS] for n in (2, 3, 4, 5) * 16], "cpu")

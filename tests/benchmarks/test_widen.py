@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from widen import widened
@@ -23,16 +23,16 @@ SHAPES = [
 ]
 
 
-def narrow(**changes: Any) -> TransformerTranslator:
+def narrow(**changes: Any) -> Transformer:
     torch.manual_seed(3)
     shape = {"dim": 16, "layers": 2, "heads": 2, "feed_forward": 24, "norm": "post", "positions": "none"}
-    model = TransformerTranslator(TransformerConfig(**{**shape, "dropout": 0.0, **changes}), 30, 30)
+    model = Transformer(TransformerConfig(**{**shape, "dropout": 0.0, **changes}), 30, 30)
     for parameter in model.parameters():  # gains and biases too: each must find its place
         torch.nn.init.normal_(parameter, std=0.4)
     return model.eval().requires_grad_(False)
 
 
-def logits(model: TransformerTranslator) -> torch.Tensor:
+def logits(model: Transformer) -> torch.Tensor:
     generator = torch.Generator().manual_seed(1)
     source, target = (torch.randint(4, 30, (5, length), generator=generator) for length in (9, 7))
     return model(source, target, torch.tensor([9, 7, 3, 1, 9]))

@@ -21,7 +21,7 @@ from anaphora.decoding.beam_search import (
 from anaphora.decoding.pair_scoring import score
 from anaphora.decoding.translate import pad
 from anaphora.errors import UserError
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK
 from toy_translator import ToyTranslator
 
@@ -344,7 +344,7 @@ def test_training_mode_is_restored():
 def test_a_transformer_says_the_same_alone_and_together_and_scores_as_it_says(config):
     torch.manual_seed(1)
     settings = TransformerConfig(dim=16, layers=2, heads=2, feed_forward=32, max_length=40, tie="none")
-    model = TransformerTranslator(settings, 20, 20)
+    model = Transformer(settings, 20, 20)
     with torch.no_grad():
         model.projection.weight.mul_(6)
     sources = some_sources(12, seed=3, vocabulary=20, longest=9)

@@ -20,9 +20,9 @@ from anaphora.explain.walk_model import Asked, parts_of
 from anaphora.explain.walk_senses import word_name
 from anaphora.models.backpack.backpack import Backpack
 from anaphora.models.backpack.backpack_settings import BackpackConfig
-from anaphora.models.language.causal import NeuralLanguageModel
+from anaphora.models.language.causal import CausalLM
 from anaphora.models.language.classifier import TextClassifier
-from anaphora.models.language.masked import MaskedLanguageModel
+from anaphora.models.language.masked import MaskedLM
 from anaphora.models.language.transformer_language import TransformerDecoderConfig, TransformerEncoderConfig
 from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.nn.sense_network import reference_weights
@@ -46,9 +46,9 @@ def walked(model: Any, tokenizer: Tokenizer, text: str = TEXT, **asked: Any) -> 
 
 SHAPE: dict[str, Any] = {"dim": 16, "layers": 2, "heads": 2, "max_length": 32}
 READERS = {
-    "transformer-decoder": lambda v: NeuralLanguageModel(TransformerDecoderConfig(**SHAPE), v),
-    "rotary": lambda v: NeuralLanguageModel(TransformerDecoderConfig(**SHAPE, positions="rotary"), v),
-    "masked": lambda v: MaskedLanguageModel(TransformerEncoderConfig(**SHAPE), v),
+    "transformer-decoder": lambda v: CausalLM(TransformerDecoderConfig(**SHAPE), v),
+    "rotary": lambda v: CausalLM(TransformerDecoderConfig(**SHAPE, positions="rotary"), v),
+    "masked": lambda v: MaskedLM(TransformerEncoderConfig(**SHAPE), v),
     "classifier": lambda v: TextClassifier(TransformerDecoderConfig(**SHAPE, labels=["yes", "no"]), v),
 }
 

@@ -16,7 +16,7 @@ from anaphora.explain.trace import Trace
 from anaphora.explain.trace_parts import READS
 from anaphora.explain.walk_model import Asked, look, parts_of, there_are
 from anaphora.explain.walk_translator import walk_translator
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
@@ -31,17 +31,17 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(TokenizerConfig(vocabulary=400), texts)
 
 
-def translator(tokenizer: Tokenizer, **settings: Any) -> TransformerTranslator:
+def translator(tokenizer: Tokenizer, **settings: Any) -> Transformer:
     torch.manual_seed(0)
     config = {"dim": 16, "layers": 2, "heads": 4, "feed_forward": 32, "max_length": 64, "dropout": 0.1, **settings}
-    model = TransformerTranslator(TransformerConfig(**config), len(tokenizer), len(tokenizer))
+    model = Transformer(TransformerConfig(**config), len(tokenizer), len(tokenizer))
     for layer in attention_layers(model).values():  # at birth all look everywhere alike, and all biases are zero
         for parameter in layer.parameters():
             torch.nn.init.normal_(parameter, std=0.5)
     return model.eval()
 
 
-def walked(model: TransformerTranslator, tokenizer: Tokenizer, **asked: Any) -> Trace:
+def walked(model: Transformer, tokenizer: Tokenizer, **asked: Any) -> Trace:
     ids = tokenizer.encode(SOURCE), tokenizer.encode(TARGET)
     options = {name: asked.pop(name) for name in ("method", "said") if name in asked}
     return walk_translator(model, (tokenizer, tokenizer), (SOURCE, TARGET), ids, Asked(**asked), **options)

@@ -13,7 +13,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from anaphora.models import TRANSLATORS, build, settings
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.nn.attention_backends import CHUNK
 from anaphora.tasks.recipes import load_recipe, recipe_names
 from grouped_flops import COUNTED
@@ -65,9 +65,9 @@ def test_every_recipe_is_a_model(name: str) -> None:
     assert recipe(name).parameter_count() > 0
 
 
-def micro(**changes: Any) -> TransformerTranslator:
+def micro(**changes: Any) -> Transformer:
     shape = {"dim": 32, "layers": 2, "heads": 4, "feed_forward": 48, "max_length": 64, "dropout": 0.0}
-    return TransformerTranslator(TransformerConfig(**{**shape, **changes}), 100, 100)
+    return Transformer(TransformerConfig(**{**shape, **changes}), 100, 100)
 
 
 def test_tied_tables_count_once_and_are_one_memory() -> None:

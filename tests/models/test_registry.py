@@ -16,7 +16,7 @@ import anaphora
 from anaphora.errors import UserError
 from anaphora.models import build, registry, settings
 from anaphora.models.registry import TASKS, System, kinds, register, system, systems
-from anaphora.models.translation.recurrent.luong import LuongTranslator
+from anaphora.models.translation.recurrent.luong import Luong
 from anaphora.models.translation.recurrent.recurrent_settings import LuongConfig
 
 
@@ -28,7 +28,7 @@ class OwnConfig(LuongConfig):
     dim: int = 8
 
 
-OWN = System(kind="own", task="translation", settings=OwnConfig, model=LuongTranslator)
+OWN = System(kind="own", task="translation", settings=OwnConfig, model=Luong)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_a_system_of_ones_own_is_built_like_ours() -> None:
     register(OWN)
     config = settings({"kind": "own", "layers": 2})
     assert isinstance(config, OwnConfig) and (config.dim, config.layers) == (8, 2)
-    assert isinstance(build(config, 12, 12), LuongTranslator)
+    assert isinstance(build(config, 12, 12), Luong)
     assert "own" in kinds("translation")
 
 
@@ -79,7 +79,7 @@ def test_a_system_of_ones_own_is_trained_and_used_like_ours(corpus: dict[str, Pa
     own = {"model.kind": "own", "model.tie": "all", "training.max_steps": 2, "tokenizer.vocabulary": 300}
     anaphora.train(tmp_path / "run", **corpus, recipe="luong", settings=own, device="cpu", progress=False)
     model = anaphora.load(tmp_path / "run")
-    assert isinstance(model, anaphora.TranslationModel) and isinstance(model.model, LuongTranslator)
+    assert isinstance(model, anaphora.TranslationModel) and isinstance(model.model, Luong)
     assert model.config.model.dim == 192  # sizes for a corpus come with the settings that it derives from
     assert isinstance(model.translate("the dog").text, str) and model.align("the dog", "der Hund")
     own["training.max_steps"] = 3
@@ -102,7 +102,7 @@ def test_a_name_that_is_taken_is_refused() -> None:
         """Of the same name, from elsewhere."""
 
     with pytest.raises(UserError, match=r"there is a system 'own' already, of .*test_registry\.py; give yours another"):
-        register(System(kind="own", task="translation", settings=Other, model=LuongTranslator))
+        register(System(kind="own", task="translation", settings=Other, model=Luong))
 
 
 def test_what_is_no_system_is_refused() -> None:

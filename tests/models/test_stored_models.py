@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.models.weights import load_weights, model_weights
 
 STORED = Path(__file__).parent / "stored"
@@ -36,7 +36,7 @@ def test_a_stored_model_says_what_it_said(name: str) -> None:
     file = STORED / f"{name}.safetensors"
     stored = load_file(file)
     torch.manual_seed(11)
-    model = TransformerTranslator(TransformerConfig(**{**SHAPE, **MODELS[name]}), 10, 10).eval()
+    model = Transformer(TransformerConfig(**{**SHAPE, **MODELS[name]}), 10, 10).eval()
     # the same seed draws the same start: runs of the first version can be repeated
     torch.testing.assert_close(torch.cat([w.flatten() for w in model_weights(model).values()]).sum(), stored["drawn"])
     weights = {key.removeprefix("weights."): tensor for key, tensor in stored.items() if key.startswith("weights.")}
@@ -68,6 +68,6 @@ def test_a_stored_model_says_what_it_said(name: str) -> None:
     ],
 )
 def test_what_each_choice_adds_to_the_weights(changes: dict[str, Any], more: set[str]) -> None:
-    plain = set(model_weights(TransformerTranslator(TransformerConfig(**SHAPE), 10, 10)))
-    changed = set(model_weights(TransformerTranslator(TransformerConfig(**{**SHAPE, **changes}), 10, 10)))
+    plain = set(model_weights(Transformer(TransformerConfig(**SHAPE), 10, 10)))
+    changed = set(model_weights(Transformer(TransformerConfig(**{**SHAPE, **changes}), 10, 10)))
     assert (changed - plain, plain - changed) == (more, set())

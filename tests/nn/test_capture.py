@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.attention_capture import attention_layers, capture
 
@@ -21,13 +21,13 @@ LENGTHS = torch.tensor([4, 2])
 TARGET = torch.tensor([[1, 5, 9, 11, 6], [1, 7, 7, 0, 0]])
 
 
-def translator(**changes: Any) -> TransformerTranslator:
+def translator(**changes: Any) -> Transformer:
     torch.manual_seed(3)
     config = TransformerConfig(dim=16, layers=2, heads=4, feed_forward=24, max_length=12, **changes)
-    return TransformerTranslator(config, 20, 20).eval()
+    return Transformer(config, 20, 20).eval()
 
 
-def operators(model: TransformerTranslator) -> list[str]:
+def operators(model: Transformer) -> list[str]:
     """Every operator of a forward pass, of reading the source and of two steps, in order."""
     with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as seen:
         model(SOURCE, TARGET, LENGTHS)

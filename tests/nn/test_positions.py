@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.positions import (
@@ -155,10 +155,10 @@ def test_order_matters_with_positions_and_only_with_them(positions: str) -> None
 def test_what_can_be_read_beyond_the_trained_length(positions: str) -> None:
     """The same weights under a larger max_length: all but learned read on, and say of short text what they said."""
 
-    def translator(longest: int) -> TransformerTranslator:
+    def translator(longest: int) -> Transformer:
         torch.manual_seed(4)
         shape: dict[str, Any] = {"dim": 16, "layers": 1, "heads": 2, "feed_forward": 16, "positions": positions}
-        return TransformerTranslator(TransformerConfig(**shape, max_length=longest), 20, 20).eval()
+        return Transformer(TransformerConfig(**shape, max_length=longest), 20, 20).eval()
 
     trained, longer = translator(8), translator(40)
     if positions == "learned":

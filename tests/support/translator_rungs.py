@@ -13,19 +13,19 @@ import torch
 from anaphora.models import build
 from anaphora.models import settings as model_settings
 from anaphora.models.composites.ensemble import Ensemble
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 
 VOCABULARY = 23
 LONGEST = 12
 ALL = {"causal", "steppable", "normalised", "batch-invariant", "attends"}
 
 
-def transformer(**changes: Any) -> Callable[[], TransformerTranslator]:
-    def make() -> TransformerTranslator:
+def transformer(**changes: Any) -> Callable[[], Transformer]:
+    def make() -> Transformer:
         torch.manual_seed(7)
         shape = {"dim": 16, "layers": 2, "heads": 4, "feed_forward": 24, "max_length": LONGEST, "dropout": 0.3}
         config = TransformerConfig(**{**shape, **changes})
-        model = TransformerTranslator(config, VOCABULARY if config.tie == "all" else VOCABULARY + 6, VOCABULARY)
+        model = Transformer(config, VOCABULARY if config.tie == "all" else VOCABULARY + 6, VOCABULARY)
         for parameter in model.parameters():  # away from the symmetric start: gains, biases and padding included
             torch.nn.init.normal_(parameter, std=0.4)
         return model.double().eval().requires_grad_(False)

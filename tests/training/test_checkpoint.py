@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from anaphora.errors import UserError
 from anaphora.folder import UNFINISHED
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.models.weights import load_weights, model_weights, read_weights, write_weights
 from anaphora.training.averaging import MovingAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
@@ -21,13 +21,13 @@ from anaphora.training.optimizer import build_optimiser
 from anaphora.training.training_settings import TrainingConfig
 
 
-def model(seed: int, **changes: Any) -> TransformerTranslator:
+def model(seed: int, **changes: Any) -> Transformer:
     torch.manual_seed(seed)
     shape = {"dim": 16, "layers": 1, "heads": 2, "feed_forward": 24, "max_length": 16, "dropout": 0.2}
-    return TransformerTranslator(TransformerConfig(**{**shape, **changes}), 30, 30)
+    return Transformer(TransformerConfig(**{**shape, **changes}), 30, 30)
 
 
-def learn(net: TransformerTranslator, optimiser: torch.optim.Optimizer, ema: MovingAverage | None, step: int) -> None:
+def learn(net: Transformer, optimiser: torch.optim.Optimizer, ema: MovingAverage | None, step: int) -> None:
     """One update on tokens drawn from torch's generator, with dropout: it depends on the whole state."""
     net.train()
     source, target = torch.randint(3, 30, (2, 4, 6))

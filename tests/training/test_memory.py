@@ -16,7 +16,7 @@ import torch
 import anaphora
 from anaphora.data.batches import Batch
 from anaphora.errors import UserError
-from anaphora.models.translation.transformer_translator import TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer
 from anaphora.models.weights import read_weights
 from anaphora.training.loop import Trainer
 from anaphora.training.memory import is_out_of_memory, try_largest
@@ -100,16 +100,16 @@ def test_trying_changes_nothing_in_the_run(tmp_path: Path, monkeypatch: pytest.M
 def test_the_proposal_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that can hold 150 tokens at a time: refused before the first update, and at once trained as proposed."""
     files = write_pairs(tmp_path, 60)
-    forward, largest = TransformerTranslator.forward, 0
+    forward, largest = Transformer.forward, 0
 
-    def small(self: TransformerTranslator, source: Any, lengths: Any, target: Any) -> Any:
+    def small(self: Transformer, source: Any, lengths: Any, target: Any) -> Any:
         nonlocal largest
         if self.training and max(source.numel(), target.numel()) > 150:
             raise torch.OutOfMemoryError("CUDA out of memory")
         largest = max(largest, source.numel())
         return forward(self, source, lengths, target)
 
-    monkeypatch.setattr(TransformerTranslator, "forward", small)
+    monkeypatch.setattr(Transformer, "forward", small)
     settings = {**MICRO, "training.batch_tokens": 800}
     with pytest.raises(UserError) as caught:
         anaphora.train(tmp_path / "run", **files, settings=settings, device="cpu")

@@ -19,7 +19,7 @@ from anaphora.tokenizers.token_names import token_name
 from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 if TYPE_CHECKING:
-    from anaphora.models.language.masked import MaskedLanguageModel
+    from anaphora.models.language.masked import MaskedLM
 
 BLANK = re.compile("_{3,}")
 MASKS = ("[MASK]", "<mask>")
@@ -129,7 +129,7 @@ def hide(tokenizer: Tokenizer, text: str, mask: int) -> list[int]:
 
 
 def fill_lines(
-    model: MaskedLanguageModel, tokenizer: Tokenizer, lines: Sequence[str], *, top: int = 5, unknown: bool = False
+    model: MaskedLM, tokenizer: Tokenizer, lines: Sequence[str], *, top: int = 5, unknown: bool = False
 ) -> list[Filled]:
     """The `top` likeliest tokens for each blank of each line; lines without one have none."""
     from anaphora.decoding.translate import pad

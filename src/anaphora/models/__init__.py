@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from anaphora.models.composites.mixture import MixtureConfig
     from anaphora.models.contracts import LanguageModel, Translator
-    from anaphora.models.language.causal import NeuralLanguageModel
+    from anaphora.models.language.causal import CausalLM
     from anaphora.models.language.classifier import TextClassifier
     from anaphora.models.language.language_settings import LanguageConfig
-    from anaphora.models.language.masked import MaskedLanguageModel
+    from anaphora.models.language.masked import MaskedLM
     from anaphora.models.ngram.ngram_settings import NgramConfig
     from anaphora.models.translation.translator_settings import EnsembleConfig, TranslatorConfig
     from anaphora.models.vectors.vector_settings import VectorsConfig
@@ -40,27 +40,25 @@ if TYPE_CHECKING:
     ModelConfig: TypeAlias = (
         TranslatorConfig | EnsembleConfig | NgramConfig | MixtureConfig | LanguageConfig | VectorsConfig
     )
-    NeuralModel: TypeAlias = NeuralLanguageModel | MaskedLanguageModel | TextClassifier
+    NeuralModel: TypeAlias = CausalLM | MaskedLM | TextClassifier
 
 if TYPE_CHECKING:
     from anaphora.models.backpack.backpack import Backpack
     from anaphora.models.composites.ensemble import Ensemble
     from anaphora.models.composites.mixture import Mixture
     from anaphora.models.contracts import DecoderState
-    from anaphora.models.language.causal import NeuralLanguageModel as CausalLM
-    from anaphora.models.language.masked import MaskedLanguageModel as MaskedLM
     from anaphora.models.ngram.ngram_model import NgramModel
-    from anaphora.models.translation.convolutional.bytenet import ByteNetTranslator as ByteNet
-    from anaphora.models.translation.convolutional.convs2s import ConvS2STranslator as ConvS2S
+    from anaphora.models.translation.convolutional.bytenet import ByteNet
+    from anaphora.models.translation.convolutional.convs2s import ConvS2S
     from anaphora.models.translation.encoder_decoder import Decoder, EncoderDecoder
-    from anaphora.models.translation.recurrent.bahdanau import BahdanauTranslator as Bahdanau
-    from anaphora.models.translation.recurrent.deep_att import DeepAttTranslator as DeepAtt
-    from anaphora.models.translation.recurrent.gnmt import GnmtTranslator as GNMT
-    from anaphora.models.translation.recurrent.luong import LuongTranslator as Luong
-    from anaphora.models.translation.recurrent.moe import MoeTranslator as MoE
-    from anaphora.models.translation.recurrent.seq2seq import Seq2seqTranslator as Seq2Seq
-    from anaphora.models.translation.transformer_translator import TransformerTranslator as Transformer
-    from anaphora.models.vectors.glove import Glove as GloVe
+    from anaphora.models.translation.recurrent.bahdanau import Bahdanau
+    from anaphora.models.translation.recurrent.deep_att import DeepAtt
+    from anaphora.models.translation.recurrent.gnmt import GNMT
+    from anaphora.models.translation.recurrent.luong import Luong
+    from anaphora.models.translation.recurrent.moe import MoE
+    from anaphora.models.translation.recurrent.seq2seq import Seq2Seq
+    from anaphora.models.translation.transformer_translator import Transformer
+    from anaphora.models.vectors.glove import GloVe
     from anaphora.models.vectors.word2vec import Word2Vec
 else:
     __getattr__, __dir__ = resolved_when_used(__name__)

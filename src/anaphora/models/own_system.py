@@ -71,7 +71,7 @@ def entry(kind: str, task: str, cls: type) -> System:
     from anaphora.models.translation.encoder_decoder import Decoder
     from anaphora.nn.encoder_contract import Encoder
 
-    causal: Any = "anaphora.models.language.causal:NeuralLanguageModel"
+    causal: Any = "anaphora.models.language.causal:CausalLM"
     made: dict[str, dict[type, Any]] = {
         "language": {Encoder: causal},
         "translation": {Decoder: build_around, Translator: build_whole},

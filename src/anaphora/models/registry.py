@@ -5,7 +5,7 @@
         rung=4,
         task="translation",
         settings="anaphora.models.translation.recurrent.recurrent_settings:LuongConfig",
-        model="anaphora.models.translation.recurrent.luong:LuongTranslator",
+        model="anaphora.models.translation.recurrent.luong:Luong",
     )
 
 An entry names classes by their import paths, and it is read from the text of its file, so that a list of all systems

@@ -56,9 +56,9 @@ def unfinished_vectors(folder: Path, kind: str) -> tuple[Vectors, Learned] | Non
     if not is_there(checkpoint):
         return None
     if kind == "glove":
-        from anaphora.models.vectors.glove import Glove
+        from anaphora.models.vectors.glove import GloVe
 
-        factors, learned, _, _ = Glove.load(checkpoint)
+        factors, learned, _, _ = GloVe.load(checkpoint)
         return factors.vectors(), learned
     model, learned, _ = Word2Vec.load(checkpoint)
     return model.vectors(), learned

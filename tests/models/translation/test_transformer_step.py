@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.nn.head import SLICE
 from anaphora.tokenizers.tokenizer import BOS, EOS
 
 
-def translator(vocabulary: int) -> TransformerTranslator:
+def translator(vocabulary: int) -> Transformer:
     torch.manual_seed(5)
     config = TransformerConfig(dim=16, layers=2, heads=2, feed_forward=24, max_length=20)
-    model = TransformerTranslator(config, vocabulary, vocabulary)
+    model = Transformer(config, vocabulary, vocabulary)
     return model.eval().requires_grad_(False)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from anaphora.errors import UserError
 from anaphora.models.vectors.cooccurrence import Cooccurrences, count_cooccurrences
-from anaphora.models.vectors.glove import Glove, learn_glove
+from anaphora.models.vectors.glove import GloVe, learn_glove
 from anaphora.models.vectors.pieces import Learned
 from anaphora.models.vectors.vector_settings import GloveConfig, GloveTraining
 from anaphora.tokenizers.tokenizer import EOS
@@ -140,7 +140,7 @@ def test_killed_and_repeated_is_uninterrupted(table: Cooccurrences, tmp_path: Pa
     file = tmp_path / "state.safetensors"
     command = [sys.executable, "-c", KILLED, str(table.folder), str(file), str(Path(__file__).parent)]
     assert subprocess.run(command, check=False, env=os.environ).returncode == -signal.SIGKILL
-    _, learned, _, _ = Glove.load(file)
+    _, learned, _, _ = GloVe.load(file)
     assert 0 < learned.pieces < 5 and not learned.finished
     model, learned = learn_glove(table, CONFIG, ONE, checkpoint=file)
     whole, _ = learn_glove(table, CONFIG, ONE)
@@ -186,7 +186,7 @@ def test_training_refuses_nonsense(wrong: dict[str, object]) -> None:
 
 
 def test_first_vectors_are_small_and_all_sums_are_one() -> None:
-    model = Glove(GloveConfig(dim=10), [f"w{n}" for n in range(500)], seed=3)
+    model = GloVe(GloveConfig(dim=10), [f"w{n}" for n in range(500)], seed=3)
     vectors, biases = model.table[:, ::2, :10], model.table[:, ::2, -1]
     for numbers in (vectors, biases):
         assert abs(numbers).max() <= 0.05 and abs(numbers).max() > 0.04 and abs(numbers.mean()) < 0.003

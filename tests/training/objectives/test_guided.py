@@ -15,7 +15,7 @@ from anaphora.alignment.alignment_method import read_choice
 from anaphora.data.batches import Batches
 from anaphora.data.preparation import prepare
 from anaphora.errors import UserError
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.tokenizers.subword_dropout import SubwordSampler
 from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.tokenizers.words import split_words
@@ -33,10 +33,10 @@ KINDS = {
 }
 
 
-def small(**changes: Any) -> TransformerTranslator:
+def small(**changes: Any) -> Transformer:
     torch.manual_seed(1)
     shape: dict[str, Any] = {"dim": 16, "layers": 3, "heads": 2, "feed_forward": 32, "max_length": 128, "dropout": 0.0}
-    return TransformerTranslator(TransformerConfig(**{**shape, **changes}), 300, 300)
+    return Transformer(TransformerConfig(**{**shape, **changes}), 300, 300)
 
 
 def batches_of(folder: Path, config: TokenizerConfig) -> tuple[Batches, Guide]:

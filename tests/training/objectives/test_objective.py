@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from anaphora.data.batches import Batch, pad
-from anaphora.models.translation.transformer_translator import TransformerConfig, TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
 from micro_runs import MICRO, write_pairs
 
@@ -105,16 +105,16 @@ def test_rows_that_fill_up_a_batch_change_nothing() -> None:
         torch.testing.assert_close(results[1][1][name], gradient, atol=1e-6, rtol=1e-5)
 
 
-def model() -> TransformerTranslator:
+def model() -> Transformer:
     torch.manual_seed(3)
     config = TransformerConfig(dim=16, layers=1, heads=2, feed_forward=24, max_length=16, dropout=0.0)
-    return TransformerTranslator(config, 30, 30).double()
+    return Transformer(config, 30, 30).double()
 
 
 PAIRS = [([5, 6, 7, 8], [9, 10]), ([11], [12, 13, 14]), ([4, 4], [4]), ([20, 21, 22], [23, 24, 25, 26, 27])]
 
 
-def gradients(net: TransformerTranslator, groups: list[list[tuple[list[int], list[int]]]]) -> dict[str, Tensor]:
+def gradients(net: Transformer, groups: list[list[tuple[list[int], list[int]]]]) -> dict[str, Tensor]:
     """As the loop does: each batch's sum over the tokens of all of them."""
     made = [TranslationBatch.of(batch(group), CPU) for group in groups]
     tokens = sum(one.tokens for one in made)

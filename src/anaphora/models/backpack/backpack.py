@@ -28,7 +28,7 @@ from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.backpack.sense_shares import SensesWhy, why_by_sense
 from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.models.keywords import LanguageKeywords, by_keywords
-from anaphora.models.language.causal import NeuralLanguageModel
+from anaphora.models.language.causal import CausalLM
 from anaphora.nn.encoder_contract import Past, locked_dropout
 from anaphora.nn.kernels.sense_sums import distinct_of, mix
 from anaphora.nn.sense_network import DEVIATION, SenseNetwork, reference_weights
@@ -65,8 +65,13 @@ class BackpackKeywords(BackpackConfig, LanguageKeywords):
     """What `Backpack(…)` takes."""
 
 
-class Backpack(NeuralLanguageModel):
-    """A contextualiser, a sense network, and the table of words that both share."""
+class Backpack(CausalLM):
+    """A contextualiser, a sense network, and the table of words that both share (Hewitt et al. 2023).
+
+    model = Backpack(vocabulary=8_000, dim=256, senses=16, layers=4, heads=4)
+    model.sense_vectors(torch.tensor([17]))  # (1, 16, 256): what word 17 may mean, wherever it stands
+    model.sense_weights(ids)  # (B, 16, T, T): how much of each sense of each word goes into each guess
+    """
 
     rewrite: Rewrite | None = None
     """An intervention on senses, of whatever source."""

@@ -79,7 +79,10 @@ class EnsembleState(DecoderState):
 
 
 class Ensemble(Translator):
-    """A Translator whose probabilities are the weighted mean of those of its members."""
+    """A Translator whose probabilities are the weighted mean of those of its members.
+
+    both = Ensemble([first, second], weights=[0.7, 0.3])
+    """
 
     def __init__(
         self,

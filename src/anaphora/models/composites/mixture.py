@@ -69,7 +69,10 @@ class MixtureConfig:
 
 
 class Mixture:
-    """A LanguageModel whose probabilities are the weighted mean of those of its parts."""
+    """A LanguageModel whose probabilities are the weighted mean of those of its parts.
+
+    both = Mixture([counted, neural], weights=[0.4, 0.6])
+    """
 
     def __init__(self, parts: Sequence[LanguageModel], weights: Sequence[float], names: Sequence[str] = ()) -> None:
         if not parts:

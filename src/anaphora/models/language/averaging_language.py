@@ -23,7 +23,7 @@ DAN = System(
     rung=13,
     task="language",
     settings="anaphora.models.language.averaging_language:AveragingConfig",
-    model="anaphora.models.language.causal:NeuralLanguageModel",
+    model="anaphora.models.language.causal:CausalLM",
     read="anaphora.models:read_neural",
 )
 

@@ -50,8 +50,15 @@ def causal_keywords(
     (`anaphora settings --recipe lstm` lists them); what is left out, or None, is as that has it."""
 
 
-class NeuralLanguageModel(Reader, LanguageModel):
-    """Embedding, causal encoder, head; it answers the LanguageModel contract."""
+class CausalLM(Reader, LanguageModel):
+    """Embedding, causal encoder, head; it answers the LanguageModel contract.
+
+        model = CausalLM(encoder="transformer", vocabulary=8_000, dim=256, layers=4, heads=4)
+        logits = model(ids)  # (B, T) from ⟨s⟩ on -> (B, T, 8_000)
+        loss = model.loss(ids)
+
+    The encoder is transformer, lstm, gru, rnn, conv, window or dan (the mean of what was read).
+    """
 
     @by_keywords(causal_keywords, by_encoder)
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:

@@ -41,7 +41,12 @@ def classifier_keywords(
 
 
 class TextClassifier(Reader):
-    """Embedding, encoder, ClassificationHead over `config.labels`."""
+    """Embedding, encoder, ClassificationHead over `config.labels`.
+
+    model = TextClassifier(encoder="lstm", labels=["good", "bad"], vocabulary=8_000, dim=256)
+    logits = model(ids)  # (B, T) from ⟨s⟩ to ⟨/s⟩ -> (B, 2)
+    loss = model.loss((ids, classes))
+    """
 
     noun = "a classifier"
 

@@ -23,7 +23,7 @@ CONV = System(
     rung=18,
     task="language",
     settings="anaphora.models.language.convolution_language:ConvolutionConfig",
-    model="anaphora.models.language.causal:NeuralLanguageModel",
+    model="anaphora.models.language.causal:CausalLM",
     read="anaphora.models:read_neural",
 )
 

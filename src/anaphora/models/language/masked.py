@@ -57,8 +57,12 @@ class MaskedKeywords(TransformerEncoderConfig, LanguageKeywords):
     """What `MaskedLM(…)` takes."""
 
 
-class MaskedLanguageModel(Reader):
-    """Embedding, encoder, head; rows are ⟨s⟩ w … ⟨/s⟩ with some words replaced by `mask_id`."""
+class MaskedLM(Reader):
+    """Embedding, encoder, head; rows are ⟨s⟩ w … ⟨/s⟩ with some words replaced by `mask_id`.
+
+    model = MaskedLM(vocabulary=8_000, dim=256, layers=4, heads=4)
+    loss = model.loss(ids)  # hides 15 % of them and guesses those
+    """
 
     capabilities = frozenset({"masked", "normalised", "batch-invariant", "attends"})
     noun = "a masked language model"

@@ -25,7 +25,7 @@ from anaphora.models.language.reader import Reader
 from anaphora.models.language.transformer_language import BERT, GPT2, TransformerLanguageConfig
 
 if TYPE_CHECKING:
-    from anaphora.models.language.masked import MaskedLanguageModel
+    from anaphora.models.language.masked import MaskedLM
 
 CAUSAL_MASKS = (".attn.bias", ".attn.masked_bias", "embeddings.position_ids")
 """How the names of tensors end that old files have and that hold nothing learned."""
@@ -139,7 +139,7 @@ def published_names(model: Reader) -> list[Name]:
         raise UserError(f"{form.system} attends to all places, not to a window of them", cure="leave model.window out")
     if form is FROM_LEFT_TO_RIGHT:
         return gpt2_names(config.layers)
-    model = cast("MaskedLanguageModel", model)
+    model = cast("MaskedLM", model)
     if model.token_types is None or model.mask_id >= model.vocabulary:
         raise UserError(
             "BERT has token types, and ⟨mask⟩ within its vocabulary",

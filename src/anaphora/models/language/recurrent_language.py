@@ -26,7 +26,7 @@ RNN = System(
     rung=15,
     task="language",
     settings="anaphora.models.language.recurrent_language:RnnConfig",
-    model="anaphora.models.language.causal:NeuralLanguageModel",
+    model="anaphora.models.language.causal:CausalLM",
     read="anaphora.models:read_neural",
 )
 GRU = System(
@@ -34,7 +34,7 @@ GRU = System(
     rung=16,
     task="language",
     settings="anaphora.models.language.recurrent_language:GruConfig",
-    model="anaphora.models.language.causal:NeuralLanguageModel",
+    model="anaphora.models.language.causal:CausalLM",
     read="anaphora.models:read_neural",
 )
 LSTM = System(
@@ -42,7 +42,7 @@ LSTM = System(
     rung=17,
     task="language",
     settings="anaphora.models.language.recurrent_language:LstmConfig",
-    model="anaphora.models.language.causal:NeuralLanguageModel",
+    model="anaphora.models.language.causal:CausalLM",
     read="anaphora.models:read_neural",
 )
 

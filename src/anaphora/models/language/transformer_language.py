@@ -30,7 +30,7 @@ DECODER = System(
     rung=19,
     task="language",
     settings="anaphora.models.language.transformer_language:TransformerDecoderConfig",
-    model="anaphora.models.language.causal:NeuralLanguageModel",
+    model="anaphora.models.language.causal:CausalLM",
     read="anaphora.models:read_neural",
 )
 ENCODER = System(
@@ -38,7 +38,7 @@ ENCODER = System(
     rung=20,
     task="language",
     settings="anaphora.models.language.transformer_language:TransformerEncoderConfig",
-    model="anaphora.models.language.masked:MaskedLanguageModel",
+    model="anaphora.models.language.masked:MaskedLM",
     read="anaphora.models:read_neural",
 )
 

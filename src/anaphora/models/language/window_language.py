@@ -23,7 +23,7 @@ WINDOW = System(
     rung=14,
     task="language",
     settings="anaphora.models.language.window_language:WindowConfig",
-    model="anaphora.models.language.causal:NeuralLanguageModel",
+    model="anaphora.models.language.causal:CausalLM",
     read="anaphora.models:read_neural",
 )
 

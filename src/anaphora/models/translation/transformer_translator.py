@@ -34,7 +34,7 @@ TRANSFORMER = System(
     rung=1,
     task="translation",
     settings="anaphora.models.translation.translator_settings:TransformerConfig",
-    model="anaphora.models.translation.transformer_translator:TransformerTranslator",
+    model="anaphora.models.translation.transformer_translator:Transformer",
 )
 
 
@@ -168,8 +168,13 @@ class TransformerKeywords(TransformerConfig, TranslatorKeywords):
     """What `Transformer(…)` takes."""
 
 
-class TransformerTranslator(EncoderDecoder):
-    """Embedding → encoder → memory; embedding → decoder over memory → projection to the target vocabulary."""
+class Transformer(EncoderDecoder):
+    """Embedding → encoder → memory; embedding → decoder over memory → projection to the target vocabulary.
+
+    model = Transformer(vocabulary=32_000, dim=512, heads=8, layers=6)
+    logits = model(source, target)  # ids (B, S) and (B, T) -> (B, T, 32_000)
+    loss = model.loss((source, target))
+    """
 
     config: TransformerConfig
     decoder: TransformerDecoder

@@ -69,8 +69,8 @@ HARMLESS = ("threads", "checkpoint_seconds", "max_memory")
 """Settings of training that change nothing but how fast it goes."""
 
 
-class Glove:
-    """A vocabulary, and what has been learned about it."""
+class GloVe:
+    """GloVe (Pennington et al. 2014): a vocabulary, and what has been learned about it."""
 
     def __init__(self, config: GloveConfig, words: list[str], *, seed: int = 1) -> None:
         self.config, self.words = config, words
@@ -155,13 +155,13 @@ class Glove:
         store_arrays(path, {"table": self.table, "words": words_array(self.words)}, {"glove": json.dumps(said)})
 
     @classmethod
-    def load(cls, path: Path) -> tuple[Glove, Learned, GloveTraining, dict[str, Any]]:
+    def load(cls, path: Path) -> tuple[GloVe, Learned, GloveTraining, dict[str, Any]]:
         """What `save` wrote: with it, what the table says of itself."""
         with opening(path):
             return cls._read(path)
 
     @classmethod
-    def _read(cls, path: Path) -> tuple[Glove, Learned, GloveTraining, dict[str, Any]]:
+    def _read(cls, path: Path) -> tuple[GloVe, Learned, GloveTraining, dict[str, Any]]:
         arrays, said = read_arrays(path)
         if "glove" not in said:
             raise UserError("holds no GloVe model to go on from")
@@ -185,7 +185,7 @@ def learn_glove(
     checkpoint: Path | None = None,
     progress: Progress = lambda learned: None,
     stop: Callable[[], bool] = lambda: False,
-) -> tuple[Glove, Learned]:
+) -> tuple[GloVe, Learned]:
     """Learn vectors from a table of co-occurrences, or go on where a checkpoint of the same settings stopped."""
     if counted.window != config.window:
         raise UserError(
@@ -194,7 +194,7 @@ def learn_glove(
             cure="count again, or set model.window",
         )
     if checkpoint is not None and checkpoint.exists():
-        model, learned, before, manifest = Glove.load(checkpoint)
+        model, learned, before, manifest = GloVe.load(checkpoint)
         same, old = ({**asdict(settings), **dict.fromkeys(HARMLESS)} for settings in (training, before))
         if model.config != config or old != same or manifest != counted.manifest:
             raise UserError(
@@ -205,7 +205,7 @@ def learn_glove(
         if learned.finished:
             return model, learned
     else:
-        model, learned = Glove(config, counted.words, seed=training.seed), Learned()
+        model, learned = GloVe(config, counted.words, seed=training.seed), Learned()
     return model, model.train(counted, training, checkpoint=checkpoint, learned=learned, progress=progress, stop=stop)
 
 

@@ -68,7 +68,7 @@ COUNTED_AT_ONCE = 1 << 22
 
 
 class Word2Vec:
-    """A vocabulary, and what has been learned about it."""
+    """Skip-gram or CBOW (Mikolov et al. 2013): a vocabulary, and what has been learned about it."""
 
     def __init__(self, config: Word2VecConfig, words: Sequence[str], counts: I64, *, seed: int = 1) -> None:
         if not len(words):

@@ -43,7 +43,7 @@ BYTENET = System(
     task="translation",
     family="convolutional translators",
     settings="anaphora.models.translation.convolutional.convolutional_settings:ByteNetConfig",
-    model="anaphora.models.translation.convolutional.bytenet:ByteNetTranslator",
+    model="anaphora.models.translation.convolutional.bytenet:ByteNet",
 )
 
 
@@ -183,8 +183,14 @@ class ByteNetKeywords(ByteNetConfig, TranslatorKeywords):
     """What `ByteNet(…)` takes."""
 
 
-class ByteNetTranslator(EncoderDecoder):
-    """The whole; its memory is (B, a S + b, dim)."""
+class ByteNet(EncoderDecoder):
+    """Dilated convolutions, the decoder on top of the encoder, no attention (Kalchbrenner et al. 2016).
+
+        model = ByteNet(vocabulary=8_000, dim=256)
+        logits = model(source, target)  # ids (B, S) and (B, T) -> (B, T, 8_000)
+
+    Its memory is (B, a S + b, dim).
+    """
 
     config: ByteNetConfig
 

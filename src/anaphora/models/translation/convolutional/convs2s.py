@@ -50,7 +50,7 @@ CONVS2S = System(
     task="translation",
     family="convolutional translators",
     settings="anaphora.models.translation.convolutional.convolutional_settings:ConvS2SConfig",
-    model="anaphora.models.translation.convolutional.convs2s:ConvS2STranslator",
+    model="anaphora.models.translation.convolutional.convs2s:ConvS2S",
 )
 
 HALF = math.sqrt(0.5)
@@ -211,8 +211,14 @@ class ConvS2SKeywords(ConvS2SConfig, TranslatorKeywords):
     """What `ConvS2S(…)` takes."""
 
 
-class ConvS2STranslator(EncoderDecoder):
-    """The whole; its memory is (B, S, 2 dim): what is compared, z, and what is found, √(|s| / 2) (z + e)."""
+class ConvS2S(EncoderDecoder):
+    """Gated convolutions, every decoder layer attends (Gehring et al. 2017).
+
+        model = ConvS2S(vocabulary=8_000, dim=256)
+        logits = model(source, target)  # ids (B, S) and (B, T) -> (B, T, 8_000)
+
+    Its memory is (B, S, 2 dim): what is compared, z, and what is found, √(|s| / 2) (z + e).
+    """
 
     config: ConvS2SConfig
     decoder: ConvS2SDecoder

@@ -40,7 +40,7 @@ BAHDANAU = System(
     task="translation",
     family="recurrent translators",
     settings="anaphora.models.translation.recurrent.recurrent_settings:BahdanauConfig",
-    model="anaphora.models.translation.recurrent.bahdanau:BahdanauTranslator",
+    model="anaphora.models.translation.recurrent.bahdanau:Bahdanau",
 )
 
 
@@ -139,8 +139,12 @@ class BahdanauKeywords(BahdanauConfig, TranslatorKeywords):
     """What `Bahdanau(…)` takes."""
 
 
-class BahdanauTranslator(EncoderDecoder):
-    """The whole."""
+class Bahdanau(EncoderDecoder):
+    """A GRU that attends, by additive scores, before each step (Bahdanau et al. 2015).
+
+    model = Bahdanau(vocabulary=8_000, dim=256)
+    logits = model(source, target)  # ids (B, S) and (B, T) -> (B, T, 8_000)
+    """
 
     @by_keywords(BahdanauKeywords)
     def __init__(self, config: BahdanauConfig, source_vocabulary: int, target_vocabulary: int) -> None:

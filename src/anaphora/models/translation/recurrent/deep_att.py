@@ -42,7 +42,7 @@ DEEP_ATT = System(
     task="translation",
     family="recurrent translators",
     settings="anaphora.models.translation.recurrent.recurrent_settings:DeepAttConfig",
-    model="anaphora.models.translation.recurrent.deep_att:DeepAttTranslator",
+    model="anaphora.models.translation.recurrent.deep_att:DeepAtt",
 )
 
 COLUMNS = 2
@@ -154,8 +154,12 @@ class DeepAttKeywords(DeepAttConfig, TranslatorKeywords):
     """What `DeepAtt(…)` takes."""
 
 
-class DeepAttTranslator(EncoderDecoder):
-    """The whole."""
+class DeepAtt(EncoderDecoder):
+    """Deep LSTMs in turning directions with fast-forward lanes, and attention (Zhou et al. 2016).
+
+    model = DeepAtt(vocabulary=8_000, dim=256)
+    logits = model(source, target)  # ids (B, S) and (B, T) -> (B, T, 8_000)
+    """
 
     @by_keywords(DeepAttKeywords)
     def __init__(self, config: DeepAttConfig, source_vocabulary: int, target_vocabulary: int) -> None:

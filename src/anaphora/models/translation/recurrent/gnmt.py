@@ -34,13 +34,13 @@ from anaphora.models.translation.recurrent.recurrent_settings import GnmtConfig
 from anaphora.nn.encoder_contract import Encoder
 from anaphora.nn.recurrence import RecurrentEncoder
 
-GNMT = System(
+GNMT_SYSTEM = System(
     kind="gnmt",
     rung=6,
     task="translation",
     family="recurrent translators",
     settings="anaphora.models.translation.recurrent.recurrent_settings:GnmtConfig",
-    model="anaphora.models.translation.recurrent.gnmt:GnmtTranslator",
+    model="anaphora.models.translation.recurrent.gnmt:GNMT",
 )
 
 RESIDUAL_FROM = 2
@@ -119,8 +119,12 @@ class GnmtKeywords(GnmtConfig, TranslatorKeywords):
     """What `GNMT(…)` takes."""
 
 
-class GnmtTranslator(EncoderDecoder):
-    """The whole."""
+class GNMT(EncoderDecoder):
+    """Deep LSTMs with residuals, the lowest decoder layer attends (Wu et al. 2016).
+
+    model = GNMT(vocabulary=8_000, dim=256)
+    logits = model(source, target)  # ids (B, S) and (B, T) -> (B, T, 8_000)
+    """
 
     @by_keywords(GnmtKeywords)
     def __init__(self, config: GnmtConfig, source_vocabulary: int, target_vocabulary: int) -> None:

@@ -45,7 +45,7 @@ LUONG = System(
     task="translation",
     family="recurrent translators",
     settings="anaphora.models.translation.recurrent.recurrent_settings:LuongConfig",
-    model="anaphora.models.translation.recurrent.luong:LuongTranslator",
+    model="anaphora.models.translation.recurrent.luong:Luong",
 )
 
 
@@ -142,8 +142,12 @@ class LuongKeywords(LuongConfig, TranslatorKeywords):
     """What `Luong(…)` takes."""
 
 
-class LuongTranslator(EncoderDecoder):
-    """The whole."""
+class Luong(EncoderDecoder):
+    """An LSTM that attends after each step, and feeds what it found into the next (Luong et al. 2015).
+
+    model = Luong(vocabulary=8_000, dim=256)
+    logits = model(source, target)  # ids (B, S) and (B, T) -> (B, T, 8_000)
+    """
 
     @by_keywords(LuongKeywords)
     def __init__(self, config: LuongConfig, source_vocabulary: int, target_vocabulary: int) -> None:

@@ -45,7 +45,7 @@ MOE = System(
     task="translation",
     family="recurrent translators",
     settings="anaphora.models.translation.recurrent.recurrent_settings:MoeConfig",
-    model="anaphora.models.translation.recurrent.moe:MoeTranslator",
+    model="anaphora.models.translation.recurrent.moe:MoE",
 )
 
 
@@ -155,8 +155,12 @@ class MoeKeywords(MoeConfig, TranslatorKeywords):
     """What `MoE(…)` takes."""
 
 
-class MoeTranslator(EncoderDecoder):
-    """The whole."""
+class MoE(EncoderDecoder):
+    """GNMT with a mixture of experts between its layers (Shazeer et al. 2017).
+
+    model = MoE(vocabulary=8_000, dim=256)
+    logits = model(source, target)  # ids (B, S) and (B, T) -> (B, T, 8_000)
+    """
 
     @by_keywords(MoeKeywords)
     def __init__(self, config: MoeConfig, source_vocabulary: int, target_vocabulary: int) -> None:

@@ -41,7 +41,7 @@ SEQ2SEQ = System(
     task="translation",
     family="recurrent translators",
     settings="anaphora.models.translation.recurrent.recurrent_settings:Seq2seqConfig",
-    model="anaphora.models.translation.recurrent.seq2seq:Seq2seqTranslator",
+    model="anaphora.models.translation.recurrent.seq2seq:Seq2Seq",
 )
 
 
@@ -98,8 +98,14 @@ class Seq2seqKeywords(Seq2seqConfig, TranslatorKeywords):
     """What `Seq2Seq(…)` takes."""
 
 
-class Seq2seqTranslator(EncoderDecoder):
-    """The whole; its memory is (B, K, M), K not depending on the sentence."""
+class Seq2Seq(EncoderDecoder):
+    """An encoder folds the source into a state, a decoder unfolds it (Sutskever et al. 2014); no attention.
+
+        model = Seq2Seq(vocabulary=8_000, dim=256)
+        logits = model(source, target)  # ids (B, S) and (B, T) -> (B, T, 8_000)
+
+    Its memory is (B, K, M), K not depending on the sentence.
+    """
 
     config: Seq2seqConfig
 
