@@ -80,7 +80,7 @@ def unknown_setting(
 @dataclass(frozen=True, eq=False)
 class NameIn:
     """Marks text that names something in a table which may grow: `Annotated[str, NameIn(SCORES)]`. What is in the table
-    has a formula."""
+    may have a formula."""
 
     table: Mapping[str, Any]
 
@@ -93,7 +93,7 @@ def type_hints(cls: type) -> dict[str, Any]:
 def formulas(cls: type, field: str) -> str:
     """Of a setting that names something in a table: what each of them computes."""
     table = _table(_written_hints(cls)[field])
-    listed = ", ".join(f"{one.formula} ({name})" for name, one in table.items())
+    listed = ", ".join(f"{one.formula} ({name})" for name, one in table.items() if hasattr(one, "formula"))
     return f" Formulas: {listed}." if listed else ""
 
 
@@ -104,8 +104,21 @@ def _written_hints(cls: type) -> dict[str, Any]:
 
 def _with_names(hint: Any) -> Any:
     if table := _table(hint):
-        return Literal[tuple(table)] | None if type(None) in typing.get_args(hint) else Literal[tuple(table)]
+        others = [one for one in (dict[str, Any], type(None)) if one in _parts(hint)]
+        return Union[(Literal[tuple(table)], *others)]
     return hint
+
+
+def _parts(hint: Any) -> list[Any]:
+    """The types that a value may have, of one that may have several."""
+    said = typing.get_args(hint)
+    if typing.get_origin(hint) is Annotated:
+        return _parts(said[0])
+    return [part for one in said for part in _parts(one)] if _is_union(hint) else [hint]
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (Union, types.UnionType)
 
 
 def _table(hint: Any) -> Mapping[str, Any]:
@@ -121,10 +134,12 @@ def convert(value: Any, hint: Any, *, name: str, file: str | None = None) -> Any
     origin = typing.get_origin(hint)
     if hint in (int, float) and not isinstance(value, bool | int | float | str) and np_number(value):
         value = value.item()
-    if origin in (Union, types.UnionType):
+    if _is_union(hint):
         choices = typing.get_args(hint)
         if value is None and type(None) in choices:
             return None
+        if isinstance(value, Mapping) and dict[str, Any] in choices:  # whoever takes such a section checks it
+            return dict(value)
         return convert(value, next(c for c in choices if c is not type(None)), name=name, file=file)
     if origin is Literal:
         allowed = typing.get_args(hint)
@@ -298,11 +313,16 @@ LISTED = "`anaphora settings` lists all of them"
 
 
 def merge(*documents: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Later documents win, key by key within each section."""
+    """Later documents win, key by key within each section, and within a choice that has settings of its own."""
     merged: dict[str, dict[str, Any]] = {}
     for document in documents:
         for section, settings in document.items():
-            merged.setdefault(section, {}).update(settings or {})
+            there = merged.setdefault(section, {})
+            for key, value in (settings or {}).items():
+                old = there.get(key)
+                if isinstance(old, Mapping) and isinstance(value, Mapping) and old.get("kind") == value.get("kind"):
+                    value = {**old, **value}
+                there[key] = value
     return merged
 
 
@@ -352,7 +372,7 @@ def documentation(cls: type) -> dict[str, tuple[str, Any, str]]:
     """{field: (type, default, docstring)}: the docstring is the string written under the field."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):  # what a class says of a field wins over those that it derives from
-        if dataclasses.is_dataclass(base):
+        if dataclasses.is_dataclass(base) and inspect.get_annotations(base):
             texts |= _docstrings(base)
     result = {}
     for f in dataclasses.fields(cls):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from anaphora.models import build_language_model, settings
 from anaphora.models.backpack.backpack import Backpack
-from anaphora.models.backpack.backpack_settings import BackpackConfig
 from anaphora.models.backpack.patch import MadeFor
 from anaphora.models.backpack.patched import WordLookup, made_for
 from anaphora.tokenizers.tokenizer import Tokenizer
@@ -14,12 +16,22 @@ WORDS = ["the", "a", "said", "that", "nurse", "doctor", "cook", "judge", "he", "
 WORDS += ["sick", "trick", "party", "man", "dog", "ill", "great", "run"]
 
 
-def small_backpack(*, senses: int = 4, seed: int = 3, **settings: object) -> tuple[Backpack, Tokenizer]:
+def small_backpack(*, senses: int = 4, seed: int = 3, **said: object) -> tuple[Backpack, Tokenizer]:
     """The model, with weights large enough to have opinions, and its words."""
     tokenizer = Tokenizer.of_words(WORDS)
-    shape = {"dim": 16, "layers": 2, "heads": 2, "max_length": 32, "near_senses": 0, **settings}
+    shape = {
+        "kind": "backpack",
+        "senses": senses,
+        "dim": 16,
+        "layers": 2,
+        "heads": 2,
+        "max_length": 32,
+        "near_senses": 0,
+        **said,
+    }
     torch.manual_seed(seed)
-    model = Backpack(BackpackConfig(senses=senses, **shape), tokenizer.vocabulary_size).eval()  # type: ignore[arg-type]
+    model: Any = build_language_model(settings(shape), tokenizer.vocabulary_size)  # type: ignore[arg-type]
+    model.eval()
     for parameter in model.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.4)

@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from anaphora.arguments.public_names import resolved_when_used
 from anaphora.config import build as build_settings
 from anaphora.errors import UserError, nearest
-from anaphora.models.registry import TASKS, kinds, loaded, system
+from anaphora.files.entries import loaded
+from anaphora.models.encoder_section import parted
+from anaphora.models.registry import TASKS, is_known, kinds, system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,8 +115,11 @@ VECTOR_MODELS = kinds("vectors")
 def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> ModelConfig:
     """The typed settings of section `model`, by its `kind`."""
     mapping = named_by_decoder(mapping, file=file)
+    mapping = with_encoder_section(mapping, file=file)
     kind = mapping.get("kind", DEFAULT)
     cls, listed = system(kind, file=file).settings_class(), f"model{listing_option(str(kind))}"
+    if hasattr(cls, "chosen"):  # its settings are those of what it is made with, too
+        cls, mapping = cls.chosen(mapping, file=file)
     return cast("ModelConfig", build_settings(cls, mapping, section="model", file=file, listed=listed))
 
 
@@ -149,6 +154,25 @@ def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> di
         known = theirs(**({"cell": own["cell"]} if "cell" in own and hasattr(theirs, "cell") else {}))
         own = {"encoder": known.reads_with, **own, "kind": decoder}
     return own
+
+
+def with_encoder_section(
+    model: Mapping[str, Any], whole: Mapping[str, Any] | None = None, *, twice: bool = True, file: str | None = None
+) -> dict[str, Any]:
+    """Section `model` without a section `encoder` in it (models/encoder_section.py). whole: what else is known of the
+    model, its kind above all; twice: whether a setting may be said under both of its names, the longer one then
+    counts."""
+    own, said = parted(model)
+    whole = {"kind": DEFAULT, **own, **(whole or {})}
+    cls: Any = system(whole["kind"]).settings_class() if is_known(whole["kind"]) else None
+    if isinstance(own.get("encoder"), str) and "encoder" not in getattr(cls, "__dataclass_fields__", {"encoder": ""}):
+        said = {"kind": own.pop("encoder")}
+    if not said or not hasattr(cls, "with_section"):
+        return dict(model)
+    found: dict[str, Any] = cls.with_section(
+        own, said, whole, twice=twice, listed=f"model{listing_option(str(whole['kind']))}", file=file
+    )
+    return found
 
 
 def settings_class(kind: object, *, file: str | None = None) -> type[ModelConfig]:

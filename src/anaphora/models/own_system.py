@@ -36,6 +36,7 @@ from anaphora.models.language.language_settings import LanguageConfig
 from anaphora.models.registry import TASKS, Sizes, System
 from anaphora.models.registry import register as add
 from anaphora.models.translation.translator_settings import TranslatorConfig
+from anaphora.nn.encoder_settings import EncoderConfig, encoder_settings
 
 GIVEN = ("causal", "memory_dim", "source_vocabulary", "target_vocabulary")
 """Parameters that are no settings: which way it reads, how wide what it looks at is, how many words there are."""
@@ -104,9 +105,13 @@ class OwnLanguageConfig(LanguageConfig):
     own_defaults: ClassVar[dict[str, Any]]
     """What it says itself, as defaults of its arguments."""
 
-    def build_encoder(self, *, causal: bool) -> Any:
-        found = part(self.made_for, self, causal=causal)
-        if causal and not found.causal:
+    @classmethod
+    def encoder_class(cls) -> type[EncoderConfig]:
+        return cls
+
+    def build_encoder(self) -> Any:
+        found = part(self.made_for, self, causal=self.causal)
+        if self.causal and not found.causal:
             raise ValueError(f"{self.kind} sees words that a language model is to guess: its encoder is not causal")
         return found
 
@@ -134,8 +139,14 @@ class OwnTranslatorConfig(TranslatorConfig):
     own_defaults: ClassVar[dict[str, Any]]
 
     @property
-    def reads_with(self) -> Any:
-        return self.encoder or "transformer"
+    def own_encoder(self) -> str:
+        return "transformer"
+
+    def told(self, cls: type[EncoderConfig]) -> dict[str, Any]:
+        """Its settings are its decoder's; an encoder takes its depth from them alone."""
+        heads = next(heads for heads in (4, 2, 1) if self.dim % heads == 0)
+        usual = {"layers": self.layers, "heads": heads, "feed_forward": 4 * self.dim}
+        return {name: value for name, value in usual.items() if name in encoder_settings(cls)}
 
     @property
     def attends(self) -> bool:
@@ -178,16 +189,13 @@ def build_around(config: Any, source_vocabulary: int, target_vocabulary: int) ->
     from functools import partial
 
     from anaphora.models.translation.encoder_decoder import EncoderDecoder
-    from anaphora.models.translation.source_reading import build_reader, source_positions
     from anaphora.nn.embedding import Embedding
 
     c = config
     words = partial(Embedding, dim=c.dim, max_length=c.max_length, dropout=c.dropout)
-    source = words(source_vocabulary, positions=source_positions(c.reads_with))
+    source = words(source_vocabulary, positions=c.encoder_config.source_positions)
     target = words(target_vocabulary, positions="none")
-    heads = next(heads for heads in (4, 2, 1) if c.dim % heads == 0)
-    transformer = {"heads": heads, "feed_forward": 4 * c.dim}
-    encoder = build_reader(c.reads_with, c.dim, layers=c.layers, dropout=c.dropout, transformer=transformer)
+    encoder = c.build_encoder()
     decoder = part(c.made_for, c, memory_dim=c.dim, layers=c.upper_layers)
     decoder.out_dim = getattr(decoder, "out_dim", c.dim)
     return EncoderDecoder(c, source, target, encoder, decoder)

@@ -8,9 +8,9 @@
         model="anaphora.models.translation.recurrent.luong:Luong",
     )
 
-An entry names classes by their import paths, and it is read from the text of its file, so that a list of all systems
-costs no import: `--help`, counting and the settings of a run never load torch. What differs between systems, such as
-sizes for a corpus or the encoder, is a method of the settings class that an entry names.
+An entry names classes by their import paths, and it is read from the text of its file (files/entries.py), so that a
+list of all systems costs no import: `--help`, counting and the settings of a run never load torch. What differs between
+systems, such as sizes for a corpus or the encoder, is a method of the settings class that an entry names.
 
 A system of one's own is known once `register` was called: by a file that is named (`--model my_model.py`,
 models/model_file.py), by any module that is imported, or by an entry point of the group `anaphora.systems` in an
@@ -19,21 +19,18 @@ installed package. `@register("rwkv", task="language")` over a class makes an en
 
 from __future__ import annotations
 
-import ast
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from anaphora.errors import UserError, nearest, shown, told_by_line
+from anaphora.files.entries import loaded, read_entries
 
-ENTRY = re.compile(r"^\w+ = System\(\n.*?^\)$", re.MULTILINE | re.DOTALL)
 TASKS = {
     "translation": "a translator",
     "language": "a language model",
@@ -107,14 +104,6 @@ class System:
             if self.file is None or isinstance(error, ValueError):  # the latter is about its settings
                 raise
             raise told_by_line(error, {self.file}) or error from error
-
-
-def loaded(path: str | Callable[..., Any]) -> Any:
-    """What "module:name" names."""
-    if not isinstance(path, str):
-        return path
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
 
 
 def register(system: System) -> System:
@@ -223,18 +212,8 @@ def _registered() -> dict[str, System]:
 
 @cache
 def _ours() -> dict[str, System]:
-    found = {one.kind: one for one in _read_entries(Path(__file__).parent)}
+    found = {one.kind: one for one in read_entries(System, Path(__file__).parent)}
     return {kind: found[kind] for kind in sorted(found, key=lambda kind: found[kind].rung)}
-
-
-def _read_entries(folder: Path) -> Iterator[System]:
-    """The entries in the files below a folder, read as the literals they are."""
-    for file in sorted(folder.rglob("*.py")):
-        text = file.read_text(encoding="utf-8")
-        if file.name != Path(__file__).name and "= System(\n" in text:
-            for entry in ENTRY.findall(text):
-                call = ast.parse(entry).body[0].value
-                yield System(**{word.arg: ast.literal_eval(word.value) for word in call.keywords})
 
 
 @cache

@@ -24,6 +24,12 @@ def check_depth(**layers: int | None) -> None:
             raise ValueError(f"{name} is {number:,}; more than {MOST_LAYERS:,} layers are not built; choose fewer")
 
 
+def check_share(name: str, value: float) -> None:
+    """A ValueError for what is no share, such as one of numbers to drop."""
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} is {value}; it must be at least 0 and below 1")
+
+
 def check_positions(positions: Positions, score: AnyScore, normaliser: Normaliser) -> None:
     """A ValueError for positions that a score or normaliser could make nothing of."""
     score = score_named(score)

@@ -77,7 +77,7 @@ class RecurrentEncoder(Encoder):
         widths = [hidden or dim] * (layers - 1) + [dim]
         if not causal and any(width % 2 for width in widths):
             raise ValueError(f"two directions share {widths} dimensions: each must be an even number")
-        self.dim, self.causal, self.kind = dim, causal, cell
+        self.dim, self.causal, self.kind, self.widths = dim, causal, cell, widths
         self.dropout, self.locked, self.weight_dropout = dropout, locked, weight_dropout
         self.cells = nn.ModuleList(
             kinds[cell](below, width if causal else width // 2, batch_first=True, bidirectional=not causal)

@@ -20,8 +20,9 @@ from anaphora.config import build, names
 from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, option
+from anaphora.files.entries import loaded
 from anaphora.models import DEFAULT, listing_option
-from anaphora.models.registry import TASKS, loaded, system
+from anaphora.models.registry import TASKS, system
 from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.training_settings import TrainingConfig
 

@@ -27,6 +27,7 @@ from anaphora.models import (
     VECTOR_MODELS,
     named_by_decoder,
     settings_class,
+    with_encoder_section,
 )
 from anaphora.models import settings as model_settings
 from anaphora.models.model_file import check_known
@@ -208,7 +209,10 @@ def load_recipe(name: str) -> Document:
         raise UserError("there is no such recipe file", file=path, cure=f"or a name: {', '.join(recipe_names())}")
     document = read_yaml(path)
     _check_recipe(document, str(path))
-    return {section: content for section, content in document.items() if content is not None}
+    found = {section: content for section, content in document.items() if content is not None}
+    if {"kind", "decoder"} & found.get("model", {}).keys():
+        found["model"] = with_encoder_section(found["model"], named_by_decoder(found["model"]), file=str(path))
+    return found
 
 
 def _check_recipe(document: dict[str, Any], file: str) -> None:

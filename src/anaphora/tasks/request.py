@@ -11,7 +11,7 @@ from typing import Any
 from anaphora.config import merge
 from anaphora.errors import UserError, option
 from anaphora.folder import read_config
-from anaphora.models import DEFAULT
+from anaphora.models import DEFAULT, named_by_decoder, with_encoder_section
 from anaphora.models.model_file import choose, open_model_file
 from anaphora.results import Facts, brief, count, figure
 from anaphora.tasks.base import PAIRS, Task, task_of
@@ -106,7 +106,10 @@ def filled(recipe: str, own: Document, data: Mapping[str, Any], start_from: Path
     """The user's settings, with what a recipe leaves open that names no kind of model (a file of one's own): it is then
     said as by the recipe that would be taken without it."""
     said = load_recipe(recipe)
-    if {"kind", "decoder"} & merge(said, own).get("model", {}).keys():
+    whole = merge(said, own).get("model", {})
+    if {"kind", "decoder"} & whole.keys():
+        if "model" in own:
+            own = {**own, "model": with_encoder_section(own["model"], named_by_decoder(whole), twice=False)}
         return own
     usual = load_recipe(choose_recipe(data, start_from))
     if start_from is not None:  # the rest is as it was there

@@ -17,7 +17,6 @@ SHARES = {
     kind: [field.name for field in dataclasses.fields(config) if field.name.endswith("dropout")]
     for kind, config in ((kind, system(kind).settings_class()) for kind in NEURAL_MODELS)
 }
-SHARES["backpack"].remove("weight_dropout")  # its contextualiser is a Transformer here
 
 
 def read(model: Any, ids: Tensor, seed: int) -> Tensor:

@@ -19,12 +19,12 @@ from anaphora.errors import UserError
 from anaphora.folder import WEIGHTS
 from anaphora.models import NEURAL_MODELS, build_language_model, read_language_model
 from anaphora.models import settings as model_settings
-from anaphora.models.backpack.backpack_settings import BackpackConfig
+from anaphora.models.backpack.backpack_settings import SenseConfig
 from anaphora.models.language import causal as neural
 from anaphora.models.language import transformer_language
 from anaphora.models.registry import system
 from anaphora.models.weights import model_weights, write_weights
-from anaphora.nn import positions, transformer
+from anaphora.nn import positions, transformer, transformer_settings
 from anaphora.tokenizers.tokenizer import BOS
 from grouped_flops import COUNTED
 from neural_rungs import CAUSAL, CLASSIFIERS, LONGEST, MASKED, rung
@@ -197,7 +197,7 @@ def test_flops_are_those_that_torch_counts(name: str) -> None:
     with counting as counter, torch.backends.mkldnn.flags(enabled=False):
         model(ids)
     counted = float(counter.get_total_flops())
-    backpack = isinstance(config, BackpackConfig)
+    backpack = isinstance(config, SenseConfig)
     if backpack:
         near = min((length + 1) / 2, config.sense_window or length)
         counted -= 2 * (1 + config.senses) * config.dim * batch * length * (length - near)
@@ -259,9 +259,9 @@ def test_every_kind_has_settings_with_words_for_each() -> None:
 
 def test_the_choices_of_the_settings_are_those_of_the_layers() -> None:
     """The settings are written without torch, so the names stand there twice."""
-    assert transformer_language.Positions == positions.Positions
-    assert transformer_language.Activation == transformer.Activation
-    assert transformer_language.Norm == transformer.Norm
+    assert transformer_settings.Positions == positions.Positions
+    assert transformer_settings.Activation == transformer.Activation
+    assert transformer_settings.Norm == transformer.Norm
 
 
 def test_the_settings_need_no_torch() -> None:
@@ -281,7 +281,7 @@ def test_the_settings_need_no_torch() -> None:
         ({"kind": "lstm", "weight_dropout": 1.0}, "weight_dropout is 1.0; it must be at least 0 and below 1"),
         ({"kind": "conv", "width": 0}, "width must be above 0, not 0"),
         ({"kind": "conv", "width": 2, "labels": ["a", "b"], "both_ways": True}, r"width \(2\) must be odd"),
-        ({"kind": "gru", "dim": 7, "labels": ["a", "b"], "both_ways": True}, "make them even"),
+        ({"kind": "gru", "dim": 7, "labels": ["a", "b"], "both_ways": True}, "two directions share 7 dimensions"),
         ({"kind": "gru", "labels": ["a", "a"]}, "two names or more, each once"),
         ({"kind": "transformer-decoder", "dim": 30, "heads": 4}, r"dim \(30\) must be a multiple of heads \(4\)"),
         ({"kind": "transformer-decoder", "dim": 12, "heads": 4}, "rotary positions need an even dim / heads"),

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anaphora.models.backpack.backpack_settings import BackpackConfig
+from anaphora.models.backpack.backpack_settings import BackpackConfig, SenseConfig
 from anaphora.models.backpack.sense_shares import SensesWhy, why_by_sense
 from anaphora.models.backpack.sense_table import SenseTable
 from anaphora.models.keywords import LanguageKeywords, by_keywords
@@ -77,26 +77,24 @@ class Backpack(CausalLM):
     """An intervention on senses, of whatever source."""
     emphasis: Emphasis | None = None
     """Topics, for which senses weigh more while they have not come up (topic.py)."""
-    config: BackpackConfig
+    config: SenseConfig
     explains = True
 
     @by_keywords(BackpackKeywords)
-    def __init__(self, config: BackpackConfig, vocabulary: int) -> None:
-        body = config.contextualiser()
-        super().__init__(body, vocabulary)  # type: ignore[call-arg, arg-type]  # settings, not keywords
-        self.config = config
+    def __init__(self, config: SenseConfig, vocabulary: int) -> None:
+        super().__init__(config, vocabulary)  # type: ignore[call-arg, arg-type]  # settings, not keywords
         self.whole = True
         self.dim, self.senses_count = config.dim, config.senses
         self.sense_window = config.sense_window
         if odd := [token for token in config.silent if not 0 <= token < vocabulary]:
             raise ValueError(f"silent has token {odd[0]}, and the vocabulary has tokens 0 to {vocabulary - 1}")
         self.head.silent = tuple(config.silent)
-        epsilon = getattr(body, "epsilon", 1e-5)
+        epsilon = getattr(config, "epsilon", 1e-5)
         self.sense_network = SenseNetwork(
             config.dim, config.senses, hidden=config.sense_feed_forward, dropout=config.sense_dropout, epsilon=epsilon
         )
         self.query_key = nn.Linear(config.dim, 2 * config.dim)  # of all senses: k · dim/k numbers of each
-        self.sense_network.begin_as_gpt2(body.layers)  # larger, and the sum of k of them would be sure of itself
+        self.sense_network.begin_as_gpt2(config.layers)  # larger, and the sum of k of them would be sure of itself
         assert config.near_senses is not None  # settled by the settings
         begin_near_and_far(self.query_key, config.senses, config.near_senses)
         self.table: SenseTable | None = None

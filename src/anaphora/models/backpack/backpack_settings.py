@@ -1,17 +1,20 @@
-"""Settings of Backpacks: the senses, and the encoder that weighs them."""
+"""Settings of Backpacks: the senses, and those of the language model whose encoder weighs them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal
 
-from anaphora.config import above_zero
+from anaphora.config import NameIn, above_zero
+from anaphora.errors import UserError
+from anaphora.models.encoder_section import check_name, flattened
 from anaphora.models.language.language_settings import LanguageConfig
 from anaphora.models.language.recurrent_language import PENALTIES
-from anaphora.models.language.transformer_language import Backend
-from anaphora.models.registry import Sizes, System, system
-from anaphora.nn.choices import Activation, Norm, Positions
+from anaphora.models.language.transformer_language import TransformerLanguageConfig
+from anaphora.models.registry import Sizes, System, kinds, system
+from anaphora.nn.encoder_settings import ENCODERS, encoder_class, encoder_settings
 
 BACKPACK = System(
     kind="backpack",
@@ -23,18 +26,34 @@ BACKPACK = System(
     formats=("backpack",),
 )
 
-OWN = ("kind", "senses", "sense_feed_forward", "sense_dropout", "sense_window", "near_senses", "encoder", "silent")
-"""Settings of a Backpack that are not its contextualiser's."""
-ContextEncoder = Literal["transformer-decoder", "lstm", "gru", "rnn", "conv", "window", "dan"]
+
+class Contextualisers(Mapping[str, Any]):
+    """What can weigh senses, by name: the language models that read one way, and any other encoder that can."""
+
+    def __getitem__(self, name: str) -> type[Any]:
+        found: type[Any] = system(name).settings_class() if name in kinds("language") else encoder_class(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        models = {kind: system(kind).settings_class() for kind in kinds("language") if kind != SenseConfig.kind}
+        yield from (kind for kind, cls in models.items() if not cls.masked)
+        known = {cls.encoder_kind for cls in models.values()}
+        yield from (name for name in ENCODERS if name not in known and encoder_class(name).one_way)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+CONTEXTUALISERS = Contextualisers()
 
 
 @dataclass(kw_only=True)
-class BackpackConfig(LanguageConfig):
-    """Every word has several sense vectors, the same wherever it stands; an encoder that reads one way, the
+class SenseConfig(LanguageConfig):
+    """What every Backpack is told besides its encoder.
+
+    Every word has several sense vectors, the same wherever it stands; an encoder that reads one way, the
     contextualiser, says how much of each goes into the guess of the next word (Hewitt et al. 2023). One table is the
     encoder's input, the senses' input, and what words are guessed with: always tied, and without a bias.
-
-    Settings of the contextualiser are those of its own kind, also where they are not said; others are refused.
     """
 
     kind: Literal["backpack"] = "backpack"
@@ -50,58 +69,16 @@ class BackpackConfig(LanguageConfig):
     read by the contextualiser alone, and can only choose among near senses."""
     near_senses: int | None = None
     """Senses whose weights begin at a place's own word, the others' at all words alike; half of them by default."""
-    encoder: ContextEncoder = "transformer-decoder"
-    """The contextualiser: any kind that reads one way."""
+    encoder: Annotated[str, NameIn(CONTEXTUALISERS)] = "transformer-decoder"
+    """The contextualiser: any kind that reads one way, whose settings the model then has."""
     layers: int = 4
     """Layers of the contextualiser."""
     silent: list[int] = field(default_factory=list)
     """Tokens that are read and never said: marks of ours in a model that was made without them."""
     output_bias: bool = False
     """None: what a word scores is a sum over the senses before it, and over nothing else."""
-    max_length: int | None = 512
+    max_length: int | None = None
     """Of a Transformer: the longest row, in tokens with ⟨s⟩."""
-    heads: int | None = None
-    """Of a Transformer: attention heads."""
-    key_value_heads: int | None = None
-    """Of a Transformer: key and value heads."""
-    feed_forward: int | None = None
-    """Of a Transformer: hidden width of its feed-forward networks."""
-    norm: Norm | None = None
-    """Of a Transformer: where it normalises."""
-    epsilon: float | None = None
-    """Of a Transformer: added to the variance by which layers are normalised."""
-    activation: Activation | None = None
-    """Of a Transformer: non-linearity of its feed-forward networks."""
-    positions: Positions | None = None
-    """Of a Transformer: how a word knows where it stands."""
-    scale_embedding: bool | None = None
-    """Of a Transformer: words' vectors are multiplied by √dim, at its input alone."""
-    attention_dropout: float | None = None
-    """Of a Transformer: on attention weights."""
-    activation_dropout: float | None = None
-    """Of a Transformer: inside the feed-forward network."""
-    inverse_layer_scale: bool | None = None
-    """Of a Transformer: attention scores of layer i are divided by i (the published ones)."""
-    attention: Backend | None = None
-    """Of a Transformer: how attention is computed."""
-    window: int | None = None
-    """Of a Transformer and of a window: how far back it sees."""
-    hidden: int | None = None
-    """Of recurrent, averaging and window networks: width of their layers."""
-    initial: Literal["xavier", "normal", "uniform", "orthogonal"] | None = None
-    """Of a Transformer and of recurrent networks: how weights begin."""
-    weight_dropout: float | None = None
-    """Of recurrent networks: on the matrices that carry the state."""
-    forget_bias: float | None = None
-    """Of an LSTM: how open the gate of the memory begins."""
-    width: int | None = None
-    """Of convolutions: places of the layer below that a place sees."""
-    dilated: bool | None = None
-    """Of convolutions: twice as far apart in each layer."""
-    gated: bool | None = None
-    """Of convolutions: each layer is a product with a gate."""
-    normalised: bool | None = None
-    """Of convolutions: layer normalisation."""
 
     windowed: ClassVar[bool] = True
 
@@ -123,23 +100,39 @@ class BackpackConfig(LanguageConfig):
             raise ValueError("a Backpack has one table for all (tie) and no bias (output_bias); leave both out")
         if self.labels:
             raise ValueError(f"a Backpack says words, not classes; take kind {self.encoder} to classify")
-        body = self.contextualiser()
-        for name in _own_fields(BackpackConfig):  # what nobody said is as the encoder has it
-            if getattr(self, name) is None and hasattr(body, name):
-                setattr(self, name, getattr(body, name))
-        if self.encoder != "transformer-decoder":
-            if self.max_length not in (None, 512):
-                raise ValueError(f"max_length means nothing where encoder is {self.encoder}; leave it out")
-            self.max_length = None
+        if self.max_length != self.embedding_options()["max_length"]:
+            raise ValueError(f"max_length means nothing where encoder is {self.encoder}; leave it out")
 
-    def without_effect(self) -> dict[str, str | None]:
-        """What its contextualiser does not have, too."""
-        others = (name for name in _own_fields(BackpackConfig) if name not in OWN and name != "max_length")
-        return {**super().without_effect(), **{name: None for name in others if getattr(self, name) is None}}
+    @classmethod
+    def chosen(
+        cls, model: Mapping[str, Any], *, file: str | None = None
+    ) -> tuple[type[LanguageConfig], dict[str, Any]]:
+        """The settings class of a Backpack with the encoder that section `model` names, and that section without what
+        earlier ones say of other encoders: nothing, null."""
+        encoder, own = str(model.get("encoder", cls.encoder)), dict(model)
+        if encoder not in list(CONTEXTUALISERS):  # which `build` says
+            return cls, own
+        found = with_encoder(encoder)
+        names = found.__dataclass_fields__
+        every = {name for kind in CONTEXTUALISERS for name in with_encoder(kind).__dataclass_fields__}
+        for name in [name for name in own if name not in names and name in every]:
+            if own.pop(name) is not None:
+                what = f"model: {name} means nothing where encoder is {encoder}"
+                raise UserError(what, file=file, cure="leave it out")
+        return found, own
+
+    @classmethod
+    def with_section(
+        cls, own: dict[str, Any], said: dict[str, Any], whole: Mapping[str, Any], **how: Any
+    ) -> dict[str, Any]:
+        name = check_name(said.pop("kind", None) or whole.get("encoder", cls.encoder), CONTEXTUALISERS, how["file"])
+        reader = with_encoder(name).encoder_class()
+        flattened(own, said, reader, shared=encoder_settings(reader), **how)
+        return {**own, "encoder": name}
 
     @classmethod
     def sized_as(cls, model: Mapping[str, Any]) -> str:
-        return str(model.get("encoder", "transformer-decoder"))
+        return str(model.get("encoder", cls.encoder))
 
     @classmethod
     def adjusted(cls, model: dict[str, Any], training: dict[str, Any], tokens: int) -> Sizes:
@@ -149,20 +142,19 @@ class BackpackConfig(LanguageConfig):
             model.setdefault("output_dropout", 0.3 if tokens < 100_000_000 else 0.1)
         return model, training
 
-    def contextualiser(self) -> LanguageConfig:
-        """The settings of the encoder alone."""
-        cls: type[LanguageConfig] = system(self.encoder).settings_class()
-        known = {f.name for f in fields(cls)}
-        said: dict[str, Any] = {}
-        for name in (f.name for f in fields(self) if f.name not in OWN):
-            value = getattr(self, name)
-            if name in known and (value is not None or name == "max_length"):
-                said[name] = value
-            elif name not in known and value is not None and name != "max_length":
-                raise ValueError(f"{name} means nothing where encoder is {self.encoder}; leave it out")
-        return cls(**said)
+
+@dataclass(kw_only=True)
+class BackpackConfig(SenseConfig, TransformerLanguageConfig):
+    """A Backpack as published: a Transformer weighs its senses."""
+
+    max_length: int | None = 512
+    """The longest row, in tokens with ⟨s⟩. Learned positions are a table of so many; without them, none lifts it."""
 
 
-def _own_fields(cls: type) -> list[str]:
-    """Fields that a settings class adds to those of every language model."""
-    return [f.name for f in fields(cls) if f.name not in {g.name for g in fields(LanguageConfig)}]
+@cache
+def with_encoder(name: str) -> type[SenseConfig]:
+    """The settings of Backpacks whose senses such an encoder weighs."""
+    if name == BackpackConfig.encoder:
+        return BackpackConfig
+    bases, space = (SenseConfig, CONTEXTUALISERS[name]), {"__doc__": SenseConfig.__doc__}
+    return dataclass(kw_only=True)(type(f"BackpackConfig_{name}", bases, space))

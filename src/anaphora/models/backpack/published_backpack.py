@@ -16,7 +16,7 @@ their width, and norms over all senses at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -37,6 +37,9 @@ SHAPE: dict[str, Any] = {
     "norm": "pre",
     "activation": "gelu-tanh",
     "positions": "learned",
+    "score": "scaled-dot",
+    "normaliser": "softmax",
+    "experts": None,
     "scale_embedding": False,
     "window": None,
     "sense_window": None,
@@ -197,8 +200,8 @@ def published_document(model: Backpack, *, end: int) -> dict[str, Any]:
 
 def checked(model: Backpack) -> BackpackConfig:
     """The settings of a Backpack that has the published shape, at any size; a UserError for any other."""
-    config = model.config
-    other = [key for key, value in SHAPE.items() if getattr(config, key) != value]
+    config = cast(BackpackConfig, model.config)  # whose encoder must be the published one
+    other = [key for key, value in SHAPE.items() if getattr(config, key, None) != value]
     other = ["encoder"] if "encoder" in other else other  # whose settings are others
     if other:
         own = ", ".join(f"model.{key}={getattr(config, key)}" for key in other)

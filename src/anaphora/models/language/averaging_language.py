@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from anaphora.config import above_zero
 from anaphora.models.language.language_settings import (
     HELD_BACK,
     LanguageConfig,
@@ -13,10 +12,7 @@ from anaphora.models.language.language_settings import (
     small_text_epochs,
 )
 from anaphora.models.registry import Sizes, System
-
-if TYPE_CHECKING:
-    from anaphora.nn.encoder_contract import Encoder
-
+from anaphora.nn.averaging_settings import AveragingEncoderConfig
 
 DAN = System(
     kind="dan",
@@ -29,34 +25,13 @@ DAN = System(
 
 
 @dataclass(kw_only=True)
-class AveragingConfig(LanguageConfig):
-    """Deep averaging network (Iyyer et al. 2015): h = the mean of the words so far; h ← activation(W h + b), `layers`
-    times. Which words, and how often, but not in what order."""
+class AveragingConfig(AveragingEncoderConfig, LanguageConfig):
+    """A deep averaging network, and what guesses the next word by it."""
 
     kind: Literal["dan"] = "dan"
     """Which system this is."""
-    layers: int = 2
-    """Feed-forward layers after the mean; residual from the second on."""
-    hidden: int | None = None
-    """Their width; as wide as the words' vectors by default."""
 
     windowed: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        above_zero(self, "hidden")
-
-    def build_encoder(self, *, causal: bool) -> Encoder:
-        from anaphora.nn.encoders import AveragingEncoder
-
-        return AveragingEncoder(
-            self.dim,
-            causal=causal,
-            layers=self.layers,
-            hidden=self.hidden,
-            dropout=self.dropout,
-            locked=self.locked,
-        )
 
     @classmethod
     def small(cls, tokens: int) -> Sizes:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from anaphora.config import above_zero
 from anaphora.models.language.language_settings import (
     HELD_BACK,
     LanguageConfig,
@@ -13,10 +12,7 @@ from anaphora.models.language.language_settings import (
     small_text_epochs,
 )
 from anaphora.models.registry import Sizes, System
-
-if TYPE_CHECKING:
-    from anaphora.nn.encoder_contract import Encoder
-
+from anaphora.nn.convolution_settings import ConvolutionEncoderConfig
 
 CONV = System(
     kind="conv",
@@ -29,44 +25,15 @@ CONV = System(
 
 
 @dataclass(kw_only=True)
-class ConvolutionConfig(LanguageConfig):
-    """Convolutions in layers, each place seeing the last `width` of the layer below (Dauphin et al. 2017)."""
+class ConvolutionConfig(ConvolutionEncoderConfig, LanguageConfig):
+    """Convolutions in layers, by which the next word is guessed."""
 
     kind: Literal["conv"] = "conv"
     """Which system this is."""
-    layers: int = 4
-    """Convolutions, each with a residual."""
-    width: int = 3
-    """Places of the layer below that a place sees."""
-    dilated: bool = False
-    """Twice as far apart in each layer: L layers then see 1 + (2^L - 1)(width - 1) words."""
-    gated: bool = True
-    """Each layer is a product with a gate, a · σ(b), instead of ReLU."""
-    normalised: bool = True
-    """Layer normalisation before each convolution and after the last."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        above_zero(self, "width")
-        if self.both_ways and self.width % 2 == 0:
-            raise ValueError(f"width ({self.width}) must be odd where a place sees as many words on each side")
-        if self.dilated and self.layers > 20:
-            raise ValueError(f"{self.layers} dilated layers would see more than a million words; choose fewer layers")
-
-    def build_encoder(self, *, causal: bool) -> Encoder:
-        from anaphora.nn.encoders import ConvolutionEncoder
-
-        return ConvolutionEncoder(
-            self.dim,
-            width=self.width,
-            layers=self.layers,
-            causal=causal,
-            dilated=self.dilated,
-            gated=self.gated,
-            normalised=self.normalised,
-            dropout=self.dropout,
-            locked=self.locked,
-        )
+        self.check_dim(self.dim, causal=self.causal)
 
     @classmethod
     def small(cls, tokens: int) -> Sizes:

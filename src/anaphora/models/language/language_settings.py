@@ -8,8 +8,10 @@
     transformer-encoder     attention to all words, of which some are hidden   transformer_language.py
     backpack                several vectors for each word, its senses          models/backpack/backpack_settings.py
 
-Each file has the settings of its kinds, their encoder, their sizes and their entries in the registry. All are an
-embedding, an encoder and a head (causal.py, masked.py); with `labels` they choose classes (classifier.py).
+All are an embedding, an encoder and a head (causal.py, masked.py); with `labels` they choose classes (classifier.py).
+What is told to such a model is what is told to its encoder (nn/encoder_settings.py), and what follows here; so the
+settings of a kind derive from both, and each file has those of its kinds, their sizes by the text, and their entries in
+the registry.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anaphora.config import above_zero
 from anaphora.errors import UserError
+from anaphora.models.encoder_section import flattened
 from anaphora.models.registry import Sizes
-from anaphora.nn.choices import check_depth
+from anaphora.nn.choices import check_share
+from anaphora.nn.encoder_settings import EncoderConfig, encoder_settings
 
 if TYPE_CHECKING:
     from anaphora.nn.encoder_contract import Encoder
@@ -35,8 +39,8 @@ HELD_BACK = {"locked": True, "input_dropout": 0.4, "output_dropout": 0.4, "embed
 
 
 @dataclass(kw_only=True)
-class LanguageConfig:
-    """What all neural language models are told (section `model`)."""
+class LanguageConfig(EncoderConfig):
+    """What all neural language models are told besides their encoder (section `model`)."""
 
     kind: str = ""
     """Which system this is."""
@@ -75,10 +79,10 @@ class LanguageConfig:
     """Whether it guesses hidden words from those on both sides, not the next one from those before."""
 
     def __post_init__(self) -> None:
-        above_zero(self, "dim", "layers")
-        check_depth(layers=self.layers)
+        above_zero(self, "dim")
+        super().__post_init__()
         for name in ("dropout", "input_dropout", "output_dropout", "embedding_dropout"):
-            share(name, getattr(self, name))
+            check_share(name, getattr(self, name))
         if len(set(self.labels)) < len(self.labels) or len(self.labels) == 1:
             raise ValueError(f"labels must be two names or more, each once; they are {self.labels}")
 
@@ -111,9 +115,39 @@ class LanguageConfig:
         """Whether matrices begin as GPT-2's do."""
         return False
 
-    def build_encoder(self, *, causal: bool) -> Encoder:
+    @property
+    def causal(self) -> bool:
+        """Whether its encoder reads one way."""
+        return not (self.masked or self.both_ways)
+
+    def build_encoder(self) -> Encoder:
         """What lets each word know its context, with fresh weights."""
-        raise UserError(f"{type(self).__name__} says no encoder", cure="give it a method build_encoder(*, causal)")
+        if not self.encoder_kind:
+            cure = "derive its settings from those of an encoder, LstmEncoderConfig, say, and from LanguageConfig"
+            raise UserError(f"{type(self).__name__} says no encoder", cure=cure)
+        return self.build(self.dim, causal=self.causal, dropout=self.dropout, locked=self.locked)
+
+    @classmethod
+    def encoder_class(cls) -> type[EncoderConfig]:
+        """The settings of its encoder, which it has among its own."""
+        bases = (one for one in cls.__mro__ if issubclass(one, EncoderConfig))
+        return next(one for one in bases if not issubclass(one, LanguageConfig))
+
+    @classmethod
+    def with_section(
+        cls, own: dict[str, Any], said: dict[str, Any], whole: Mapping[str, Any], **how: Any
+    ) -> dict[str, Any]:
+        """Section `model` with what is `said` of the encoder by that name (models/encoder_section.py)."""
+        name = said.pop("kind", None)
+        if name not in (None, cls.encoder_kind, whole["kind"]):
+            both = f"model.kind is {whole['kind']} and model.encoder is {name}"
+            raise UserError(
+                f"{both}: a language model is named after its encoder",
+                file=how.get("file"),
+                cure="say one of the two",
+            )
+        flattened(own, said, cls.encoder_class(), shared=encoder_settings(cls.encoder_class()), **how)
+        return own
 
     @classmethod
     def small(cls, tokens: int) -> Sizes:
@@ -155,8 +189,3 @@ def small_text_epochs(often: float, tokens: int) -> float:
 def medium_text_epochs(often: float, tokens: int) -> float:
     """How often a text of about a million tokens is read; a larger one less often."""
     return round(often * (1e6 / tokens) ** 0.7, 1)
-
-
-def share(name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} is {value}; it must be at least 0 and below 1")

@@ -64,7 +64,7 @@ class Reader(nn.Module):
         self.embedding_norm: nn.Module = nn.Identity()
         if c.first_epsilon is not None:
             self.embedding_norm = nn.LayerNorm(c.dim, eps=c.first_epsilon)
-        self.encoder = c.build_encoder(causal=not (c.masked or c.both_ways))
+        self.encoder = c.build_encoder()
         self.routed = bool(mixtures(self.encoder))
         # a Transformer has no dropout of its own at the input
         self.at_input = c.input_dropout or (c.dropout if isinstance(self.encoder, TransformerEncoder) else 0.0)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from anaphora.config import above_zero
 from anaphora.models.language.language_settings import (
     HELD_BACK,
     LanguageConfig,
     medium_text_epochs,
-    share,
     small_text_epochs,
 )
 from anaphora.models.registry import Sizes, System
-
-if TYPE_CHECKING:
-    from anaphora.nn.encoder_contract import Encoder
+from anaphora.nn.recurrence_settings import GruEncoderConfig, LstmEncoderConfig, RnnEncoderConfig
 
 PENALTIES = {"activation_penalty": 2.0, "temporal_penalty": 1.0}
 """What keeps states small and steady (Merity et al. 2018)."""
@@ -49,42 +45,11 @@ LSTM = System(
 
 @dataclass(kw_only=True)
 class RecurrentConfig(LanguageConfig):
-    """A cell that carries a state from word to word."""
-
-    hidden: int | None = None
-    """Width of every layer but the last, which is as wide as the words' vectors; the same width by default."""
-    weight_dropout: float = 0.0
-    """On the matrices that carry the state from word to word, the same ones at all places (Merity et al. 2018)."""
-    initial: Literal["uniform", "orthogonal"] = "uniform"
-    """How those matrices begin: small numbers, or a rotation, under which a state neither fades nor explodes."""
+    """What language models with such a cell have in common."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        above_zero(self, "hidden")
-        share("weight_dropout", self.weight_dropout)
-        if self.both_ways and (self.dim % 2 or (self.hidden or 0) % 2):
-            raise ValueError(f"two directions share dim ({self.dim}) and hidden ({self.hidden}); make them even")
-
-    def build_encoder(self, *, causal: bool) -> Encoder:
-        from anaphora.nn.encoders import RecurrentEncoder
-
-        return RecurrentEncoder(
-            self.dim,
-            cell=self.kind,  # type: ignore[arg-type]
-            layers=self.layers,
-            causal=causal,
-            dropout=self.dropout,
-            hidden=self.hidden,
-            locked=self.locked,
-            weight_dropout=self.weight_dropout,
-            initial=self.initial,
-            forget_bias=self.gate_bias,
-        )
-
-    @property
-    def gate_bias(self) -> float | None:
-        """How open the gate of a memory begins, in a cell that has one."""
-        return None
+        self.check_dim(self.dim, causal=self.causal)
 
     @classmethod
     def small(cls, tokens: int) -> Sizes:
@@ -108,8 +73,8 @@ class RecurrentConfig(LanguageConfig):
 
 
 @dataclass(kw_only=True)
-class RnnConfig(RecurrentConfig):
-    """h_t = tanh(W x_t + U h_{t-1} + b) (Elman 1990; Mikolov et al. 2010)."""
+class RnnConfig(RnnEncoderConfig, RecurrentConfig):
+    """A plain cell, by whose state the next word is guessed."""
 
     kind: Literal["rnn"] = "rnn"
     """Which system this is."""
@@ -134,26 +99,19 @@ class RnnConfig(RecurrentConfig):
 
 
 @dataclass(kw_only=True)
-class GruConfig(RecurrentConfig):
-    """A recurrent cell with two gates (Cho et al. 2014)."""
+class GruConfig(GruEncoderConfig, RecurrentConfig):
+    """A cell with two gates, by whose state the next word is guessed."""
 
     kind: Literal["gru"] = "gru"
     """Which system this is."""
 
 
 @dataclass(kw_only=True)
-class LstmConfig(RecurrentConfig):
-    """A recurrent cell with three gates and a memory (Hochreiter & Schmidhuber 1997; Gers et al. 2000)."""
+class LstmConfig(LstmEncoderConfig, RecurrentConfig):
+    """A cell with three gates and a memory, by whose state the next word is guessed."""
 
     kind: Literal["lstm"] = "lstm"
     """Which system this is."""
-    forget_bias: float | None = None
-    """How open the gate of the memory begins: at 1 it keeps three quarters from word to word (Gers et al. 2000;
-    Jozefowicz et al. 2015); null: near 0, where it keeps half."""
-
-    @property
-    def gate_bias(self) -> float | None:
-        return self.forget_bias
 
     @classmethod
     def medium(cls, tokens: int) -> Sizes:

@@ -5,25 +5,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from anaphora.config import above_zero
 from anaphora.models.language.language_settings import (
     HELD_BACK,
     LanguageConfig,
     medium_text_epochs,
-    share,
     small_text_epochs,
 )
 from anaphora.models.registry import Sizes, System
-from anaphora.nn.choices import Activation, Norm, Positions
-from anaphora.nn.expert_settings import chosen_experts
-
-if TYPE_CHECKING:
-    from anaphora.nn.encoder_contract import Encoder
+from anaphora.nn.transformer_settings import TransformerStackConfig
 
 Initial = Literal["xavier", "normal"]
-Backend = Literal["auto", "reference", "sdpa", "flex"]
 
 DECODER = System(
     kind="transformer-decoder",
@@ -44,42 +37,15 @@ ENCODER = System(
 
 
 @dataclass(kw_only=True)
-class TransformerLanguageConfig(LanguageConfig):
+class TransformerLanguageConfig(TransformerStackConfig, LanguageConfig):
     """What both Transformers are told."""
 
     dim: int = 256
     """Width of every vector between layers."""
-    layers: int = 4
-    """Blocks: attention, then a feed-forward network."""
     dropout: float = 0.1
     """After every sub-layer; on the vectors of the words read, where input_dropout is 0."""
     locked: bool = False
     """At input and output, the same numbers are dropped at every place of a row."""
-    heads: int = 4
-    """Attention heads; each has dim / heads dimensions."""
-    key_value_heads: int | None = None
-    """Key and value heads, each shared by a group of heads (1: multi-query); as many as heads by default."""
-    feed_forward: int | None = None
-    """Hidden width of the feed-forward network, of experts of each; four times dim by default."""
-    experts: int | None = None
-    """Experts in place of a feed-forward network, each token being routed to a few of them; none by default."""
-    experts_per_token: int | None = None
-    """With experts: how many each token is routed to; 2 by default."""
-    experts_every: int | None = None
-    """With experts: which layers have them: all (1, by default), each second one (2), …"""
-    expert_balance: float | None = None
-    """With experts: weight of the loss that keeps them all in use; 0.1 by default."""
-    norm: Norm = "pre"
-    """Normalise before each sub-layer (pre) or after the residual sum (post, as first published)."""
-    epsilon: float = 1e-5
-    """Added to the variance by which layers are normalised."""
-    activation: Activation = "gelu"
-    """Non-linearity of the feed-forward network; gelu-tanh is GELU by the formula that GPT-2 was trained with."""
-    positions: Positions = "rotary"
-    """How a word knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
-    attention (rotary, alibi, relative), or not at all (none)."""
-    window: int | None = None
-    """Attention sees only places fewer than this away; all of them by default."""
     max_length: int | None = 512
     """The longest row, in tokens with ⟨s⟩. Learned positions are a table of so many; without them, none lifts it."""
     scale_embedding: bool = True
@@ -87,42 +53,16 @@ class TransformerLanguageConfig(LanguageConfig):
     initial: Initial = "normal"
     """How weights begin: xavier, by the width of each layer; normal, with deviation 0.02, and less at the end of each
     residual, the more layers there are (GPT-2)."""
-    attention_dropout: float = 0.0
-    """On attention weights."""
-    activation_dropout: float = 0.0
-    """Inside the feed-forward network."""
-    inverse_layer_scale: bool = False
-    """Attention scores of the second layer are halved, of the third divided by three, … (published Backpacks)."""
-    attention: Backend = "auto"
-    """How attention is computed: the reference, PyTorch's fused kernels, FlexAttention; auto takes the fastest."""
 
     windowed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        above_zero(self, "heads", "key_value_heads", "feed_forward", "window")
-        if self.dim % self.heads:
-            raise ValueError(f"dim ({self.dim}) must be a multiple of heads ({self.heads}); choose another of the two")
-        if self.heads % self.shared_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
-        if self.positions == "rotary" and self.dim // self.heads % 2:
-            raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
+        self.check_dim(self.dim)
         if self.positions == "learned" and self.max_length is None:
             raise ValueError("learned positions are a table; say how long with max_length")
         if self.max_length is not None and self.max_length < 2:
             raise ValueError(f"max_length is {self.max_length}; ⟨s⟩ and one word are 2")
-        if not self.epsilon > 0:
-            raise ValueError(f"epsilon is {self.epsilon}; it must be above 0")
-        if self.attention == "flex" and self.attention_dropout:
-            raise ValueError("attention=flex has no dropout on weights; leave attention at auto")
-        for name in ("attention_dropout", "activation_dropout"):
-            share(name, getattr(self, name))
-        chosen_experts(self, layers=self.layers)
-
-    @property
-    def shared_heads(self) -> int:
-        """Key and value heads."""
-        return self.key_value_heads or self.heads
 
     @property
     def inner(self) -> int:
@@ -135,31 +75,6 @@ class TransformerLanguageConfig(LanguageConfig):
     @property
     def begins_small(self) -> bool:
         return self.initial == "normal"
-
-    def build_encoder(self, *, causal: bool) -> Encoder:
-        from anaphora.nn.mixture_of_experts import Experts
-        from anaphora.nn.transformer import TransformerEncoder
-
-        routed = chosen_experts(self)
-        return TransformerEncoder(
-            self.dim,
-            layers=self.layers,
-            heads=self.heads,
-            feed_forward=self.feed_forward,
-            norm=self.norm,
-            activation=self.activation,
-            positions=self.positions,
-            causal=causal,
-            window=self.window,
-            key_value_heads=self.key_value_heads,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            activation_dropout=self.activation_dropout,
-            epsilon=self.epsilon,
-            backend=self.attention,
-            experts=None if routed is None else Experts(**routed),
-            inverse_layer_scale=self.inverse_layer_scale,
-        )
 
     @classmethod
     def small(cls, tokens: int) -> Sizes:

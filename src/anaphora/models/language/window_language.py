@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from anaphora.config import above_zero
 from anaphora.models.language.language_settings import (
     HELD_BACK,
     LanguageConfig,
@@ -13,10 +12,7 @@ from anaphora.models.language.language_settings import (
     small_text_epochs,
 )
 from anaphora.models.registry import Sizes, System
-
-if TYPE_CHECKING:
-    from anaphora.nn.encoder_contract import Encoder
-
+from anaphora.nn.convolution_settings import WindowEncoderConfig
 
 WINDOW = System(
     kind="window",
@@ -29,34 +25,11 @@ WINDOW = System(
 
 
 @dataclass(kw_only=True)
-class WindowConfig(LanguageConfig):
-    """A feed-forward network over the last words, side by side (Bengio et al. 2003)."""
+class WindowConfig(WindowEncoderConfig, LanguageConfig):
+    """A feed-forward network over the last words, by which the next one is guessed."""
 
     kind: Literal["window"] = "window"
     """Which system this is."""
-    layers: int = 1
-    """Feed-forward layers; residual from the second on."""
-    window: int = 5
-    """Words that it sees: a word is predicted from so many before it."""
-    hidden: int | None = None
-    """Width of the layers; as wide as the words' vectors by default."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        above_zero(self, "hidden", "window")
-
-    def build_encoder(self, *, causal: bool) -> Encoder:
-        from anaphora.nn.encoders import WindowEncoder
-
-        return WindowEncoder(
-            self.dim,
-            size=self.window,
-            causal=causal,
-            layers=self.layers,
-            hidden=self.hidden,
-            dropout=self.dropout,
-            locked=self.locked,
-        )
 
     @classmethod
     def small(cls, tokens: int) -> Sizes:

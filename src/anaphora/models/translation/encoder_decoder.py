@@ -3,8 +3,8 @@
     source (B, S) → embedding → encoder → memory (B, S, M)
     target (B, T) → embedding → decoder, over the memory → (B, T, D) → projection → logits (B, T, V)
 
-The encoder is one of those that every reader of text has (nn/encoder_contract.py);
-models/translation/source_reading.py makes it by its name. The decoder obeys the contract below: the whole of a known
+The encoder is one of those that every reader of text has (nn/encoder_contract.py), built by its own settings
+(nn/encoder_settings.py). The decoder obeys the contract below: the whole of a known
 target at once, or one token after another from a state. What differs between the systems of this folder is the
 decoder, so the kind of a model is that of its decoder, and `model.encoder` puts another encoder in front of it.
 """

@@ -19,7 +19,6 @@ from anaphora.models.contracts import DecoderState
 from anaphora.models.keywords import TranslatorKeywords, by_keywords
 from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import Decoder, EncoderDecoder
-from anaphora.models.translation.source_reading import build_reader, source_positions
 from anaphora.models.translation.translator_settings import TransformerConfig
 from anaphora.nn.attention import MultiHeadAttention, padding_mask
 from anaphora.nn.attention_backends import CHUNK
@@ -181,30 +180,13 @@ class Transformer(EncoderDecoder):
 
     @by_keywords(TransformerKeywords)
     def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
-        c, reader = config, config.reads_with
-        own = {
-            "heads": c.heads,
-            "feed_forward": c.feed_forward,
-            "norm": c.norm,
-            "activation": c.activation,
-            "positions": c.positions,
-            "window": c.window,
-            "key_value_heads": c.key_value_heads,
-            "score": c.score,
-            "normaliser": c.normaliser,
-            "attention_dropout": c.attention_dropout,
-            "activation_dropout": c.activation_dropout,
-            "backend": c.attention,
-            "experts": c.routed,
-        }
+        c = config
         embedding = partial(Embedding, dim=c.dim, max_length=c.max_length, dropout=c.dropout)
         super().__init__(
             config,
-            embedding(
-                source_vocabulary, positions=c.positions if reader == "transformer" else source_positions(reader)
-            ),
+            embedding(source_vocabulary, positions=c.encoder_config.source_positions),
             embedding(target_vocabulary, positions=c.positions),
-            build_reader(reader, c.dim, layers=c.layers, dropout=c.dropout, transformer=own),
+            c.build_encoder(),
             TransformerDecoder(c),
         )
 

@@ -5,26 +5,26 @@ Those of recurrent and convolutional translators stand in their folders.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from anaphora.config import above_zero
+from anaphora.config import NameIn, above_zero
+from anaphora.models.encoder_section import check_name, flattened
 from anaphora.models.registry import Sizes
 from anaphora.nn.choices import Activation, Norm, Normaliser, Positions, ScoreName, check_depth, check_positions
+from anaphora.nn.encoder_settings import ENCODERS, EncoderConfig, encoder_class, encoder_settings
 from anaphora.nn.expert_settings import chosen_experts
 from anaphora.nn.scores import score_named
 from anaphora.results import count
 
 if TYPE_CHECKING:
+    from anaphora.nn.encoder_contract import Encoder
     from anaphora.nn.mixture_of_experts import Experts
 
-EncoderName = Literal[
-    "transformer", "lstm", "gru", "rnn", "conv", "window", "dan", "deep-att", "gnmt", "moe", "convs2s", "bytenet"
-]
-"""What may read the source: see models/translation/source_reading.py."""
-RECURRENT = ("lstm", "gru", "rnn")
-"""Those of them that carry a state from word to word."""
+EncoderChoice = Annotated[str | dict[str, Any], NameIn(ENCODERS)]
+"""What reads the source, by name, or with settings of its own: {"kind": "conv", "width": 5}."""
 Mean = Literal["probabilities", "logs"]
 SMALL, MEDIUM, LARGE = 15_000, 80_000, 1_000_000
 """Pairs: below the first a very small model; then those for about 30 k, for about 150 k, and the largest."""
@@ -36,7 +36,7 @@ class TranslatorConfig:
 
     kind: Any = ""
     """Which system this is."""
-    encoder: EncoderName | None = None
+    encoder: EncoderChoice | None = None
     """What reads the source; the system's own encoder by default."""
     dim: int = 256
     """Width of every vector between layers."""
@@ -56,6 +56,9 @@ class TranslatorConfig:
     """About how many tokens the longer side of a pair has."""
     spells: ClassVar[bool] = False
     """Whether it reads letters: what it knows of a word it knows by how the word is spelt."""
+    of_encoder: ClassVar[tuple[str, ...]] = ("layers",)
+    """Settings that are any encoder's which has such; those of its own encoder, if the system has them, are the same
+    ones."""
 
     def __post_init__(self) -> None:
         above_zero(self, "dim", "layers", "decoder_layers", "max_length")
@@ -68,10 +71,52 @@ class TranslatorConfig:
         """What writes the target: it names the system."""
         return str(self.kind)
 
+    @classmethod
+    def with_section(
+        cls, own: dict[str, Any], said: dict[str, Any], whole: Mapping[str, Any], **how: Any
+    ) -> dict[str, Any]:
+        """Section `model` with what is `said` of the encoder by that name (models/encoder_section.py)."""
+        there = whole.get("encoder")
+        name = said.pop("kind", None) or (there.get("kind") if isinstance(there, Mapping) else there)
+        usual = cls(**({"cell": whole["cell"]} if "cell" in whole and hasattr(cls, "cell") else {})).own_encoder
+        reader = encoder_class(check_name(name or usual, ENCODERS, how["file"]))
+        directions = ("bidirectional",) if reader.two_directions and hasattr(cls, "bidirectional") else ()
+        shared = {*(one for one in cls.of_encoder if one in encoder_settings(reader)), *directions}
+        alone = flattened(own, said, reader, shared=shared, **how)
+        found = {"kind": name or usual, **alone} if alone else name
+        return own if found is None else {**own, "encoder": found}
+
     @property
-    def reads_with(self) -> EncoderName:
-        """The encoder's name."""
-        raise NotImplementedError
+    def own_encoder(self) -> str:
+        """The name of the encoder that it has unless told otherwise."""
+        return str(self.kind)
+
+    @property
+    def reads_with(self) -> str:
+        """The name of its encoder."""
+        said = self.encoder.get("kind") if isinstance(self.encoder, Mapping) else self.encoder
+        return said or self.own_encoder
+
+    @property
+    def encoder_config(self) -> EncoderConfig:
+        """The settings of its encoder: those that the encoder has in front of decoders, those that both have, and what
+        is said of the encoder alone."""
+        cls = encoder_class(self.reads_with)
+        alone = dict(self.encoder) if isinstance(self.encoder, Mapping) else {}
+        alone.pop("kind", None)
+        return cls(**{**cls.in_front, **self.told(cls), **alone})
+
+    def told(self, cls: type[EncoderConfig]) -> dict[str, Any]:
+        """What the settings of the system say of such an encoder."""
+        names = encoder_settings(cls)
+        if self.reads_with == self.own_encoder:
+            return {name: getattr(self, name) for name in names if hasattr(self, name)}
+        said = {name: getattr(self, name, None) for name in self.of_encoder if name in names}
+        return {name: value for name, value in said.items() if value is not None}
+
+    def build_encoder(self) -> Encoder:
+        """What reads the source, with fresh weights."""
+        return self.encoder_config.build(self.dim, dropout=self.dropout)
 
     @property
     def attends(self) -> bool:
@@ -158,6 +203,7 @@ class TransformerConfig(TranslatorConfig):
         if self.positions == "rotary" and self.dim // self.heads % 2:
             raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
         check_positions(self.positions, self.score, self.normaliser)
+        self.encoder_config.check_dim(self.dim)
         if self.attention == "sdpa":
             from anaphora.nn.attention_backends import Choices, cannot
 
@@ -180,10 +226,6 @@ class TransformerConfig(TranslatorConfig):
     def shared_heads(self) -> int:
         """Key and value heads of self-attention."""
         return self.key_value_heads or self.heads
-
-    @property
-    def reads_with(self) -> EncoderName:
-        return self.encoder or "transformer"
 
     @property
     def attends(self) -> bool:

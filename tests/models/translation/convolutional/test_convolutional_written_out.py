@@ -243,7 +243,7 @@ def test_what_is_kept_while_speaking_does_not_grow_with_what_is_said(kind: str) 
         ({"kind": "convs2s", "stages": [[4, 8, 2]]}, "width is 2"),
         ({"kind": "convs2s", "stages": [[3, 8, 3]]}, "stages have 3 layers, layers is 4, decoder_layers 4"),
         ({"kind": "convs2s", "stages": [4, 8, 3]}, r"a stage is \[layers, dim, width\]"),
-        ({"kind": "convs2s", "encoder": "transformer", "embedding": 6}, "do not part by 4"),
+        ({"kind": "convs2s", "encoder": "transformer", "embedding": 6}, r"\(6\) must be a multiple of heads \(4\)"),
         ({"kind": "convs2s", "encoder": "gru", "embedding": 7}, "two directions share 7 dimensions"),
         ({"kind": "bytenet", "encoder": "lstm"}, "bytenet's decoder stands on its own encoder"),
         ({"kind": "transformer", "decoder": "bytenet"}, "bytenet's decoder stands on its own encoder"),

@@ -198,9 +198,7 @@ class ByteNet(EncoderDecoder):
     def __init__(self, config: ByteNetConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         c = config
         words = partial(Embedding, dim=c.dim, max_length=c.max_length, dropout=c.dropout, positions="none")
-        encoder = ByteNetEncoder(
-            c.dim, hidden=c.inside, layers=c.layers, width=c.width, dilations=c.dilations, dropout=c.dropout
-        )
+        encoder = c.build_encoder()
         super().__init__(config, words(source_vocabulary), words(target_vocabulary), encoder, ByteNetDecoder(config))
 
     def encode(self, source: Tensor, source_lengths: Tensor) -> Tensor:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from anaphora.config import above_zero
 from anaphora.models.registry import Sizes
-from anaphora.models.translation.translator_settings import EncoderName, TranslatorConfig, corpus_size
+from anaphora.models.translation.translator_settings import EncoderChoice, TranslatorConfig, corpus_size
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from anaphora.nn.encoder_contract import Encoder
+    from anaphora.nn.encoder_settings import EncoderConfig
 
 Length = TypeVar("Length", int, "Tensor")
 MILLION = 1_000_000
@@ -23,7 +26,7 @@ class ByteNetConfig(TranslatorConfig):
 
     kind: Literal["bytenet"] = "bytenet"
     """Which system this is."""
-    encoder: EncoderName | None = None
+    encoder: EncoderChoice | None = None
     """What reads the source: bytenet, on which alone its decoder can stand."""
     dim: int = 512
     """Width of every vector between blocks (the paper's 2d)."""
@@ -47,7 +50,7 @@ class ByteNetConfig(TranslatorConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reads_with != "bytenet":
+        if self.reads_with != self.own_encoder:
             raise ValueError(
                 f"bytenet's decoder stands on its own encoder, place upon place, and encoder is {self.reads_with}; "
                 "leave it out, or take another decoder: model.decoder=convs2s, say"
@@ -62,10 +65,6 @@ class ByteNetConfig(TranslatorConfig):
             raise ValueError("dim must be at least 2: a block is half as wide inside")
         if self.unfold > 100 or not 0 <= self.unfold_extra <= 10_000:
             raise ValueError("unfold must be at most 100, unfold_extra 0 to 10,000: the encoder computes every place")
-
-    @property
-    def reads_with(self) -> EncoderName:
-        return self.encoder or "bytenet"
 
     @property
     def attends(self) -> bool:
@@ -128,14 +127,15 @@ class ConvS2SConfig(TranslatorConfig):
                 f"stages have {deep} layers, layers is {self.layers}, decoder_layers {self.upper_layers}; "
                 "make them one number"
             )
-        if self.encoder == "transformer" and self.word_dim % 4:
-            raise ValueError(f"a Transformer encoder has 4 heads here, and {self.word_dim} dimensions do not part by 4")
-        if self.encoder in ("lstm", "gru", "rnn", "gnmt", "deep-att", "moe") and self.word_dim % 2:
-            raise ValueError(f"two directions share {self.word_dim} dimensions: make dim, or embedding, even")
+        self.encoder_config.check_dim(self.word_dim, named="dim or embedding")
 
-    @property
-    def reads_with(self) -> EncoderName:
-        return self.encoder or "convs2s"
+    def told(self, cls: type[EncoderConfig]) -> dict[str, Any]:
+        """Its own encoder is as wide inside as its decoder, and as the words outside."""
+        return super().told(cls) | ({"hidden": self.dim} if self.reads_with == self.own_encoder else {})
+
+    def build_encoder(self) -> Encoder:
+        """As wide as the words."""
+        return self.encoder_config.build(self.word_dim, dropout=self.dropout)
 
     @property
     def word_dim(self) -> int:
@@ -151,8 +151,7 @@ class ConvS2SConfig(TranslatorConfig):
 
     def kernels(self, layers: int) -> list[tuple[int, int]]:
         """Of each layer its width and the places that it sees."""
-        staged = [(dim, width) for number, dim, width in self.stages for _ in range(number)]
-        return staged or [(self.dim, self.width)] * layers
+        return kernels_of(self.stages) or [(self.dim, self.width)] * layers
 
     def shape(self) -> str:
         if not self.stages:
@@ -166,6 +165,11 @@ def training_of(size: int) -> dict[str, Any]:
     training: dict[str, Any] = {"clip_norm": 1.0, "schedule": "cosine", "metric": "bleu" if size < 3 else "loss"}
     rates, warm = (1e-3, 1e-3, 1e-3, 5e-4), (300, 500, 1000, 2000)
     return {**training, "learning_rate": rates[size], "warmup_steps": warm[size]}
+
+
+def kernels_of(stages: list[list[int]]) -> list[tuple[int, int]]:
+    """Of each layer of these stages its width and the places that it sees."""
+    return [(dim, width) for number, dim, width in stages for _ in range(number)]
 
 
 def check_width(width: int) -> None:

@@ -35,7 +35,6 @@ from anaphora.models.registry import System
 from anaphora.models.translation.convolutional.convolutional_decoder import ConvolutionalDecoder
 from anaphora.models.translation.convolutional.convolutional_settings import ConvS2SConfig
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
-from anaphora.models.translation.translator_settings import EncoderName
 from anaphora.nn.convolution import windows
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.encoder_contract import Encoder, cleared
@@ -226,8 +225,9 @@ class ConvS2S(EncoderDecoder):
     @by_keywords(ConvS2SKeywords)
     def __init__(self, config: ConvS2SConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         c = config
-        words = embedding(source_vocabulary, c, c.reads_with), embedding(target_vocabulary, c)
-        super().__init__(config, *words, reader(c), ConvS2SDecoder(c))
+        placed = c.encoder_config.source_positions.startswith(("sinusoidal", "learned"))
+        words = embedding(source_vocabulary, c, placed=placed), embedding(target_vocabulary, c)
+        super().__init__(config, *words, c.build_encoder(), ConvS2SDecoder(c))
 
     def encode(self, source: Tensor, source_lengths: Tensor) -> Tensor:
         e = self.source_embedding(source)
@@ -237,10 +237,9 @@ class ConvS2S(EncoderDecoder):
         return torch.cat([z, ((z + e) * size).to(z.dtype)], dim=-1)
 
 
-def embedding(vocabulary: int, config: ConvS2SConfig, read_by: EncoderName = "convs2s") -> Embedding:
+def embedding(vocabulary: int, config: ConvS2SConfig, *, placed: bool = True) -> Embedding:
     """Words, and learned places but for what reads in order anyway."""
     c = config
-    placed = read_by in ("convs2s", "transformer", "conv", "window")
     made = Embedding(
         vocabulary,
         c.word_dim,
@@ -254,13 +253,3 @@ def embedding(vocabulary: int, config: ConvS2SConfig, read_by: EncoderName = "co
         if made.positions is not None:
             made.positions.normal_(std=SMALL)
     return made
-
-
-def reader(config: ConvS2SConfig) -> Encoder:
-    """The encoder that the settings ask for, as wide as the words."""
-    from anaphora.models.translation.source_reading import build_reader
-
-    c = config
-    if c.reads_with == "convs2s":
-        return ConvS2SEncoder(c.word_dim, c.kernels(c.layers), dropout=c.dropout)
-    return build_reader(c.reads_with, c.word_dim, layers=c.layers, dropout=c.dropout, transformer={"heads": 4})

@@ -29,7 +29,6 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     dropped,
     embeddings,
     kept_of,
-    reader,
     recurrent,
 )
 from anaphora.models.translation.recurrent.recurrent_settings import BahdanauConfig
@@ -149,4 +148,4 @@ class Bahdanau(EncoderDecoder):
     @by_keywords(BahdanauKeywords)
     def __init__(self, config: BahdanauConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
-        super().__init__(config, *words, reader(config), BahdanauDecoder(config))
+        super().__init__(config, *words, config.build_encoder(), BahdanauDecoder(config))

@@ -29,7 +29,6 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     StackedDecoder,
     dropped,
     embeddings,
-    reader,
     recurrent,
 )
 from anaphora.models.translation.recurrent.recurrent_settings import DeepAttConfig
@@ -164,4 +163,4 @@ class DeepAtt(EncoderDecoder):
     @by_keywords(DeepAttKeywords)
     def __init__(self, config: DeepAttConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
-        super().__init__(config, *words, reader(config), DeepAttDecoder(config))
+        super().__init__(config, *words, config.build_encoder(), DeepAttDecoder(config))

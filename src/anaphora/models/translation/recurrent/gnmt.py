@@ -27,7 +27,6 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     StackedDecoder,
     dropped,
     embeddings,
-    reader,
     recurrent,
 )
 from anaphora.models.translation.recurrent.recurrent_settings import GnmtConfig
@@ -129,4 +128,4 @@ class GNMT(EncoderDecoder):
     @by_keywords(GnmtKeywords)
     def __init__(self, config: GnmtConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
-        super().__init__(config, *words, reader(config), GnmtDecoder(config))
+        super().__init__(config, *words, config.build_encoder(), GnmtDecoder(config))

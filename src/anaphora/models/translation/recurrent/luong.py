@@ -31,7 +31,6 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     embeddings,
     kept_of,
     looked,
-    reader,
     recurrent,
 )
 from anaphora.models.translation.recurrent.recurrent_settings import LuongConfig
@@ -152,4 +151,4 @@ class Luong(EncoderDecoder):
     @by_keywords(LuongKeywords)
     def __init__(self, config: LuongConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
-        super().__init__(config, *words, reader(config), LuongDecoder(config))
+        super().__init__(config, *words, config.build_encoder(), LuongDecoder(config))

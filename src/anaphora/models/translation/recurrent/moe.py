@@ -31,12 +31,11 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     StackedDecoder,
     dropped,
     embeddings,
-    reader,
     recurrent,
 )
 from anaphora.models.translation.recurrent.recurrent_settings import MoeConfig
 from anaphora.nn.encoder_contract import Encoder
-from anaphora.nn.mixture_of_experts import MixtureOfExperts
+from anaphora.nn.mixture_of_experts import Experts, MixtureOfExperts
 from anaphora.nn.recurrence import RecurrentEncoder
 
 MOE = System(
@@ -54,14 +53,9 @@ def narrowed(hidden: int, dim: int) -> nn.Module:
     return nn.Identity() if hidden == dim else nn.Linear(hidden, dim, bias=False)
 
 
-def experts_of(config: MoeConfig, dim: int) -> MixtureOfExperts:
-    routed = config.routed
+def experts_of(experts: Experts, dim: int, hidden: int | None) -> MixtureOfExperts:
     return MixtureOfExperts(
-        dim,
-        config.expert_hidden or 4 * dim,
-        experts=routed.number,
-        per_token=routed.per_token,
-        balance=routed.balance,
+        dim, hidden or 4 * dim, experts=experts.number, per_token=experts.per_token, balance=experts.balance
     )
 
 
@@ -80,17 +74,26 @@ class MoeEncoder(Encoder):
 
     causal = False
 
-    def __init__(self, config: MoeConfig, dim: int, *, width: int | None = None) -> None:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        experts: Experts,
+        width: int | None = None,
+        layers: int = 3,
+        hidden: int | None = None,
+        expert_hidden: int | None = None,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        c = config
-        self.dim, self.dropout, hidden = dim, c.dropout, c.hidden or dim
+        self.dim, self.dropout, hidden = dim, dropout, hidden or dim
         if hidden % 2:
             raise ValueError(f"two directions share cells {hidden} wide: it must be an even number")
         first = RecurrentEncoder(hidden, cell="lstm", causal=False, width=width or dim, forget_bias=1.0)
-        self.cells = nn.ModuleList([first, *(recurrent(hidden, width=dim) for _ in range(1, c.layers))])
+        self.cells = nn.ModuleList([first, *(recurrent(hidden, width=dim) for _ in range(1, layers))])
         self.narrow = nn.ModuleList(narrowed(hidden, dim) for _ in self.cells)
-        self.experts = experts_of(c, dim)
-        self.after = max(1, c.layers - 1)  # LSTM layers below the experts
+        self.experts = experts_of(experts, dim, expert_hidden)
+        self.after = max(1, layers - 1)  # LSTM layers below the experts
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, *, every: list[Tensor] | None = None) -> Tensor:
         for number, (cell, narrow) in enumerate(zip(self.cells, self.narrow), start=1):
@@ -117,7 +120,7 @@ class MoeDecoder(StackedDecoder):
         )
         self.above = nn.ModuleList(recurrent(hidden, width=c.dim + c.memory_dim) for _ in range(1, c.upper_layers))
         self.narrow = nn.ModuleList(narrowed(hidden, c.dim) for _ in range(c.upper_layers))
-        self.experts = experts_of(c, c.dim)
+        self.experts = experts_of(c.routed, c.dim, c.expert_hidden)
         self.after = max(1, c.upper_layers - 1)
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
@@ -165,9 +168,7 @@ class MoE(EncoderDecoder):
     @by_keywords(MoeKeywords)
     def __init__(self, config: MoeConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
-        own = config.reads_with == "moe"
-        encoder = MoeEncoder(config, config.memory_dim, width=config.word_dim) if own else reader(config)
-        super().__init__(config, *words, encoder, MoeDecoder(config))
+        super().__init__(config, *words, config.build_encoder(), MoeDecoder(config))
 
 
 def _flops(cells: nn.ModuleList, narrow: nn.ModuleList) -> float:

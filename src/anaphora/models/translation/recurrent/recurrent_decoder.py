@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from anaphora.models.contracts import DecoderState
 from anaphora.models.translation.encoder_decoder import Decoder
 from anaphora.models.translation.recurrent.recurrent_settings import Gated, RecurrentConfig, Unroll
-from anaphora.models.translation.source_reading import build_reader, source_positions
 from anaphora.nn.embedding import Embedding
-from anaphora.nn.encoder_contract import Encoder, cleared
+from anaphora.nn.encoder_contract import cleared
 from anaphora.nn.kernels.attentive import attentive_recurrence
 from anaphora.nn.masks import padding_mask
 from anaphora.nn.recurrence import RecurrentEncoder
@@ -35,22 +34,7 @@ States = list[tuple[Tensor, ...]]
 def embeddings(config: RecurrentConfig, source: int, target: int) -> tuple[Embedding, Embedding]:
     """Of the source's words and the target's; a decoder that reads word after word needs no other sense of place."""
     make = partial(Embedding, dim=config.word_dim, max_length=config.max_length, dropout=config.dropout)
-    return make(source, positions=source_positions(config.reads_with)), make(target, positions="none")
-
-
-def reader(config: RecurrentConfig) -> Encoder:
-    """The encoder that the settings ask for."""
-    c = config
-    return build_reader(
-        c.reads_with,
-        c.memory_dim,
-        width=c.word_dim,
-        layers=c.layers,
-        dropout=c.dropout,
-        bidirectional=c.both_ways,
-        hidden=c.dim,
-        transformer={"heads": c.heads or 4, "feed_forward": c.feed_forward},
-    )
+    return make(source, positions=config.encoder_config.source_positions), make(target, positions="none")
 
 
 def recurrent(

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anaphora.config import above_zero
 from anaphora.models.registry import Sizes
-from anaphora.models.translation.translator_settings import (
-    RECURRENT,
-    EncoderName,
-    TranslatorConfig,
-    corpus_size,
-)
+from anaphora.models.translation.translator_settings import TranslatorConfig, corpus_size
 from anaphora.nn.choices import ScoreName
+from anaphora.nn.encoder_settings import EncoderConfig, encoder_class, encoder_settings
 from anaphora.nn.expert_settings import chosen_experts
 from anaphora.nn.scores import SCORES, score_named
 
 if TYPE_CHECKING:
+    from anaphora.nn.encoder_contract import Encoder
     from anaphora.nn.mixture_of_experts import Experts
 
 Gated = Literal["gru", "lstm"]
@@ -46,25 +43,36 @@ class RecurrentConfig(TranslatorConfig):
 
     widths: ClassVar[tuple[int, ...]] = (192, 384, 512, 1024)
     """For the four sizes of a corpus."""
+    of_encoder: ClassVar[tuple[str, ...]] = ("layers", "heads", "feed_forward")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         above_zero(self, "embedding", "encoder_dim", "heads", "feed_forward")
         above_zero(self, "attention_dim", "readout", "hidden")  # not everybody's
-        for name in ("heads", "feed_forward"):
-            if getattr(self, name) is not None and self.reads_with != "transformer":
-                raise ValueError(f"{name} is a Transformer encoder's, and this encoder is {self.reads_with}")
-        if self.bidirectional is not None and self.reads_with not in RECURRENT:
-            raise ValueError(f"bidirectional is for a recurrent encoder, and this encoder is {self.reads_with}")
-        if self.reads_with in RECURRENT and self.both_ways and self.memory_dim % 2:
-            raise ValueError(f"two directions share {self.memory_dim} dimensions: make dim, or encoder_dim, even")
-        if self.reads_with == "transformer" and self.memory_dim % (self.heads or 4):
-            raise ValueError(f"the encoder's width ({self.memory_dim}) must be a multiple of heads ({self.heads or 4})")
-        if self.reads_with not in (*RECURRENT, "deep-att", "gnmt", "moe") and self.word_dim != self.memory_dim:
+        reader, name = self.encoder_config, self.reads_with
+        for one in ("heads", "feed_forward"):
+            if getattr(self, one) is not None and one not in encoder_settings(type(reader)):
+                raise ValueError(f"{one} is a Transformer encoder's, and this encoder is {name}")
+        if self.bidirectional is not None and not reader.two_directions:
+            raise ValueError(f"bidirectional is for a recurrent encoder, and this encoder is {name}")
+        reader.check_dim(self.memory_dim, causal=self.reads_one_way, named="dim or encoder_dim")
+        if not reader.any_width and self.word_dim != self.memory_dim:
             raise ValueError(
-                f"encoder={self.reads_with} reads vectors as wide as its own: embedding ({self.word_dim}) and "
+                f"encoder={name} reads vectors as wide as its own: embedding ({self.word_dim}) and "
                 f"encoder_dim ({self.memory_dim}) must be one"
             )
+
+    def told(self, cls: type[EncoderConfig]) -> dict[str, Any]:
+        return super().told(cls) | ({"hidden": self.dim} if cls.hidden_of_decoder else {})
+
+    def build_encoder(self) -> Encoder:
+        reader = self.encoder_config
+        return reader.build(self.memory_dim, causal=self.reads_one_way, width=self.word_dim, dropout=self.dropout)
+
+    @property
+    def reads_one_way(self) -> bool:
+        """Whether its encoder, one that may have two cells, has but one."""
+        return encoder_class(self.reads_with).two_directions and not self.both_ways
 
     def shape(self) -> str:
         words = "" if self.word_dim == self.dim else f", words {self.word_dim} wide"
@@ -107,8 +115,8 @@ class CellConfig(RecurrentConfig):
     """The decoder's cell; the encoder has the same unless `encoder` says otherwise."""
 
     @property
-    def reads_with(self) -> EncoderName:
-        return self.encoder or self.cell
+    def own_encoder(self) -> str:
+        return self.cell
 
 
 @dataclass(kw_only=True)
@@ -196,11 +204,6 @@ class DeepConfig(RecurrentConfig):
         _check_looks(self)
         refuse_whole(self.unroll, "the lowest layer's state is made of what was looked at before it")
 
-    @property
-    def reads_with(self) -> EncoderName:
-        own: EncoderName = self.kind
-        return self.encoder or own
-
 
 @dataclass(kw_only=True)
 class DeepAttConfig(DeepConfig):
@@ -258,8 +261,6 @@ class MoeConfig(DeepConfig):
         super().__post_init__()
         chosen_experts(self)
         above_zero(self, "expert_hidden")
-        if self.reads_with == "moe" and (self.hidden or self.memory_dim) % 2:
-            raise ValueError(f"two directions share cells {self.hidden or self.memory_dim} wide: make hidden even")
 
     @property
     def upper_layers(self) -> int:

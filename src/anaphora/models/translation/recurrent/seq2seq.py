@@ -28,7 +28,6 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     States,
     dropped,
     embeddings,
-    reader,
     recurrent,
 )
 from anaphora.models.translation.recurrent.recurrent_settings import Seq2seqConfig
@@ -111,9 +110,9 @@ class Seq2Seq(EncoderDecoder):
 
     @by_keywords(Seq2seqKeywords)
     def __init__(self, config: Seq2seqConfig, source_vocabulary: int, target_vocabulary: int) -> None:
-        c, encoder = config, reader(config)
-        ours = (c.upper_layers, c.cell, c.dim)
-        self.copies = isinstance(encoder, RecurrentEncoder) and ours == (c.layers, c.reads_with, c.memory_dim)
+        c, encoder = config, config.build_encoder()
+        ours = c.cell, [c.dim] * c.upper_layers
+        self.copies = isinstance(encoder, RecurrentEncoder) and ours == (encoder.kind, encoder.widths)
         words = embeddings(config, source_vocabulary, target_vocabulary)
         super().__init__(config, *words, encoder, Seq2seqDecoder(config, bridged=not self.copies))
 
