@@ -56,8 +56,12 @@ def mixture(*parts: Callable[[], Any]) -> Callable[[], Mixture]:
 
 ELSEWHERE = {"backpack of one sense", "backpack conv"}
 """Nothing in them is not in others here; tests/models/backpack/test_backpack.py has them."""
-ATTENDING = {"backpack", "backpack of near senses"}
-"""Besides Transformers: those that have one inside."""
+LINEAR = {"transformer-decoder linear"}
+"""Scores of any sign are no shares of what was looked at."""
+ATTENDING = {"backpack", "backpack of near senses"} | {
+    name for name in CAUSAL if name.startswith("transformer-")
+} - LINEAR
+"""Transformers, and those that have one inside."""
 MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "ngram kneser-ney 1": (ngram(order=1), COUNTED),
     "ngram kneser-ney 2": (ngram(order=2), COUNTED),
@@ -80,7 +84,7 @@ MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "mixture of a counted and a neural one": (mixture(ngram(order=2), CAUSAL["transformer-decoder learned"]), COUNTED),
     "toy recurrent": (recurrent, ALL),
     **{
-        name: (make, ALL | ({"attends"} if name in ATTENDING or name.startswith("transformer-decoder") else set()))
+        name: (make, ALL | ({"attends"} if name in ATTENDING else set()))
         for name, make in CAUSAL.items()
         if name not in ELSEWHERE
     },

@@ -70,6 +70,10 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "transformer-decoder window alibi": rung("transformer-decoder", window=2, positions="alibi", initial="xavier"),
     "transformer-decoder experts": rung("transformer-decoder", experts=4, experts_per_token=2),
     "transformer-decoder gpt2": preset(GPT2),
+    "transformer-decoder dot": rung("transformer-decoder", score="dot", positions="alibi", key_value_heads=1),
+    "transformer-decoder bilinear": rung("transformer-decoder", score="bilinear", positions="relative"),
+    "transformer-decoder additive": rung("transformer-decoder", score="additive", positions="sinusoidal", window=3),
+    "transformer-decoder linear": rung("transformer-decoder", normaliser="none", positions="learned"),
     "transformer-decoder scaled by layer": rung("transformer-decoder", inverse_layer_scale=True),
     "backpack": rung("backpack", senses=4, positions="learned", inverse_layer_scale=True),
     "backpack of one sense": rung("backpack", senses=1),
@@ -83,6 +87,7 @@ MASKED: dict[str, Callable[[], Any]] = {
         f"transformer-encoder {kind}": rung("transformer-encoder", positions=kind, tie=kind != "none")
         for kind in ("none", "learned", "sinusoidal", "sinusoidal-concatenated", "alibi", "relative")
     },
+    "transformer-encoder additive": rung("transformer-encoder", score="additive", positions="learned"),
     "transformer-encoder window": rung("transformer-encoder", window=3, max_length=None),
     "transformer-encoder experts": rung("transformer-encoder", experts=3, experts_every=2),
     "transformer-encoder bert": preset(BERT, mask=5),

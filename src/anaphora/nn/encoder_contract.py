@@ -33,6 +33,8 @@ class Encoder(nn.Module):
     causal: bool
     carries: bool = False
     """Whether what it remembers is worth carrying from one piece of a long text to the next while it learns."""
+    attends: bool = False
+    """Whether it can say how much each place took of each other one."""
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, *, every: list[Tensor] | None = None) -> Tensor:
         """(B, T, dim), lengths (B,), without them all rows full -> (B, T, dim). Into `every`, where a list is given,

@@ -288,6 +288,7 @@ class TransformerEncoder(Encoder):
         self.norm = nn.LayerNorm(dim, eps=epsilon) if norm == "pre" else nn.Identity()
         self.positions = RelativePositions(positions, heads, dim // heads, both_ways=not causal)
         self.key_value_heads, self.head_dim = key_value_heads or heads, dim // heads
+        self.attends = normaliser == "softmax"  # scores of any sign are no shares of what was looked at
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, *, every: list[Tensor] | None = None) -> Tensor:
         if self.causal or lengths is None:  # padding stands at the end: what is causal never comes to see it

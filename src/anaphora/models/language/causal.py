@@ -65,7 +65,7 @@ class CausalLM(Reader, LanguageModel):
         if config.both_ways:  # settings do not know it yet: labels are found in the text
             raise ValueError("both_ways shows a language model the words it is to guess; leave it to classifiers")
         super().__init__(config, vocabulary)
-        attends = {"attends"} if isinstance(self.encoder, TransformerEncoder) else set()
+        attends = {"attends"} if self.encoder.attends else set()
         self.capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant", *attends})
         self.whole = isinstance(self.encoder, TransformerEncoder)  # rows are scored whole: nothing is carried along
         table = self.embedding.table.weight if config.tie else None

@@ -21,7 +21,6 @@ from anaphora.models.language.language_settings import LanguageConfig, Pool
 from anaphora.models.language.reader import Reader
 from anaphora.models.losses import lengths_by_padding, tensors_of, with_balance
 from anaphora.nn.encoders import ClassificationHead
-from anaphora.nn.transformer import TransformerEncoder
 
 
 def classifier_keywords(
@@ -54,7 +53,7 @@ class TextClassifier(Reader):
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
         # the row of ⟨mask⟩ stays in the table, though nothing is hidden here: the weights of a masked model fit
         super().__init__(config, vocabulary)
-        attends = {"attends"} if isinstance(self.encoder, TransformerEncoder) else set()
+        attends = {"attends"} if self.encoder.attends else set()
         self.capabilities = frozenset({"classifies", "normalised", "batch-invariant", *attends})
         self.labels = tuple(config.labels)
         if len(self.labels) < 2:

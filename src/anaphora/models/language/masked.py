@@ -72,6 +72,8 @@ class MaskedLM(Reader):
         if config.mask is not None and not 0 <= config.mask < vocabulary:
             raise ValueError(f"mask is {config.mask}, and the vocabulary has {vocabulary} tokens; leave it out")
         super().__init__(config, vocabulary)
+        if not self.encoder.attends:
+            self.capabilities = self.capabilities - {"attends"}
         self.mask_id = vocabulary if config.mask is None else config.mask  # a row behind those of the vocabulary
         c = config
         self.transform: nn.Module = nn.Identity()
