@@ -94,7 +94,7 @@ SYSTEM = System(
     kind="fading",
     task="language",
     settings=FadingLanguageConfig,
-    model="anaphora.models.language.causal:NeuralLanguageModel",
+    model="anaphora.models.language.causal:CausalLM",
     read="anaphora.models:read_neural",
 )
 
