@@ -1,10 +1,10 @@
-"""A small RWKV (Peng et al. 2023, 2024): a network as cheap as an RNN that learns in parallel as attention does.
+"""A small RWKV (Peng et al. 2023): a network that learns in parallel as attention does and speaks as cheaply as an RNN.
 
-    remembers   S_t = λ S_{t-1} + k_t v_tᵀ        a matrix a head, which fades by its own λ
-    answers     y_t = r_t S_{t-1} + u (r_t · k_t) v_t       and u says how much the word itself counts
+    remembers   S_t = λ S_{t-1} + k_t v_tᵀ                  a matrix a head, which fades by a λ of its own
+    answers     y_t = r_t S_{t-1} + u (r_t · k_t) v_t       u: how much the word itself counts
 
-Written out, S_{t-1} = Σ_{i<t} λ^{t-1-i} k_i v_iᵀ: so all answers of a text come from one product of matrices, and one
-at a time from S alone. `read` does both: the words before it are in S, those within are a masked product.
+Written out, S_{t-1} = Σ_{i<t} λ^{t-1-i} k_i v_iᵀ. So the answers of a whole piece of text are one masked product of
+matrices, as attention is, while the next word alone needs no more than S.
 """
 
 import torch
@@ -18,63 +18,56 @@ from anaphora.nn.encoder_contract import Encoder, Past
 from anaphora.nn.masks import padding_mask
 from anaphora.nn.source_attention import SourceAttention
 
-
-def shifted(x: Tensor, last: Tensor) -> Tensor:
-    """Each place's vector before it: x (B, T, dim), last (B, dim) what stood before the first -> (B, T, dim)."""
-    return torch.cat([last[:, None], x[:, :-1]], dim=1)
-
-
-def last_of(x: Tensor, last: Tensor, lengths: Tensor) -> Tensor:
-    """The last real vector of each row, (B, dim); of a row without any, what stood before it."""
-    found = x[torch.arange(len(x)), (lengths - 1).clamp(min=0)]
-    return torch.where(lengths[:, None] > 0, found, last)
+PIECE = 64  # words whose masked product is formed at once; S carries what came before them
 
 
 class Block(nn.Module):
-    """Time mixing (a memory of the words before), then channel mixing (a feed-forward network)."""
+    """Time mixing, which remembers the words before, then a feed-forward network."""
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout = heads, nn.Dropout(dropout)
-        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(3))
-        self.mix = nn.Parameter(torch.rand(2, dim))  # how much of a word is the word before
+        self.norm, self.norm_answer, self.norm_inner = (nn.LayerNorm(dim) for _ in range(3))
+        self.mix = nn.Parameter(torch.rand(dim))  # how much of the word before is mixed into each word
         self.rkvg = nn.Linear(dim, 4 * dim, bias=False)
         self.fade = nn.Parameter(torch.linspace(0.0, 4.0, heads))  # λ = sigmoid(fade): short memories and long ones
-        self.bonus = nn.Parameter(torch.ones(heads))
+        self.bonus = nn.Parameter(torch.ones(heads))  # u
         self.out, self.inner, self.outer = nn.Linear(dim, dim), nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
 
-    def forward(self, x: Tensor, past: list[Tensor], lengths: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """x (B, T, dim) after a past: the last vectors of both halves (B, dim), the memory (B, H, D, D)."""
+    def forward(self, x: Tensor, last: Tensor, memory: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x (B, T, dim), after the vector `last` (B, dim) and the memory S (B, H, D, D) -> the same three."""
         batch, length, dim = x.shape
-        a = self.norms[0](x)
-        r, k, v, g = self.rkvg(torch.lerp(a, shifted(a, past[0]), self.mix[0])).chunk(4, dim=-1)
-        r, k, v = (one.view(batch, length, self.heads, -1).transpose(1, 2) for one in (r, k, v))  # (B, H, T, D)
+        a = self.norm(x)
+        before = torch.cat([last[:, None], a[:, :-1]], dim=1)  # (B, T, dim): of each word the one before it
+        *rkv, gate = self.rkvg(torch.lerp(a, before, self.mix)).chunk(4, dim=-1)
+        r, k, v = (one.view(batch, length, self.heads, -1).transpose(1, 2) for one in rkv)  # (B, H, T, D)
         k = k / k.shape[-1] ** 0.5
-        t, fade = torch.arange(length, device=x.device), F.logsigmoid(self.fade)[:, None]  # (T,), (H, 1)
-        ago = (t[:, None] - 1 - t).clamp(min=0)  # words between the one that asks and the one remembered
+
+        t, fade = torch.arange(length, device=x.device), F.logsigmoid(self.fade)[:, None]  # (T,); log λ, (H, 1)
+        ago = (t[:, None] - 1 - t).clamp(min=0)  # (T, T): words between the one that asks and the one remembered
         weight = (fade[..., None] * ago).exp().tril(-1) + torch.diag_embed(self.bonus[:, None].expand(-1, length))
-        y = (r @ k.transpose(-1, -2) * weight) @ v + (fade * t).exp()[..., None] * (r @ past[2])  # (B, H, T, D)
-        left = lengths[:, None, None] - 1 - t  # (B, 1, T): how long ago a word is when the row ends; below 0, padding
+        y = (r @ k.mT * weight) @ v + (fade * t).exp()[..., None] * (r @ memory)  # (B, H, T, D)
+
+        left = lengths[:, None, None] - 1 - t  # (B, 1, T): words that follow in the row; below 0: padding
         kept = (fade * left.clamp(min=0)).exp().masked_fill(left < 0, 0.0)  # (B, H, T)
-        faded = (fade[..., None] * lengths[:, None, None, None]).exp()  # (B, H, 1, 1)
-        memory = faded * past[2] + (k * kept[..., None]).transpose(-1, -2) @ v
-        y = self.norms[1](y.transpose(1, 2).reshape(batch, length, dim)) * F.silu(g)
+        memory = (fade[..., None] * lengths[:, None, None, None]).exp() * memory + (k * kept[..., None]).mT @ v
+        end = a[torch.arange(batch), (lengths - 1).clamp(min=0)]
+        last = torch.where(lengths[:, None] > 0, end, last)  # a row without words stays as it was
+
+        y = self.norm_answer(y.transpose(1, 2).reshape(batch, length, dim)) * F.silu(gate)
         x = x + self.dropout(self.out(y))
-        b = self.norms[2](x)
-        hidden = F.relu(self.inner(torch.lerp(b, shifted(b, past[1]), self.mix[1]))) ** 2
-        after = [last_of(a, past[0], lengths), last_of(b, past[1], lengths), memory]
-        return x + self.dropout(self.outer(hidden)), after
+        return x + self.dropout(self.outer(F.relu(self.inner(self.norm_inner(x))) ** 2)), last, memory
 
 
 @anaphora.register("rwkv", task="language")
 class Rwkv(Encoder):
-    """Blocks, each of which remembers a matrix a head.
+    """Blocks, each with a memory.
 
-    heads: Memories of a block, each with dim / heads dimensions.
+    heads: Memories of a block, each of dim / heads times dim / heads numbers.
     layers: How many blocks.
     """
 
-    causal = True
+    causal = True  # it never looks ahead, so it can be a language model
     carries = True  # what it remembers of one piece of a long text is worth having in the next
 
     def __init__(self, dim: int, *, heads: int = 4, layers: int = 2, dropout: float = 0.1) -> None:
@@ -85,32 +78,28 @@ class Rwkv(Encoder):
         self.blocks = nn.ModuleList(Block(dim, heads, dropout) for _ in range(layers))
 
     def start(self, rows: int, max_length: int, like: Tensor) -> Past:
+        """What is known before the first word, of so many rows: named tensors whose first dimension is the row."""
         size, past = self.dim // self.heads, {"position": torch.zeros(rows, dtype=torch.long, device=like.device)}
         for n in range(len(self.blocks)):
-            past |= {f"{n}.time": like.new_zeros(rows, self.dim), f"{n}.channel": like.new_zeros(rows, self.dim)}
-            past[f"{n}.memory"] = like.new_zeros(rows, self.heads, size, size)
+            past[f"last{n}"] = like.new_zeros(rows, self.dim)
+            past[f"memory{n}"] = like.new_zeros(rows, self.heads, size, size)
         return past
 
     def read(self, x: Tensor, past: Past, lengths: Tensor | None = None) -> tuple[Tensor, Past]:
-        return self.run(x, past, lengths, [])
-
-    def forward(self, x: Tensor, lengths: Tensor | None = None, *, every: list[Tensor] | None = None) -> Tensor:
-        return self.run(x, self.start(len(x), 0, x), lengths, [] if every is None else every)[0]
-
-    def run(self, x: Tensor, past: Past, lengths: Tensor | None, every: list[Tensor]) -> tuple[Tensor, Past]:
-        lengths = x.new_full((len(x),), x.shape[1], dtype=torch.long) if lengths is None else lengths
-        new = {"position": past["position"] + lengths}
-        for n, block in enumerate(self.blocks):
-            names = [f"{n}.time", f"{n}.channel", f"{n}.memory"]
-            x, after = block(x, [past[name] for name in names], lengths)
-            new |= {name: one.detach() for name, one in zip(names, after, strict=True)}
-            every.append(x)
-        return x, new
+        """Goes on: x (R, T, dim), of which lengths (R,) are words -> (R, T, dim), and what is known then."""
+        lengths = past["position"].new_full((len(x),), x.shape[1]) if lengths is None else lengths
+        past, found = {**past, "position": past["position"] + lengths}, []
+        for begin in range(0, x.shape[1], PIECE):
+            y, words = x[:, begin : begin + PIECE], (lengths - begin).clamp(0, PIECE)
+            for n, block in enumerate(self.blocks):
+                y, past[f"last{n}"], past[f"memory{n}"] = block(y, past[f"last{n}"], past[f"memory{n}"], words)
+            found.append(y)
+        return torch.cat(found, dim=1), {name: one.detach() for name, one in past.items()}
 
 
 @anaphora.register("rwkv-translator", task="translation")
 class RwkvDecoder(Decoder):
-    """Reads what was said so far by RWKV, looks at the source once, and joins the two.
+    """Rwkv reads what was said so far, attention looks at the source, and both together predict the next word.
 
     heads: Memories of a block.
     """
@@ -121,14 +110,14 @@ class RwkvDecoder(Decoder):
         self.attention = SourceAttention(dim, dim, score="bilinear")
         self.join = nn.Linear(2 * dim, dim)
 
-    def look(self, y: Tensor, key: Tensor, value: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """y (B, T, dim) -> what predicts the next words, (B, T, dim), and what was looked at, (B, T, S)."""
+    def predict(self, y: Tensor, key: Tensor, value: Tensor, lengths: Tensor) -> Tensor:
+        """y (B, T, dim), and of the source keys, values and lengths -> (B, T, dim)"""
         query, mask = self.attention.split(y), padding_mask(lengths, key.shape[2])
-        found = self.attention.merge(self.attention.attend(query, key, value, mask=mask))
-        return torch.tanh(self.join(torch.cat([y, found], dim=-1))), self.attention.weights_of(query, key, mask=mask)
+        looked = self.attention.merge(self.attention.attend(query, key, value, mask=mask))
+        return torch.tanh(self.join(torch.cat([y, looked], dim=-1)))
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
-        return self.look(self.rwkv(x), *self.attention.remember(memory), lengths)[0]
+        return self.predict(self.rwkv(x), *self.attention.remember(memory), lengths)
 
     def start(self, memory: Tensor, lengths: Tensor, beam: int, max_length: int) -> DecoderState:
         key, value = self.attention.remember(memory)
@@ -136,6 +125,9 @@ class RwkvDecoder(Decoder):
         return DecoderState(beam=beam, memory={"key": key, "value": value, "lengths": lengths}, past=past)
 
     def step(self, x: Tensor, state: DecoderState, *, attention: bool) -> tuple[Tensor, Tensor | None]:
-        y = self.rwkv.step(x, state.past)  # (R, dim), and rows of one sentence look at the same source
-        y, looked = self.look(y.view(-1, state.beam, self.rwkv.dim), **state.memory)
-        return y.flatten(0, 1), looked.flatten(0, 2) if attention else None
+        y = self.rwkv.step(x, state.past).view(-1, state.beam, x.shape[-1])  # (B, beam, dim)
+        found, weights = self.predict(y, **state.memory).flatten(0, 1), None
+        if attention:
+            mask = padding_mask(state.memory["lengths"], state.memory["key"].shape[2])
+            weights = self.attention.weights_of(self.attention.split(y), state.memory["key"], mask=mask).flatten(0, 2)
+        return found, weights

@@ -38,8 +38,12 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, *, every: list[Tensor] | None = None) -> Tensor:
         """(B, T, dim), lengths (B,), without them all rows full -> (B, T, dim). Into `every`, where a list is given,
-        goes what each layer says, (B, T, its width), the last as the encoder says it."""
-        raise NotImplementedError
+        goes what each layer says, (B, T, its width), the last as the encoder says it. Here, of a causal encoder that
+        can go on, all of it from the beginning, as one layer."""
+        y, _ = self.read(x, self.start(len(x), x.shape[1], x), lengths)
+        if every is not None:
+            every.append(y)
+        return y
 
     def packed(self, x: Tensor, documents: Tensor) -> Tensor:
         """Several documents in a row, as if each stood in a row of its own: x (B, T, dim), documents (B, T) their
