@@ -12,12 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import anaphora
-from anaphora.models.contracts import DecoderState
-from anaphora.models.translation.encoder_decoder import Decoder
-from anaphora.nn.encoder_contract import Encoder, Past
-from anaphora.nn.masks import padding_mask
-from anaphora.nn.source_attention import SourceAttention
+from anaphora.models import Decoder, DecoderState
+from anaphora.nn import Encoder, SourceAttention, padding_mask
 
+Past = dict[str, Tensor]
 PIECE = 64  # words whose masked product is formed at once; S carries what came before them
 
 

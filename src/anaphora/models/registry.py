@@ -19,6 +19,7 @@ installed package. `@register("rwkv", task="language")` over a class makes an en
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from anaphora.errors import UserError, nearest, shown, told_by_line
 from anaphora.files.entries import loaded, read_entries
@@ -69,7 +70,8 @@ class System:
     task: str
     """What a run of it is: translation, language, counting, vectors, ensemble, mixture (tasks/)."""
     settings: str | type
-    """The dataclass of section `model`. It may say sizes for a corpus, too (`sized`)."""
+    """The dataclass of section `model`. It may say sizes for a corpus, too (`sized`). What names no kind may be that of
+    several systems."""
     model: str | Callable[..., Any] | None = None
     """What makes it, from its settings and the sizes of its vocabularies; None: its task has a way of its own."""
     rung: int = 1000
@@ -90,9 +92,11 @@ class System:
     """That file's SHA-256."""
 
     def settings_class(self) -> type[Any]:
-        """The file that has it is imported only now."""
-        found: type[Any] = loaded(self.settings)
-        return found
+        """The file that has it is imported only now. Of a class that many systems may have, which names no kind, it is
+        one that names this."""
+        found = loaded(self.settings)
+        of_one: type[Any] = found if getattr(found, "kind", None) else _of_kind(found, self.kind)
+        return of_one
 
     def build(self, config: Any, *vocabularies: int) -> Any:
         """A model with these settings, its weights fresh from torch's generator."""
@@ -106,6 +110,15 @@ class System:
             raise told_by_line(error, {self.file}) or error from error
 
 
+@cache
+def _of_kind(settings: type[Any], kind: str) -> type[Any]:
+    """Those settings, of one kind."""
+    name: Any = Literal
+    space: dict[str, Any] = {"__module__": settings.__module__, "__doc__": settings.__doc__, "documented": {}}
+    field = [("kind", name[kind], dataclasses.field(default=kind))]
+    return dataclasses.make_dataclass(settings.__name__, field, bases=(settings,), namespace=space, kw_only=True)
+
+
 def register(system: System) -> System:
     """Make a system known: from now on `model.kind`, a recipe's name and `--recipe` may name it. A name that is taken
     is refused, unless what has it stood in the same place and is only read again, as a notebook's cell is."""
@@ -115,7 +128,7 @@ def register(system: System) -> System:
     if system.task not in TASKS:
         raise UserError(f"the task of {system.kind!r} cannot be {system.task!r}", cure=nearest(system.task, TASKS))
     named = system.kind if isinstance(system.settings, str) else getattr(system.settings, "kind", system.kind)
-    if named != system.kind:
+    if named not in (system.kind, ""):
         raise UserError(f"{system.kind!r} has settings whose kind is {named!r}", cure="give both one name")
     if system.file is None:
         origin = READING.get() or _origin(system)

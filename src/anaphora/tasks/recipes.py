@@ -200,7 +200,7 @@ def load_recipe(name: str) -> Document:
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         path = recipe_folder() / f"{name}.yaml"
-        if not path.is_file() and name in own_systems():
+        if not path.is_file() and is_known(name) and name in own_systems():  # in an installed package, maybe
             return {"model": {"kind": name}}
         if not path.is_file():
             cure = ELSEWHERE.get(name.lower()) or nearest(name, recipe_names())
