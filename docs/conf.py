@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "_site"))
 
@@ -57,16 +56,3 @@ html_theme_options = {
 }
 html_sidebars = {"index": []}
 html_context = {"default_mode": "auto"}
-
-PLANNED = ("your-own-model",)
-"""Pages that the menus have a place for, and that are being written."""
-
-
-def _without_pages_to_come(_app: Any, _page: str, source: list[str]) -> None:
-    for name in PLANNED:
-        if not (Path(__file__).parent / f"{name}.md").exists():
-            source[0] = source[0].replace(f"\n{name}*\n", "\n")
-
-
-def setup(app: Any) -> None:
-    app.connect("source-read", _without_pages_to_come)

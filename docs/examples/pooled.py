@@ -7,13 +7,7 @@ from torch import Tensor
 
 from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import EncoderDecoder
-from anaphora.models.translation.recurrent.recurrent_decoder import (
-    Bridge,
-    RecurrentDecoder,
-    embeddings,
-    reader,
-    recurrent,
-)
+from anaphora.models.translation.recurrent.recurrent_decoder import Bridge, RecurrentDecoder, embeddings, recurrent
 from anaphora.models.translation.recurrent.recurrent_settings import CellConfig
 from anaphora.nn.encoder_contract import cleared
 
@@ -61,4 +55,4 @@ class PooledTranslator(EncoderDecoder):
 
     def __init__(self, config: CellConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         words = embeddings(config, source_vocabulary, target_vocabulary)
-        super().__init__(config, *words, reader(config), PooledDecoder(config))
+        super().__init__(config, *words, config.build_encoder(), PooledDecoder(config))

@@ -18,7 +18,7 @@ from anaphora.models import build, build_language_model, registry, settings
 from anaphora.models.model_file import open_model_file
 from anaphora.models.registry import own_systems, system
 from anaphora.models.translation.encoder_decoder import Decoder
-from anaphora.models.translation.transformer_translator import TransformerTranslator
+from anaphora.models.translation.transformer_translator import Transformer
 from anaphora.nn.encoder_contract import Encoder
 from anaphora.tokenizers.tokenizer import BOS
 
@@ -100,7 +100,7 @@ def test_an_encoder_that_never_looks_ahead_speaks_by_steps_and_at_once() -> None
 
 
 def test_a_whole_translator_of_ones_own() -> None:
-    class Mine(TransformerTranslator):
+    class Mine(Transformer):
         """Ours, with a name of its own."""
 
         def __init__(self, source_vocabulary: int, target_vocabulary: int, *, dim: int = 16, heads: int = 2) -> None:

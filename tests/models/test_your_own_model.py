@@ -18,6 +18,7 @@ import torch
 
 import anaphora
 from anaphora.errors import UserError
+from anaphora.files.entries import read_entries
 from anaphora.folder import read_config
 from anaphora.models import build, build_language_model, registry, settings
 from anaphora.models.model_file import ModelFileWarning, open_model_file
@@ -213,7 +214,7 @@ def test_a_translator_added_to_the_package_is_one_file(
     assert spec is not None and spec.loader is not None
     monkeypatch.setitem(sys.modules, name, module := importlib.util.module_from_spec(spec))
     spec.loader.exec_module(module)
-    (entry,) = registry._read_entries(EXAMPLES)
+    (entry,) = read_entries(registry.System, EXAMPLES)
     registry.register(entry)
     own = {**RUN, "model.layers": 1, "model.cell": "gru"}
     del own["model.heads"]
