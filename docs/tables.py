@@ -16,7 +16,9 @@ from typing import Any
 
 from anaphora.config import type_hints
 from anaphora.nn.scores import SCORES
-from anaphora.tasks.settings_listing import CORPUS_SIZES, TEXT_SIZES, section_class, settings_of, type_in_words
+from anaphora.tasks.language import TEXT_SIZES
+from anaphora.tasks.settings_listing import section_class, settings_of, type_in_words
+from anaphora.tasks.translation import CORPUS_SIZES
 
 PART = re.compile(r"<!-- written from the code: ([\w -]+?) -->\n.*?<!-- end -->", re.DOTALL)
 POCKET_PAIRS = 4_000
@@ -123,7 +125,7 @@ def _beside(recipes: dict[str, Any]) -> str:
 
 def _sizes() -> str:
     """What the size of a corpus decides where recipe and user say nothing."""
-    from anaphora.tasks.recipes import sized_to
+    from anaphora.tasks.translation import sized_to
     from anaphora.tokenizers.tokenizer import vocabulary_for
 
     by_size = {pairs: sized_to(pairs, {}) for pairs in CORPUS_SIZES}

@@ -29,8 +29,9 @@ from anaphora.errors import UserError, nearest
 from anaphora.models import COUNTED_MODELS, NEURAL_MODELS, TRANSLATORS
 from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.tasks.language_settling import planned_settings
-from anaphora.tasks.recipes import SECTIONS, RunConfig, complete, load_recipe, recipe_names, sized_to
+from anaphora.tasks.recipes import SECTIONS, RunConfig, complete, load_recipe, recipe_names
 from anaphora.tasks.request import Request
+from anaphora.tasks.translation import sized_to
 from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.training_settings import TrainingConfig
 

@@ -19,10 +19,19 @@ from anaphora.config import merge
 from anaphora.data.formats import same_table
 from anaphora.device import device_name
 from anaphora.errors import UserError, option
-from anaphora.models import LANGUAGE_MODELS, VECTOR_MODELS, described_kind
 from anaphora.models.model_file import open_model_file
-from anaphora.tasks.recipes import Document, RunConfig, load_recipe, said_settings
-from anaphora.tasks.request import Average, Outcome, Request, check_files, choose_recipe, filled, with_model_file
+from anaphora.tasks.base import Opened, described_model
+from anaphora.tasks.recipes import Document, RunConfig, load_recipe
+from anaphora.tasks.request import (
+    Average,
+    Outcome,
+    Request,
+    check_files,
+    choose_recipe,
+    filled,
+    said_settings,
+    with_model_file,
+)
 from anaphora.training.bars import console_for
 
 if TYPE_CHECKING:
@@ -331,32 +340,35 @@ def load(
     return load_translator(folder, device, verify=verify)
 
 
-def is_language_model(folder: Path_) -> bool:
-    """Whether a model folder (or a file) holds a language model; otherwise it holds a translator."""
-    from anaphora.folder import CONFIG, read_config
-    from anaphora.pipelines.opened_text_model import is_arpa
-
-    path = Path(folder)
-    return is_arpa(path) or RunConfig.read(read_config(path), file=str(path / CONFIG)).model.kind in LANGUAGE_MODELS
-
-
-def described_folder(path: Path) -> str:
-    """What a model folder or an ARPA file holds, in words."""
-    from anaphora.folder import read_config
-
-    return described_kind({"kind": "ngram"} if path.is_file() else read_config(path).get("model") or {})
-
-
-def is_vectors(folder: Path_) -> bool:
-    """Whether a model folder (or a file) holds word vectors."""
+def opens_as(folder: Path_) -> Opened:
+    """What a model folder (or a file) holds: a translator, a language model or word vectors."""
     from anaphora.folder import CONFIG, read_config
     from anaphora.pipelines.opened_text_model import is_arpa
     from anaphora.pipelines.vectors_model import is_vectors_file
 
     path = Path(folder)
     if is_vectors_file(path):
-        return True
-    return not is_arpa(path) and RunConfig.read(read_config(path), file=str(path / CONFIG)).model.kind in VECTOR_MODELS
+        return "vectors"
+    if is_arpa(path):
+        return "language model"
+    return RunConfig.read(read_config(path), file=str(path / CONFIG)).task.opens_as
+
+
+def is_language_model(folder: Path_) -> bool:
+    """Whether a model folder (or a file) holds a language model."""
+    return opens_as(folder) == "language model"
+
+
+def described_folder(path: Path) -> str:
+    """What a model folder or an ARPA file holds, in words."""
+    from anaphora.folder import read_config
+
+    return described_model({"kind": "ngram"} if path.is_file() else read_config(path).get("model") or {})
+
+
+def is_vectors(folder: Path_) -> bool:
+    """Whether a model folder (or a file) holds word vectors."""
+    return opens_as(folder) == "vectors"
 
 
 def load_vectors_model(folder: Path_, *, verify: bool = True) -> VectorsModel:
@@ -408,14 +420,12 @@ def load_text_model(folder: Path_, device: str = "auto", *, verify: bool = True)
 def _is_counted(path: Path) -> bool:
     """Whether what a folder (or a file) holds was counted, all of it."""
     from anaphora.folder import CONFIG, read_config
-    from anaphora.models import COUNTED_MODELS
     from anaphora.pipelines.opened_text_model import is_arpa
 
     if is_arpa(path):
         return True
-    model = RunConfig.read(read_config(path), file=str(path / CONFIG)).model
-    parts = [path / name for name in getattr(model, "parts", [])] if model.kind == "mixture" else []
-    return model.kind in COUNTED_MODELS and all(map(_is_counted, parts))
+    config = RunConfig.read(read_config(path), file=str(path / CONFIG))
+    return config.task.counted(path, config.model)
 
 
 @contextmanager
@@ -453,7 +463,7 @@ def _check_text(
 
     if not files["train"]:
         raise UserError("no training text given", cure=f"give {option('text', 'FILE')}")
-    if config.model.kind not in (*LANGUAGE_MODELS, *VECTOR_MODELS):
+    if config.task.learns_from == "pairs":
         raise UserError(f"{recipe} is a translator, which learns from pairs", cure="choose ngram or lstm, say")
     if config.data.labels:
         raise UserError("labels are not checked", cure="leave out data.labels")
@@ -478,7 +488,7 @@ def _check_text(
 
 
 def _proposal(train: Part, recipe: str, own: Document, *, held_out: bool, device: str) -> dict[str, Any]:
-    from anaphora.tasks.proposal import propose_for
+    from anaphora.tasks.pair_proposal import propose_for
 
     try:
         return dataclasses.asdict(propose_for(train, recipe, own, held_out=held_out, device=device))

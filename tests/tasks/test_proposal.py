@@ -9,7 +9,7 @@ import pytest
 
 from anaphora.config import overrides
 from anaphora.errors import UserError
-from anaphora.tasks.proposal import Proposal, attempt, propose
+from anaphora.tasks.pair_proposal import Proposal, attempt, propose
 from anaphora.tasks.recipes import SECTIONS, complete
 from anaphora.tokenizers.tokenizer import vocabulary_for
 from anaphora.training.loop import planned_steps

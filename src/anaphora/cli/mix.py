@@ -55,7 +55,7 @@ def mix(
     """
     from anaphora.config import convert as convert_settings
     from anaphora.explain.draw.terminal import cut
-    from anaphora.models.composites.parts import is_translator
+    from anaphora.pipelines.mixing import is_translator
     from anaphora.pipelines.mixing import mix as make
 
     said = Output(as_json=json, quiet=quiet)

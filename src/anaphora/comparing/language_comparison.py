@@ -29,8 +29,9 @@ from anaphora.data.prepared_text import MANIFEST, PreparedText
 from anaphora.errors import UserError, option
 from anaphora.evaluation.bits_per_byte import UNNORMALISED, note_on_unknown
 from anaphora.folder import DATA, read_metrics
-from anaphora.models import COUNTED_MODELS
+from anaphora.models import settings_class
 from anaphora.results import count
+from anaphora.tasks.base import task_of
 from anaphora.tasks.recipes import Document, RunConfig
 from anaphora.tasks.request import Request
 from anaphora.tokenizers.tokenizer import TextTokenizer, TokenizerConfig
@@ -102,7 +103,7 @@ class LanguageTask(RecipeTask):
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def check(self, entry: Entry, budget: Budget | None) -> None:
-        if self.kind(entry) == "transformer-encoder":
+        if getattr(settings_class(self.kind(entry)), "masked", False):
             raise UserError(
                 f"{entry.name} guesses words from both sides: it has no bits per byte to compare with the others'",
                 cure="leave it out, or take transformer-decoder, which reads one way",
@@ -166,7 +167,7 @@ class LanguageTask(RecipeTask):
     def plan(self, entry: Entry, budget: Budget | None) -> Plan:
         assert self.prepared is not None
         request = self.request(entry)
-        if self.kind(entry) in COUNTED_MODELS:
+        if not task_of(self.kind(entry)).learns:
             return Plan(settings=request.own, counted=True, tokens=self._manifest["train"]["tokens"], flops=0.0)
         import torch
 

@@ -73,7 +73,7 @@ def _like(one: Published, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any
     def same(row: Mapping[str, Any]) -> bool:
         plain = tuple(ending.rstrip("0123456789") for ending in row.get("endings", ()))
         recipe = str(row.get("recipe"))
-        if one.kind == "transformer" and not plain and recipe in ("big", "base"):  # the published sizes themselves
+        if not plain and recipe in ("big", "base"):  # the published sizes themselves
             plain = ("big",) if recipe == "big" else ()
         return row["state"] == "finished" and row.get("kind") == one.kind and plain == one.endings
 

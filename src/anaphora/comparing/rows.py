@@ -20,7 +20,8 @@ from typing import Any
 
 from anaphora.arguments.given import words_of
 from anaphora.errors import UserError, nearest, option
-from anaphora.tasks.recipes import SECTIONS, Document, recipe_names, said_settings
+from anaphora.tasks.recipes import SECTIONS, Document, recipe_names
+from anaphora.tasks.request import said_settings
 
 SYNTAX = "write RECIPE, RECIPE:section.key=value or NAME=RECIPE:section.key=value"
 NAME = re.compile(r"[\w+-]{1,40}")

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 
@@ -20,12 +20,13 @@ from anaphora.alignment.dictionary import Dictionary
 from anaphora.alignment.model_alignment import Method
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, read_config, read_metrics
-from anaphora.models import ENSEMBLES, LANGUAGE_MODELS, VECTOR_MODELS, described_kind
+from anaphora.models import DEFAULT
 from anaphora.models.composites.ensemble import Ensemble, Reading
 from anaphora.models.composites.parts import Path_, part_names
 from anaphora.models.translation.translator_settings import EnsembleConfig, Mean
 from anaphora.pipelines.translation_model import TranslationModel
 from anaphora.results import Info
+from anaphora.tasks.base import described_model, task_of
 from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import Tokenizer
 
@@ -171,8 +172,7 @@ def _open(
     """`above`: the ensembles that this one stands in. A link may lead back to one of them."""
     if folder.resolve() in above:
         raise UserError("is an ensemble that holds itself", file=folder, cure="put it together anew: anaphora mix")
-    config = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).model
-    assert isinstance(config, EnsembleConfig)
+    config = cast("EnsembleConfig", RunConfig.read(read_config(folder), file=str(folder / CONFIG)).model)
     above = (*above, folder.resolve())
     members = [_member(folder / name, device, verify, above) for name in config.parts]
     try:
@@ -183,11 +183,12 @@ def _open(
 
 def _member(folder: Path, device: torch.device, verify: bool, above: tuple[Path, ...]) -> TranslationModel:
     model = {"kind": "ngram"} if folder.is_file() else read_config(folder).get("model") or {}
-    kind = model.get("kind", "transformer")
-    if kind in LANGUAGE_MODELS + VECTOR_MODELS:
-        cure = "leave it out" + ("; `anaphora mix` mixes language models with one another" * (kind in LANGUAGE_MODELS))
-        raise UserError(f"is {described_kind(model)}, and an ensemble is of translators", file=folder, cure=cure)
-    if kind in ENSEMBLES:
+    task = task_of(model.get("kind", DEFAULT), file=str(folder / CONFIG))
+    if task.opens_as != "translator":
+        mixed = "; `anaphora mix` mixes language models with one another" if task.opens_as == "language model" else ""
+        what = f"is {described_model(model)}, and an ensemble is of translators"
+        raise UserError(what, file=folder, cure=f"leave it out{mixed}")
+    if task.holds_others:
         return _open(EnsembleModel, folder, device, verify, above)
     return TranslationModel(folder, device, verify=verify)
 

@@ -26,6 +26,8 @@ from anaphora.folder import (
     CARD,
     METRICS,
     atomic_folder,
+    read_config,
+    recover,
     refuse_existing_folder,
     write_config,
     write_json,
@@ -39,10 +41,10 @@ from anaphora.models.composites.parts import (
     Path_,
     check_weights,
     copy_model,
-    is_translator,
     part_names,
     refuse_holding,
 )
+from anaphora.tasks.base import task_in
 from anaphora.version import __version__
 
 if TYPE_CHECKING:
@@ -131,6 +133,12 @@ def mix(
     with atomic_folder(out) as folder:
         _write(folder, mixed, loaded, models, text, valid_text)
     return mixed
+
+
+def is_translator(path: Path_) -> bool:
+    """Whether a folder holds a translator, an ensemble of them included; a file never does."""
+    recover(Path(path))
+    return Path(path).is_dir() and task_in(read_config(Path(path))).opens_as == "translator"
 
 
 def _one_vocabulary(first: TextModel, path: Path_) -> str:

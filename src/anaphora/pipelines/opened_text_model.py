@@ -21,9 +21,11 @@ from anaphora.decoding.spelling import Prompt
 from anaphora.decoding.text_scoring import BlankLines, Boundaries, Encoder, check_ids, line_encoder, plain
 from anaphora.errors import UserError, shown
 from anaphora.folder import CHECKPOINTS, CONFIG, WEIGHTS, read_config, read_metrics
-from anaphora.models import LANGUAGE_MODELS, described_kind, read_language_model
+from anaphora.models import read_language_model
+from anaphora.models.backpack.sense_shares import has_senses
 from anaphora.pipelines.abilities import Ability, require
 from anaphora.results import Info
+from anaphora.tasks.base import described_model
 from anaphora.tasks.recipes import RunConfig
 from anaphora.tokenizers.tokenizer import SPECIALS, Tokenizer
 from anaphora.tokenizers.vocabulary_file import UNKNOWN
@@ -64,9 +66,9 @@ class OpenedTextModel:
             self.notes = list(arpa.notes)
             return
         self.config = config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
-        if config.model.kind not in LANGUAGE_MODELS:
+        if config.task.opens_as != "language model":
             raise UserError(
-                f"is {described_kind(vars(config.model))}, and this needs a language model",
+                f"is {described_model(vars(config.model))}, and this needs a language model",
                 file=folder,
                 cure="give a folder made by `anaphora train --text`, or an ARPA file",
             )
@@ -79,7 +81,7 @@ class OpenedTextModel:
         )  # what it cannot do is refused below
         metrics = read_metrics(folder)
         self.notes = [str(note) for note in metrics.get("notes") or []]
-        if config.model.kind == "backpack":
+        if has_senses(self.model):
             from anaphora.models.backpack.sense_table import attach_stored
 
             self.notes += attach_stored(cast(Any, self.model), folder)

@@ -51,7 +51,6 @@ from anaphora.folder import (
     write_json,
     write_text,
 )
-from anaphora.models import VECTOR_MODELS
 from anaphora.models.vectors.vector_files import load_vectors, save_vectors
 from anaphora.models.vectors.word_vectors import F32, NUMBER_NAMES, Near, Vectors
 from anaphora.results import Info, count
@@ -100,7 +99,7 @@ class VectorsModel:
                 cure="have gensim write it: KeyedVectors.load(…).save_word2vec_format('vectors.bin', binary=True)",
             )
         self.config = config = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
-        if config.model.kind not in VECTOR_MODELS:
+        if config.task.opens_as != "vectors":
             raise UserError(
                 f"is a model of kind {config.model.kind}, and this needs word vectors",
                 file=folder,
@@ -123,7 +122,7 @@ class VectorsModel:
         assert self.config is not None
         if is_there(self.folder / WEIGHTS):
             return load_vectors(self.folder / WEIGHTS, verify=verify)
-        found = unfinished_vectors(self.folder, self.config.model.kind)
+        found = unfinished_vectors(self.folder, self.config.vectors[0])
         if found is None:
             raise UserError("holds no vectors yet", file=self.folder, cure="repeat the `anaphora train` command")
         vectors, learned = found
@@ -217,7 +216,7 @@ class VectorsModel:
         the counts that GloVe was learned from (explain/ratios.py)."""
         from anaphora.explain.ratios import ratio_table
 
-        if self.config is None or self.config.model.kind != "glove":
+        if self.config is None or not self.config.vectors[0].from_counts:
             kind = "a file of vectors" if self.config is None else f"a model of kind {self.config.model.kind}"
             raise UserError(
                 f"is {kind}: only GloVe learns from a table of which words stand near which",

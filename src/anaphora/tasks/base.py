@@ -22,7 +22,7 @@ from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, option
 from anaphora.files.entries import loaded
 from anaphora.models import DEFAULT, listing_option
-from anaphora.models.registry import TASKS, system
+from anaphora.models.registry import TASKS, is_known, system
 from anaphora.tokenizers.tokenizer import TokenizerConfig
 from anaphora.training.training_settings import TrainingConfig
 
@@ -73,6 +73,10 @@ class Task(ABC):
     """Whether lines may have labels, or stand packed in one row."""
     learns: ClassVar[bool] = True
     """Whether the loop of training/ makes updates of it; counting and word vectors have ways of their own."""
+    sizes: ClassVar[tuple[int, ...]] = (0,)
+    """Of a corpus, one number for each size that decides otherwise (`complete`)."""
+    taken_by: ClassVar[str] = "score, evaluate and generate take language models"
+    """Which commands take a model of it."""
     holds_others: ClassVar[bool] = False
     """Whether its folders hold other models, named by `model.parts`."""
 
@@ -148,6 +152,19 @@ class Task(ABC):
         """What else cannot be; `settings`: all that recipe and user say. Mostly nothing."""
         return
 
+    def translator(self, model: Any) -> Any:
+        """The settings of a model, where it must be a translator."""
+        raise UserError(f"{model.kind} is {self.noun}, and this needs a translator", cure=self.taken_by)
+
+    def neural(self, model: Any) -> Any:
+        """The settings of a model, where it must be a neural language model."""
+        cure = f"choose {option('recipe', 'lstm')}, say"
+        raise UserError(f"{model.kind} is no neural language model", cure=cure)
+
+    def vectors(self, model: Any) -> Any:
+        """The settings of a model, where it must be word vectors."""
+        raise UserError(f"{model.kind} is no kind of word vectors", cure=f"choose {option('recipe', 'skipgram')}, say")
+
     def usual_recipe(self, model: Mapping[str, Any]) -> str | None:
         """The recipe of a run that starts from such a model, and names none."""
         return str(model.get("kind"))
@@ -166,6 +183,18 @@ class Task(ABC):
         """The full settings of a new run: defaults, what the size of the corpus calls for, the recipe, the user's own.
         size: pairs of a parallel corpus, tokens of a text. measured: whether there is validation text."""
 
+    def sized_by_bytes(self, config: RunConfig) -> set[tuple[str, str]]:
+        """Settings (section, key) that follow the size of a text before it is cut into tokens."""
+        return set()
+
+    def quicker(self, config: RunConfig) -> list[str]:
+        """Settings that make a run shorter, and its model less good."""
+        return []
+
+    def counted(self, folder: Path, model: Any) -> bool:
+        """Whether what a folder of it holds was counted, all of it: then nothing of it needs torch."""
+        return False
+
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -175,6 +204,10 @@ class Task(ABC):
     @abstractmethod
     def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
         """A run that is there, its model with fresh weights."""
+
+    @abstractmethod
+    def try_out(self, folder: Path, request: dict[str, Any]) -> Any:
+        """What a run would be like, found with a sample of its text in that folder (proposal.py): a dataclass."""
 
     def next_command(self, run: Path) -> str:
         """What to do with a finished run, as one types it after `anaphora`."""
@@ -205,6 +238,11 @@ def task_in(document: Mapping[str, Any], *, file: str | None = None) -> Task:
     model, data = document.get("model") or {}, document.get("data") or {}
     labelled = bool(model.get("labels") or data.get("labels"))
     return task_of(model.get("kind", DEFAULT), labelled=labelled, file=file)
+
+
+def is_of(task_name: str, kind: object) -> bool:
+    """Whether there is such a system, and it is of that task."""
+    return is_known(kind) and system(kind).task == task_name
 
 
 def described_model(model: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ model is there, and the next command deletes what is left of the old one.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from anaphora.folder import (
     sync,
     take_name,
 )
+from anaphora.tasks.base import is_of
 
 ANEW = ".anew-"
 """Prefix of the folder in which the new run is made."""
@@ -48,12 +49,12 @@ MADE |= {CHECKPOINTS, DATA, COUNTING, COOCCURRENCES}
 
 
 @contextmanager
-def beginning_anew(run: Path, kinds: Collection[str]) -> Iterator[Path]:
+def beginning_anew(run: Path, task: str) -> Iterator[Path]:
     """The folder to make the new run in, with what an earlier process has made of it; it replaces the old run, whose
-    lock the caller has, when the block ends well. kinds: of models that the caller can go on with."""
+    lock the caller has, when the block ends well. task: of models that the caller can go on with."""
     place, new = run.resolve(), _beside(run)
     _check_replaceable(run, place)
-    if (new / CONFIG).exists() and (read_config(new).get("model") or {}).get("kind") not in kinds:
+    if (new / CONFIG).exists() and not is_of(task, (read_config(new).get("model") or {}).get("kind")):
         discard(new)
     new.mkdir(exist_ok=True)
     sweep(new)

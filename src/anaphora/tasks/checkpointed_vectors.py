@@ -11,7 +11,7 @@ from anaphora.files.foreign import is_there
 from anaphora.folder import CHECKPOINTS, WEIGHTS
 from anaphora.models.vectors.pieces import Learned
 from anaphora.models.vectors.vector_files import load_vectors
-from anaphora.models.vectors.vector_settings import Word2VecConfig
+from anaphora.models.vectors.vector_settings import VectorsConfig, Word2VecConfig
 from anaphora.models.vectors.word2vec import Word2Vec
 from anaphora.models.vectors.word_vectors import Vectors
 
@@ -50,12 +50,12 @@ def start_vectors(start: Path, config: Word2VecConfig) -> tuple[Word2Vec, str]:
     return model, " (vectors alone: what predicts words is learned anew)"
 
 
-def unfinished_vectors(folder: Path, kind: str) -> tuple[Vectors, Learned] | None:
+def unfinished_vectors(folder: Path, config: VectorsConfig) -> tuple[Vectors, Learned] | None:
     """The vectors of a run's checkpoint, and how far it had come."""
-    checkpoint = folder / CHECKPOINTS / CHECKPOINT.format(kind)
+    checkpoint = folder / CHECKPOINTS / CHECKPOINT.format(config.kind)
     if not is_there(checkpoint):
         return None
-    if kind == "glove":
+    if config.from_counts:
         from anaphora.models.vectors.glove import GloVe
 
         factors, learned, _, _ = GloVe.load(checkpoint)

@@ -10,6 +10,7 @@ from anaphora.config import merge
 from anaphora.data.data_settings import LanguageData, TranslationData
 from anaphora.decoding.decoding_settings import CountingDecoding, DecodingConfig
 from anaphora.errors import UserError
+from anaphora.folder import CONFIG, read_config
 from anaphora.tasks.base import Task
 from anaphora.tasks.recipes import Document, RunConfig, load_recipe
 from anaphora.tokenizers.tokenizer import TextTokenizer, TokenizerConfig
@@ -51,6 +52,9 @@ class CompositeTask(Task):
     def check_files(self, kind: str, data: Mapping[str, Any], recipe: str) -> None:
         raise self._refusal()
 
+    def try_out(self, folder: Path, request: dict[str, Any]) -> Any:
+        raise self._refusal()
+
     def _refusal(self) -> UserError:
         cure = f"train its {self.trained}, then put them together: anaphora mix"
         return UserError(f"{'a mixture' if self.name == 'mixture' else self.noun} is not trained", cure=cure)
@@ -68,6 +72,9 @@ class EnsembleTask(CompositeTask):
     learns_from = "pairs"
     trained = "members"
 
+    def translator(self, model: Any) -> Any:
+        raise UserError("an ensemble has no model of its own", cure="give one of its members, a folder inside it")
+
     def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
         raise UserError("is an ensemble, which has no checkpoints", file=folder, cure="average its members' runs")
 
@@ -82,6 +89,11 @@ class MixtureTask(CompositeTask):
     decoding = CountingDecoding
     opens_as = "language model"
     trained = "parts"
+
+    def counted(self, folder: Path, model: Any) -> bool:
+        parts = [folder / name for name in model.parts]
+        configs = [RunConfig.read(read_config(part), file=str(part / CONFIG)) for part in parts]
+        return all(config.task.counted(part, config.model) for part, config in zip(parts, configs))
 
     def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
         raise UserError("is a counted model, which has no checkpoints", file=folder, cure="average neural models")

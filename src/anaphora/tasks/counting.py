@@ -36,6 +36,9 @@ class CountingTask(Task):
     def usual_recipe(self, model: Mapping[str, Any]) -> str | None:
         return None
 
+    def counted(self, folder: Path, model: Any) -> bool:
+        return True
+
     def check_files(self, kind: str, data: Mapping[str, Any], recipe: str) -> None:
         refuse_pairs(kind, "a language model", data)
         super().check_files(kind, data, recipe)
@@ -56,6 +59,11 @@ class CountingTask(Task):
         from anaphora.tasks.counting_run import count_run
 
         return count_run(request, console)
+
+    def try_out(self, folder: Path, request: dict[str, Any]) -> Any:
+        from anaphora.tasks.text_proposal import try_whole_run
+
+        return try_whole_run(folder, request)
 
     def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
         raise UserError("is a counted model, which has no checkpoints", file=folder, cure="average neural models")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.decoding.text_scoring import TextEvaluation
 from anaphora.evaluation.bits_per_byte import UNNORMALISED
 from anaphora.files.shared_names import as_wished
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
-from anaphora.models.ngram.ngram_model import NgramConfig, without_padding
+from anaphora.models.ngram.ngram_model import without_padding
 from anaphora.results import count
 from anaphora.tasks.recipes import RunConfig
 from anaphora.training.reporting import duration, short
 from anaphora.version import __version__
+
+if TYPE_CHECKING:
+    from anaphora.models.ngram.ngram_settings import NgramConfig
 
 COUNTED = "counted"
 """Where the numbers of such a model come from."""
@@ -66,8 +69,7 @@ def write_counting_card(
 
 
 def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextEvaluation | None) -> str:
-    model, data, tokenizer = config.model, config.data, config.tokenizer
-    assert isinstance(model, NgramConfig)
+    model, data, tokenizer = cast("NgramConfig", config.model), config.data, config.tokenizer
     train, cost = metrics["trained_on"], metrics["cost"]
     recipe = as_wished(config.document())["run"]["recipe"]
     lines = {

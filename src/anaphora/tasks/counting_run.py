@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.config import described, differences
 from anaphora.data.changes import CorpusChanged
@@ -91,11 +91,8 @@ def count_run(request: Request, console: Console | None = None) -> Counted:
     if request.device not in ("auto", "cpu"):
         raise UserError(f"n-grams are counted on the CPU, not on {request.device}", cure="leave out the device")
     config = complete(request.recipe, request.own, pairs=0)
-    if not isinstance(config.model, NgramConfig):
-        raise UserError(
-            f"a model of kind {config.model.kind} is not counted", cure=f"choose {option('recipe', 'ngram')}"
-        )
-    if config.model.smoothing == "given":
+    model = cast("NgramConfig", config.model)
+    if model.smoothing == "given":
         raise UserError(
             "model.smoothing=given is for numbers that were read from a file, not counted",
             cure="choose kneser-ney, stupid-backoff, add-k or maximum-likelihood",
@@ -104,7 +101,7 @@ def count_run(request: Request, console: Console | None = None) -> Counted:
     check_folder(request.run)
     reporter = RunReporter(request.run, console)
     with working_in(request.run, reporter, smaller="count on disk: training.max_memory=2GB, say"):
-        return CountingRun(request, config, config.model, reporter).complete()
+        return CountingRun(request, config, model, reporter).complete()
 
 
 class CountingRun:
@@ -176,7 +173,7 @@ class CountingRun:
             discard(self.folder)
             self.folder.mkdir()
             return self.complete()
-        with beginning_anew(self.run, ("ngram",)) as new:
+        with beginning_anew(self.run, self.config.task.name) as new:
             self.reporter.message(f"counted anew; the model in {self.run} stays until that is finished")
             return CountingRun(self.request, self.config, self.model, self.reporter, folder=new).complete()
 

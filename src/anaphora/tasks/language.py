@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from anaphora.tasks.learning import LearningRun
     from anaphora.tasks.request import Outcome, Request
 
+TEXT_SIZES = (350_000, 1_000_000, 12_000_000)
+"""Tokens of a text, one number for each size that decides otherwise."""
+FEWEST, MOST = 20_000, 500_000_000
+"""Tokens of texts that are shorter and longer than all of these: what is the same of all follows from the kind."""
+
 
 class LanguageTask(Task):
     """Each word is guessed from those before it."""
@@ -37,11 +42,19 @@ class LanguageTask(Task):
     opens_as = "language model"
     takes_labels = True
     labelled = False
+    sizes = (FEWEST, *TEXT_SIZES, MOST)
 
     def variant(self, kind: str, *, labelled: bool) -> Task:
         if labelled:
             return ClassificationTask()
         return MaskedTask() if getattr(system(kind).settings_class(), "masked", False) else self
+
+    def neural(self, model: Any) -> Any:
+        return model
+
+    def sized_by_bytes(self, config: RunConfig) -> set[tuple[str, str]]:
+        cut = config.tokenizer.kind in ("bpe", "unigram") and config.tokenizer.vocabulary is None
+        return {("data", "hold_out"), *([("tokenizer", "vocabulary")] if cut else [])}
 
     def check_files(self, kind: str, data: Mapping[str, Any], recipe: str) -> None:
         refuse_pairs(kind, "a language model", data)
@@ -63,6 +76,11 @@ class LanguageTask(Task):
         from anaphora.tasks.language_run import train_text
 
         return train_text(request, console)
+
+    def try_out(self, folder: Path, request: dict[str, Any]) -> Any:
+        from anaphora.tasks.text_proposal import try_some_updates
+
+        return try_some_updates(folder, request)
 
     def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
         from anaphora.data.prepared_text import open_text
@@ -90,6 +108,7 @@ class ClassificationTask(LanguageTask):
     data = ClassificationData
     training = ClassificationTraining
     labelled = True
+    taken_by = "classify and evaluate take classifiers"
 
     @property
     def noun(self) -> str:

@@ -78,7 +78,7 @@ def _card(
     vocabulary: int,
 ) -> str:
     model = config.language
-    masked = model.kind == "transformer-encoder" and not model.labels
+    masked = model.masked and not model.labels
     named = {"loss": ("loss (nats a token)", ".4f"), "perplexity": ("perplexity", ".2f")}
     if masked:
         hidden = f"{config.training.masked:.0%} of the words hidden"

@@ -124,7 +124,7 @@ class LanguageRun(LearningRun):
             activation_penalty=config.activation_penalty,
             temporal_penalty=config.temporal_penalty,
             carries=self.carries,
-            distinct=self.model.vocabulary if self.config.model.kind == "backpack" else None,
+            distinct=self.model.vocabulary if self.config.language.by_token else None,
         )
 
     def batches(self) -> EpochBatches[LanguageBatch]:

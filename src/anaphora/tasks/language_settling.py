@@ -21,7 +21,8 @@ from anaphora.errors import UserError, option
 from anaphora.files.foreign import LARGE, read_bytes
 from anaphora.files.shared_names import as_wished, by_name
 from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
-from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import system
+from anaphora.tasks.base import is_of
 from anaphora.tasks.recipes import Document, RunConfig, check_inherited, inherit, load_recipe
 from anaphora.tasks.request import Request
 from anaphora.tasks.text_sizes import complete_text, held_out_lines, sized_to_run, text_defaults, text_vocabulary
@@ -33,7 +34,7 @@ from anaphora.training.reporting import RunReporter
 def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, PreparedText]:
     """The settings and the text of this run: those it already has, if they are the ones asked for."""
     folder = request.run
-    saved = saved_settings(folder, NEURAL_MODELS)
+    saved = saved_settings(folder, "language")
     recipe, origin = load_recipe(request.recipe), None
     if request.start_from is not None:
         origin = saved or _origin(request)
@@ -108,7 +109,7 @@ def _origin(request: Request) -> dict[str, Any]:
     assert request.start_from is not None
     start = request.start_from
     config = RunConfig.read(read_config(start), file=str(start / CONFIG))
-    if config.model.kind not in NEURAL_MODELS:
+    if not is_of("language", config.model.kind):
         raise UserError(
             f"is a model of kind {config.model.kind}, from which no language model can start",
             file=start,
@@ -180,7 +181,7 @@ def check_learning(training: Mapping[str, Any], model: Mapping[str, Any], *, bou
             f"training.batch_tokens={batch} is less than one row of training.context={context} tokens",
             cure=f"make batch_tokens at least {context}, or context smaller",
         )
-    if int(context) < 2 and model.get("kind") == "transformer-encoder":
+    if int(context) < 2 and getattr(system(model.get("kind")).settings_class(), "masked", False):
         raise UserError(f"training.context={context} leaves nothing to learn from", cure="make it a few dozen")
 
 

@@ -7,24 +7,19 @@ the corpus, the recipe, the user's own `section.key=value`. The result is one do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from anaphora.config import convert, merge, overrides, read_yaml, shown
+from anaphora.config import convert, merge, read_yaml, shown
 from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, nearest, option
 from anaphora.files.shared_names import by_name
 from anaphora.models import (
-    COUNTED_MODELS,
-    ENSEMBLES,
-    LANGUAGE_MODELS,
-    NEURAL_MODELS,
-    VECTOR_MODELS,
     named_by_decoder,
     settings_class,
     with_encoder_section,
@@ -33,11 +28,9 @@ from anaphora.models import settings as model_settings
 from anaphora.models.model_file import check_known
 from anaphora.models.registry import NOWHERE, Origin, is_known, kinds, own_systems, system
 from anaphora.results import brief
-from anaphora.tasks.base import WHOLE, Task, task_of
-from anaphora.tasks.refusals import check, check_objective, has_dropout
-from anaphora.tasks.sequence_sizes import whole_translations
+from anaphora.tasks.base import WHOLE, Task, task_in, task_of
 from anaphora.tokenizers.tokenizer import TokenizerConfig
-from anaphora.training.training_settings import LIMITS, TrainingConfig
+from anaphora.training.training_settings import TrainingConfig
 
 if TYPE_CHECKING:  # a model's settings stand beside it, and a counting run has no room for torch
     from anaphora.models import ModelConfig
@@ -86,34 +79,17 @@ class RunConfig:
     @property
     def translator(self) -> TranslatorConfig:
         """The model's settings, where it must be a translator."""
-        if self.model.kind in VECTOR_MODELS:
-            cure = "neighbours, analogy, map, evaluate and info take word vectors"
-            raise UserError(f"{self.model.kind} is word vectors, and this needs a translator", cure=cure)
-        if self.model.kind in LANGUAGE_MODELS:
-            what, verbs = "a language model", "score, evaluate and generate take language models"
-            if getattr(self.model, "labels", ()):
-                what, verbs = "a classifier", "classify and evaluate take classifiers"
-            raise UserError(f"{self.model.kind} is {what}, and this needs a translator", cure=verbs)
-        if self.model.kind in ENSEMBLES:
-            raise UserError("an ensemble has no model of its own", cure="give one of its members, a folder inside it")
-        return cast("TranslatorConfig", self.model)
+        return cast("TranslatorConfig", self.task.translator(self.model))
 
     @property
     def language(self) -> LanguageConfig:
         """The model's settings, where it must be a neural language model."""
-        if self.model.kind not in NEURAL_MODELS:
-            cure = f"choose {option('recipe', 'lstm')}, say"
-            raise UserError(f"{self.model.kind} is no neural language model", cure=cure)
-        return cast("LanguageConfig", self.model)
+        return cast("LanguageConfig", self.task.neural(self.model))
 
     @property
     def vectors(self) -> tuple[VectorsConfig, VectorsTraining]:
         """What is learned and how, where it must be word vectors: they have a section `training` of their own."""
-        if self.model.kind not in VECTOR_MODELS:
-            raise UserError(
-                f"{self.model.kind} is no kind of word vectors", cure=f"choose {option('recipe', 'skipgram')}, say"
-            )
-        return cast("VectorsConfig", self.model), cast("VectorsTraining", self.training)
+        return cast("VectorsConfig", self.task.vectors(self.model)), cast("VectorsTraining", self.training)
 
     def windows(self) -> tuple[int, int] | None:
         """How a stream is read by a model that carries nothing along: so many tokens at once, moved by so many
@@ -165,17 +141,6 @@ def origin_of(run: Mapping[str, Any], model: ModelConfig, *, file: str | None) -
         return Origin(Path(one.file).name if one.file else None, one.fingerprint)
     check_known(run, one, file)
     return Origin(*said)
-
-
-def said_settings(words: Iterable[str]) -> Document:
-    """`["training.seed=3", …]` as sections; whoever leaves the section out is told which ones have that setting."""
-
-    def places(key: str) -> list[str]:
-        from anaphora.tasks.settings_listing import every_setting
-
-        return list(dict.fromkeys(one.section for one in every_setting() if one.key == key))
-
-    return overrides(words, SECTIONS, places)
 
 
 def recipe_folder() -> Path:
@@ -230,29 +195,6 @@ def _check_recipe(document: dict[str, Any], file: str) -> None:
         raise
 
 
-def sized_to(pairs: int, recipe: Document, kind: str = "transformer") -> Document:
-    """Starting points by corpus size and kind of translator, for whatever the recipe leaves open.
-
-    Small corpora want small, strongly regularised models and many epochs; large ones the published sizes. Validation
-    decides when to stop, so the number of updates is a ceiling.
-    """
-    cls: type[TranslatorConfig] = system(kind).settings_class()
-    model, training = cls.sized(pairs)
-    # about 20 tokens a pair: 60 epochs of a small corpus, few of a large one, between 2,000 and 100,000 updates
-    tokens = cls.tokens_a_pair * pairs
-    updates = 60 * tokens / (training["batch_tokens"] * training.get("accumulate", 1))
-    training["max_steps"] = int(min(100_000, max(2_000, round(updates, -3))))
-    training["checkpoint_every"] = max(100, min(2_000, training["max_steps"] // 20))
-    training["patience"] = 8
-    if "model" in recipe and set(recipe["model"]) - SYSTEM:  # the recipe has a size of its own
-        model = {}
-    return {"model": model, "training": training}
-
-
-SYSTEM = {"kind", "encoder", "decoder"}
-"""Settings of a model that say which one it is, not how large."""
-
-
 FREE = {
     "model": (
         *("dropout", "attention_dropout", "activation_dropout", "attention", "max_length"),
@@ -279,7 +221,7 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
     own, start = by_name(own), by_name(start)
     for section, free in FREE.items():
         for key, value in own.get(section, {}).items():
-            placed = start[section].get("positions") == "learned" or start[section].get("kind") == "convs2s"
+            placed = start[section].get("positions") == "learned" or learns_places(start[section].get("kind"))
             bound = key not in free or (key == "max_length" and placed)
             if key in start[section] and bound and str(value) != str(start[section][key]):
                 raise UserError(
@@ -324,39 +266,14 @@ def named_by_kind(recipe: Document, own: Document) -> tuple[Document, Document]:
 
 
 def complete(
-    recipe: str, own: Document, *, pairs: int, start_from: str | None = None, start: Mapping[str, Any] | None = None
+    recipe: str, own: Document, *, pairs: int = 0, start_from: str | None = None, start: Mapping[str, Any] | None = None
 ) -> RunConfig:
-    """The full settings of a run over that many pairs; `own` is what the user said, `start` the settings of the model
-    that the run starts from."""
-    chosen, own = named_by_kind(load_recipe(recipe), own)
-    kind = merge(chosen, own).get("model", {}).get("kind", "transformer")
-    if kind in COUNTED_MODELS + VECTOR_MODELS:  # no size to choose
-        return RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **merge(chosen, own)})
-    sized = sized_to(pairs, chosen, str(kind) if start is None else str(start["model"].get("kind")))
-    if start is not None:  # fine-tuning: the model is what it is, and learns on gently
-        chosen, sized["model"] = inherit(chosen, start), {}
-        sized["training"] |= {"learning_rate": sized["training"]["learning_rate"] / 4, "warmup_steps": 100}
-    said = training_said(chosen, own)
-    check_objective(said, started=start is not None)
-    if said.get("objective", "likelihood") != "likelihood":
-        mine = own.get("training", {})
-        sized["training"] |= whole_translations(pairs, said["optimizer"])
-        sized["training"]["metric"] = said.get("reward", "gleu")
-        if "objective" in mine:  # the recipe's own rates and limits are for learning from nothing
-            kept = {key: value for key, value in chosen.get("training", {}).items() if key not in sized["training"]}
-            chosen, said = {**chosen, "training": kept}, {**kept, **mine}
-    if any(limit in said for limit in LIMITS[:-1]):
-        sized["training"].pop("max_steps")  # whoever says how far to go is not stopped before
-    document = merge(sized, chosen, own)
-    if "consistency" not in said and not has_dropout(RunConfig.read(document)):
-        document["training"]["consistency"] = 0.0  # two draws of no dropout are the same
-    training = document["training"]
-    if "schedule" not in said and all(training.get(limit) is None for limit in LIMITS[:-1]):
-        training["schedule"] = "inverse-sqrt"  # cosine needs to know how long the run is
-    shared = document.get("tokenizer", {}).get("shared", True)
-    tied = document.setdefault("model", {}).get("tie", "all") == "all"
-    if not shared and tied and "tie" not in own.get("model", {}) and start is None:
-        document["model"]["tie"] = "target"  # two vocabularies cannot share one table
-    config = RunConfig.read({"run": {"recipe": recipe, "start_from": start_from}, **document})
-    check(config)
-    return config
+    """The full settings of a run over that many pairs (of a text: tokens); `own` is what the user said, `start` the
+    settings of the model that the run starts from."""
+    task = task_in(merge(load_recipe(recipe), own))
+    return task.complete(recipe, own, size=pairs, start_from=start_from, start=start)
+
+
+def learns_places(kind: object) -> bool:
+    """Whether a system has a vector for each place of a sentence, up to its longest one."""
+    return bool(getattr(settings_class(kind), "learns_places", False))

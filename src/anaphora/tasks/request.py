@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from anaphora.config import merge
+from anaphora.config import merge, overrides
 from anaphora.errors import UserError, option
 from anaphora.folder import read_config
 from anaphora.models import DEFAULT, named_by_decoder, with_encoder_section
@@ -16,6 +16,7 @@ from anaphora.models.model_file import choose, open_model_file
 from anaphora.results import Facts, brief, count, figure
 from anaphora.tasks.base import PAIRS, Task, task_of
 from anaphora.tasks.recipes import (
+    SECTIONS,
     Document,
     RunConfig,
     load_recipe,
@@ -82,6 +83,17 @@ class Average(Facts):
         found = [facts[when][metric] for when in ("before", "after") if facts.get(when)]
         scores = f"{metric} {' → '.join(figure(score, '.4f') for score in found)}" if found else ""
         super().__init__(facts, facts["folder"], count(number, "checkpoint") if number else "", scores, end)
+
+
+def said_settings(words: Iterable[str]) -> Document:
+    """`["training.seed=3", …]` as sections; whoever leaves the section out is told which ones have that setting."""
+
+    def places(key: str) -> list[str]:
+        from anaphora.tasks.settings_listing import every_setting
+
+        return list(dict.fromkeys(one.section for one in every_setting() if one.key == key))
+
+    return overrides(words, SECTIONS, places)
 
 
 def choose_recipe(data: Mapping[str, Any], start_from: Path | None = None) -> str:

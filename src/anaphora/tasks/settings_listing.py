@@ -14,43 +14,35 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from anaphora.config import documentation, formulas, names, to_mapping, type_hints
+from anaphora.config import documentation, formulas, merge, names, to_mapping, type_hints
 from anaphora.errors import UserError, meant
 from anaphora.models import (
-    NEURAL_MODELS,
-    TRANSLATORS,
-    VECTOR_MODELS,
     named_by_decoder,
     settings_class,
     usual_recipe,
 )
 from anaphora.models.registry import kinds
-from anaphora.tasks.base import WHOLE, task_of
+from anaphora.tasks.base import WHOLE, task_in, task_of
 from anaphora.tasks.recipes import (
     SECTIONS,
     RunConfig,
-    complete,
     load_recipe,
 )
-from anaphora.tasks.text_sizes import complete_text
 
-CORPUS_SIZES = (5_000, 50_000, 150_000, 500_000, 5_000_000)
-"""Pairs of a parallel corpus, one number for each size that decides otherwise."""
-TEXT_SIZES = (350_000, 1_000_000, 12_000_000)
-"""Tokens of a text, likewise."""
-FEWEST, MOST = 20_000, 500_000_000
-"""Tokens of texts that are shorter and longer than all of these: what is the same of all follows from the kind."""
 DEFAULT_RECIPE = "transformer"
 CLASSIFIERS = "classifiers"
 """Stands among the kinds for any of them that learns from labels."""
-FAMILIES = {
-    "translators": TRANSLATORS,
-    "recurrent translators": kinds(family="recurrent translators"),
-    "convolutional translators": kinds(family="convolutional translators"),
-    "neural language models": NEURAL_MODELS,
-    "word vectors": VECTOR_MODELS,
-}
-"""Names of kinds that often go together."""
+
+
+def families() -> dict[str, tuple[str, ...]]:
+    """Names of kinds that often go together."""
+    return {
+        "translators": kinds("translation"),
+        "recurrent translators": kinds(family="recurrent translators"),
+        "convolutional translators": kinds(family="convolutional translators"),
+        "neural language models": kinds("language"),
+        "word vectors": kinds("vectors"),
+    }
 
 
 @dataclass(frozen=True)
@@ -160,14 +152,15 @@ def defaults_by_kind(section: str, key: str) -> dict[str, Default]:
     whole = WHOLE.get(section)
     having = [kind for kind in kinds() if usual_recipe(kind) and whole in (None, section_class(section, kind))]
     found = {kind: _usual(kind)[section, key] for kind in having if (section, key) in _usual(kind)}
-    labelled = [one for kind in CLASSIFYING if (one := _usual_labelled(kind).get((section, key))) is not None]
-    if any(one != found.get(kind) for kind, one in zip(CLASSIFYING, labelled)):
+    labelled = [one for kind in classifying() if (one := _usual_labelled(kind).get((section, key))) is not None]
+    if any(one != found.get(kind) for kind, one in zip(classifying(), labelled)):
         found[CLASSIFIERS] = labelled[0]  # all have the same sizes
     return found
 
 
-CLASSIFYING = tuple(kind for kind in NEURAL_MODELS if kind != "backpack")
-"""Kinds that learn from labels too."""
+def classifying() -> tuple[str, ...]:
+    """Kinds that learn from labels too."""
+    return tuple(kind for kind in kinds("language") if getattr(settings_class(kind), "classifies", True))
 
 
 def _usual(kind: str) -> dict[tuple[str, str], Default]:
@@ -185,11 +178,9 @@ def in_effect(recipe: str, *, labelled: bool = False) -> dict[tuple[str, str], D
     """The settings of new runs by a recipe whose user says nothing: (section, key) → what it is, whatever the corpus;
     or, where its size decides, what the class has."""
     runs = list(_new_runs(recipe, labelled=labelled))
-    kind, plain = runs[0].model.kind, RunConfig.read(load_recipe(recipe))
+    plain = RunConfig.read(load_recipe(recipe))
     documents = [run.document() for run in runs]
-    by_size = {("data", "hold_out")} if kind in NEURAL_MODELS else set()
-    if kind in NEURAL_MODELS and plain.tokenizer.kind in ("bpe", "unigram") and plain.tokenizer.vocabulary is None:
-        by_size |= {("tokenizer", "vocabulary")}
+    by_size = plain.task.sized_by_bytes(plain)
     found = {}
     for section in SECTIONS:
         for key in dict.fromkeys(key for document in documents for key in document[section]):
@@ -202,13 +193,9 @@ def in_effect(recipe: str, *, labelled: bool = False) -> dict[tuple[str, str], D
 
 def _new_runs(recipe: str, *, labelled: bool) -> Iterator[RunConfig]:
     """Runs that would begin by this recipe: one for each size of a corpus that decides something."""
-    if RunConfig.read(load_recipe(recipe)).model.kind not in NEURAL_MODELS:
-        yield from (complete(recipe, {}, pairs=pairs) for pairs in CORPUS_SIZES)
-        return
     own: dict[str, dict[str, Any]] = {"model": {"labels": ["this", "that"]}} if labelled else {}
-    for tokens in (FEWEST, *TEXT_SIZES, MOST):
-        manifest = {"train": {"tokens": tokens}, "valid": {"tokens": 1}}
-        yield complete_text(recipe, own, manifest, labelled=labelled)
+    task = task_in(merge(load_recipe(recipe), own))
+    yield from (task.complete(recipe, own, size=size) for size in task.sizes)
 
 
 def type_in_words(hint: Any, quote: str = "") -> str:
@@ -243,7 +230,7 @@ def of_recipe(recipe: str) -> list[Setting]:
     document["model"] = named_by_decoder(document.get("model", {}))
     kind, found = config.model.kind, []
     here = in_effect(recipe)
-    labelled = in_effect(recipe, labelled=True) if kind in CLASSIFYING else {}
+    labelled = in_effect(recipe, labelled=True) if kind in classifying() else {}
     for section in SECTIONS:
         values, said = to_mapping(getattr(config, section)), document.get(section, {})
         known = set(values) if section == "model" else _meaning(config, section)
@@ -285,7 +272,7 @@ def kinds_in_words(kinds: Collection[str], having: Collection[str]) -> str:
     """Kinds of models as people name them: families that are complete, or all but one, among those that have a
     setting; the others one by one."""
     left, words = dict.fromkeys(kinds), []
-    for name, members in FAMILIES.items():
+    for name, members in families().items():
         family = [kind for kind in members if kind in having]
         missing = [kind for kind in family if kind not in left]
         if len(family) > 1 and (not missing or (len(missing) == 1 and len(family) > 3)):
@@ -300,7 +287,7 @@ def every_setting() -> list[Setting]:
     for one in without_recipe():
         if one.section != "model":
             found[one.name, one.type, in_yaml(one.default), one.meaning] = [one]
-    for section, having in (("model", kinds()), ("training", VECTOR_MODELS)):
+    for section, having in (("model", kinds()), ("training", kinds("vectors"))):
         for one in (one for kind in having for one in settings_of(section, kind)):
             found.setdefault((one.name, one.type, in_yaml(one.default), one.meaning), []).append(one)
     return [replace(same[0], kinds=tuple(kind for one in same for kind in one.kinds)) for same in found.values()]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.config import merge
 from anaphora.device import peak_resident
-from anaphora.models import COUNTED_MODELS, VECTOR_MODELS
+from anaphora.tasks.base import task_of
 from anaphora.tasks.proposal import (
     MOST_BYTES,
     SAMPLE,
@@ -71,27 +71,21 @@ def propose_for_text(part: Part, recipe: str, own: Document, *, device: str = "a
     return TextProposal(**in_a_child({"text": sample}, request))
 
 
-def attempt_text(folder: Path, request: dict[str, Any]) -> TextProposal:
-    """In the child."""
-    files = {"text": [str(folder / "text")], "valid_text": []}
-    own = merge(request["own"], {"data": files})
+def _asked(folder: Path, request: dict[str, Any]) -> tuple[Request, str, float]:
+    """The run over the sample, its kind of model, and the share of the text that the sample is."""
+    own = merge(request["own"], {"data": {"text": [str(folder / "text")], "valid_text": []}})
     kind = merge(load_recipe(request["recipe"]), own)["model"]["kind"]
     share = min(1.0, (folder / "text").stat().st_size / request["text_bytes"])
-    whole = Request(run=folder / "run", own=own, recipe=request["recipe"], device=request["device"])
-    if kind in COUNTED_MODELS or kind in VECTOR_MODELS:
-        return _whole_run(whole, kind, share)
-    return _some_updates(folder, whole, kind, share, request)
+    return Request(run=folder / "run", own=own, recipe=request["recipe"], device=request["device"]), kind, share
 
 
-def _whole_run(request: Request, kind: str, share: float) -> TextProposal:
+def try_whole_run(folder: Path, asked: dict[str, Any]) -> TextProposal:
+    """In the child, of what makes no updates: all of its work."""
     from anaphora.folder import read_metrics
 
-    if kind in COUNTED_MODELS:
-        from anaphora.tasks.counting_run import count_run as run
-    else:
-        from anaphora.tasks.vectors_run import train_vectors as run  # type: ignore[assignment]
+    request, kind, share = _asked(folder, asked)
     before, began = peak_resident(), time.perf_counter()
-    run(request)
+    task_of(kind).train(request)
     seconds, after = time.perf_counter() - began, peak_resident()
     metrics = read_metrics(request.run)
     peak = before + int((after - before) / share)
@@ -105,14 +99,13 @@ def _whole_run(request: Request, kind: str, share: float) -> TextProposal:
         tokens_per_second=metrics["tokens"] / seconds,
         peak_memory=peak,
         device="cpu",
-        dim=RunConfig.read(merge(load_recipe(request.recipe), request.own)).vectors[0].dim
-        if kind in VECTOR_MODELS
-        else None,
+        dim=getattr(RunConfig.read(merge(load_recipe(request.recipe), request.own)).model, "dim", None),
         notes=notes,
     )
 
 
-def _some_updates(folder: Path, request: Request, kind: str, share: float, asked: dict[str, Any]) -> TextProposal:
+def try_some_updates(folder: Path, asked: dict[str, Any]) -> TextProposal:
+    """In the child, of a neural model."""
     import torch
 
     from anaphora.data.language_corpus import prepare_text
@@ -122,6 +115,7 @@ def _some_updates(folder: Path, request: Request, kind: str, share: float, asked
     from anaphora.tasks.text_sizes import text_defaults, text_vocabulary
     from anaphora.training.loop import planned_steps
 
+    request, kind, share = _asked(folder, asked)
     device = choose_device(request.device)
     base = merge(text_defaults(kind, labelled=False), load_recipe(request.recipe), request.own)
     first = RunConfig.read(base)

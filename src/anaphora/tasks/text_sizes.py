@@ -28,9 +28,9 @@ def text_defaults(kind: str, *, labelled: bool) -> Document:
     """What is chosen before the text is read: what reads one way goes on across line ends; hidden words are guessed
     from their own line, and lines are told apart one by one."""
     cls = system(kind).settings_class()
-    if not issubclass(cls, LanguageConfig) or labelled:
+    if labelled:
         return {"data": {"boundaries": "lines"}}
-    return {"data": {"boundaries": "packed" if cls.masked else "stream"}}
+    return {"data": {"boundaries": "packed" if getattr(cls, "masked", False) else "stream"}}
 
 
 def text_vocabulary(size: int) -> int:

@@ -6,7 +6,7 @@ named and refused unless forced.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,11 @@ from anaphora.errors import UserError, option
 from anaphora.files.foreign import LARGE, is_there, read_bytes
 from anaphora.files.shared_names import as_wished, by_name
 from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_bytes, write_config
-from anaphora.models import TRANSLATORS, build
-from anaphora.models.composites.parts import HOLDERS
+from anaphora.models import build
 from anaphora.models.contracts import Translator
 from anaphora.models.model_file import brief
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
-from anaphora.tasks.base import PAIRS
+from anaphora.tasks.base import PAIRS, is_of, task_in
 from anaphora.tasks.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
 from anaphora.tasks.request import Request
 from anaphora.tokenizers.tokenizer import Tokenizer
@@ -37,7 +36,7 @@ from anaphora.training.training_settings import LIMITS, REPORTING
 def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
     """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
     folder = request.run
-    saved = saved_settings(folder, TRANSLATORS)
+    saved = saved_settings(folder, "translation")
     recipe, origin = load_recipe(request.recipe), None
     if request.start_from is not None:
         start_config = request.start_from / CONFIG
@@ -140,18 +139,19 @@ def check_replacing(config: RunConfig) -> None:
         Dictionary.read(Path(config.decoding.dictionary))
 
 
-def saved_settings(folder: Path, kinds: Collection[str]) -> dict[str, Any] | None:
+def saved_settings(folder: Path, task: str) -> dict[str, Any] | None:
     """The settings of the run that is in a folder and goes on; nothing if none has begun there. A trained model without
-    a checkpoint cannot go on: one of these kinds can be started from, any other one is in the wrong place."""
+    a checkpoint cannot go on: one of this task can be started from, any other one is in the wrong place."""
     if Checkpoints(folder, keep=1, every=1).newest() is not None:
         return RunConfig.read(read_config(folder), file=str(folder / CONFIG)).document()
-    if (folder / CONFIG).exists() and (kind := (read_config(folder).get("model") or {}).get("kind")) in HOLDERS:
+    if (folder / CONFIG).exists() and task_in(read_config(folder)).holds_others:
+        kind = read_config(folder)["model"]["kind"]
         raise UserError(f"holds a model of kind {kind}", file=folder, cure="choose another folder")
     if not (folder / WEIGHTS).exists():  # before the first checkpoint nothing else was learned that could be lost
         return None
     if (folder / CONFIG).exists():
         kind = RunConfig.read(read_config(folder), file=str(folder / CONFIG)).model.kind
-        if kind not in kinds:
+        if not is_of(task, kind):
             raise UserError(f"holds a model of kind {kind}", file=folder, cure="choose another folder")
     raise UserError(
         "holds a trained model but no checkpoint to continue from",

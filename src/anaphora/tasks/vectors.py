@@ -31,6 +31,7 @@ class VectorsTask(Task):
     decoding = NoDecoding
     opens_as = "vectors"
     learns = False
+    taken_by = "neighbours, analogy, map, evaluate and info take word vectors"
 
     def section_class(self, section: str, kind: str) -> type[Any]:
         if section != "training":
@@ -40,6 +41,9 @@ class VectorsTask(Task):
 
     def usual_recipe(self, model: Mapping[str, Any]) -> str | None:
         return str(model.get("algorithm", model.get("kind")))
+
+    def vectors(self, model: Any) -> Any:
+        return model
 
     def check_files(self, kind: str, data: Mapping[str, Any], recipe: str) -> None:
         pairs = any(data.get(name) for name in PAIRS)
@@ -66,6 +70,11 @@ class VectorsTask(Task):
         from anaphora.tasks.vectors_run import train_vectors
 
         return train_vectors(request, console)
+
+    def try_out(self, folder: Path, request: dict[str, Any]) -> Any:
+        from anaphora.tasks.text_proposal import try_whole_run
+
+        return try_whole_run(folder, request)
 
     def open_run(self, folder: Path, config: RunConfig, device: str) -> LearningRun:
         raise UserError("holds word vectors, which have no checkpoints", file=folder, cure="average neural models")

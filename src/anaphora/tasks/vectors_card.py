@@ -12,7 +12,6 @@ from anaphora.device import cores
 from anaphora.files.shared_names import as_wished
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.vectors.pieces import Learned
-from anaphora.models.vectors.vector_settings import Word2VecConfig
 from anaphora.results import count
 from anaphora.tasks.recipes import RunConfig
 from anaphora.training.reporting import duration, short
@@ -78,13 +77,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any]) -> str:
     model, _ = config.vectors
     train, cost, what = metrics["trained_on"], metrics["cost"], "items" if config.data.items else "words"
     recipe = as_wished(config.document())["run"]["recipe"]
-    how = f"window {model.window}"
-    if isinstance(model, Word2VecConfig):
-        objective = {
-            "negative-sampling": f"told from {model.negatives} drawn ones",
-            "hierarchical-softmax": "found turn by turn in a Huffman tree",
-        }[model.objective]
-        how = f"{model.algorithm}, {how}, each word {objective}{', with subwords' if model.subwords else ''}"
+    how = model.told_apart()
     began = (
         f" It started from `{train['start_from']}`; {metrics['new_words']:,} {what} are new."
         if config.start_from

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -41,7 +41,6 @@ from anaphora.folder import (
     write_config,
     write_json,
 )
-from anaphora.models import VECTOR_MODELS
 from anaphora.models.vectors.pieces import Learned
 from anaphora.models.vectors.vector_files import all_numbers, save_vectors
 from anaphora.models.vectors.vector_settings import GloveConfig, GloveTraining, Word2VecConfig, Word2VecTraining
@@ -136,7 +135,7 @@ class VectorsRun:
         counts = count_ids(ids, prepared.manifest["vocabulary"])
         self.checkpoint.parent.mkdir(exist_ok=True)
         write_json(self.learned_text, prepared.manifest["settings"]["text"])
-        learn = self._factorise if isinstance(self.model, GloveConfig) else self._predict
+        learn = self._factorise if self.model.from_counts else self._predict
         vectors, learned, facts = learn(ids, words, counts)
         self.reporter.finish()
         self.reporter.message(f"learned in {duration(learned.seconds)}: {facts['speed']}")
@@ -166,7 +165,7 @@ class VectorsRun:
         if not (folder / CONFIG).exists():
             return None
         saved = RunConfig.read(read_config(folder), file=str(folder / CONFIG))
-        if saved.model.kind not in VECTOR_MODELS:
+        if saved.task.name != self.config.task.name:
             raise UserError(f"holds a model of kind {saved.model.kind}", file=folder, cure="choose another folder")
         there = (folder / CHECKPOINTS / CHECKPOINT.format(saved.model.kind)).exists()  # which may be the other kind
         if not there and not (folder / WEIGHTS).exists():
@@ -198,7 +197,7 @@ class VectorsRun:
             discard(self.folder)
             self.folder.mkdir()
             return self.complete()
-        with beginning_anew(self.run, VECTOR_MODELS) as new:
+        with beginning_anew(self.run, self.config.task.name) as new:
             self.reporter.message(f"{why}; learned anew, and what is in {self.run} stays until that is finished")
             return VectorsRun(self.request, self.config, self.reporter, folder=new).complete()
 
@@ -269,9 +268,7 @@ class VectorsRun:
         if phrases := manifest.get("phrases"):
             found, joined, kept = (f"{phrases[name]:,}" for name in ("found", "joined", "vocabulary"))
             say(f"phrases: {found} found, joined in {joined} places; of those left, {kept} with a vector")
-        how = "glove"
-        if isinstance(model, Word2VecConfig):
-            how = f"{model.algorithm}, {model.objective}{', subwords' if model.subwords else ''}"
+        how = model.described()
         size = manifest["vocabulary"] - len(SPECIALS)
         say(f"vectors: {how}, {model.dim} wide, of {size:,} {what}, window {model.window}")
 
@@ -284,8 +281,7 @@ class VectorsRun:
 
     def _predict(self, ids: U32, words: list[str], counts: I64) -> tuple[Vectors, Learned, dict[str, Any]]:
         """word2vec: the vectors, how it went, and what the card is to say besides."""
-        config, training = self.model, self.training
-        assert isinstance(config, Word2VecConfig) and isinstance(training, Word2VecTraining)
+        config, training = cast("Word2VecConfig", self.model), cast("Word2VecTraining", self.training)
         learned, rows = Learned(), None
         if self.checkpoint.exists():
             model, learned, _ = Word2Vec.load(self.checkpoint)
@@ -334,8 +330,7 @@ class VectorsRun:
         from anaphora.models.vectors.cooccurrence import count_cooccurrences
         from anaphora.models.vectors.glove import learn_glove
 
-        config, training = self.model, self.training
-        assert isinstance(config, GloveConfig) and isinstance(training, GloveTraining)
+        config, training = cast("GloveConfig", self.model), cast("GloveTraining", self.training)
         began = time.monotonic()
         counted = count_cooccurrences(
             ids,

@@ -5,23 +5,19 @@ What translation_settling.py is to translators and language_settling.py to neura
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from anaphora.config import merge
 from anaphora.data.phrases import PHRASES
 from anaphora.errors import UserError, option
 from anaphora.folder import CONFIG, read_config
-from anaphora.models import VECTOR_MODELS
+from anaphora.models.registry import system
 from anaphora.models.vectors.vector_files import load_vectors
-from anaphora.models.vectors.vector_settings import Word2VecConfig
 from anaphora.tasks.recipes import Document, RunConfig, load_recipe
 from anaphora.tasks.request import Request
 
 RULE = ("punctuation", "lowercase")
 """Settings of section `data` that define what the words of a text are."""
-FREE = ("algorithm", "window", "shrink_window", "negatives", "exponent", "sample")
-"""What a run may change of the vectors that it starts from: how they are learned, not what their tables mean."""
 
 
 def settle_vectors(request: Request) -> RunConfig:
@@ -83,7 +79,7 @@ def _with_phrases(asked: Document, table: Path) -> Document:
 def _inherited(asked: Document, request: Request) -> Document:
     start = request.start_from
     assert start is not None
-    if asked.get("model", {}).get("kind") != "word2vec":
+    if system(asked.get("model", {}).get("kind")).settings_class().from_counts:
         raise UserError(
             "GloVe learns from the counts of a whole text, and starts from nothing",
             cure=f"leave out {option('start_from')}, give all text to {option('text')}; or choose "
@@ -96,16 +92,13 @@ def _inherited(asked: Document, request: Request) -> Document:
             asked = {**asked, "data": {**asked.get("data", {}), "lowercase": False}}  # its words are the text's
     else:
         config = RunConfig.read(read_config(start), file=str(start / CONFIG))
-        if config.model.kind not in VECTOR_MODELS:
+        if config.task.opens_as != "vectors":
             raise UserError(
                 f"is a model of kind {config.model.kind}, from which no word vectors can start",
                 file=start,
                 cure=f"start from word vectors, or leave out {option('start_from')}",
             )
-        model = config.vectors[0]
-        there = {"dim": model.dim}
-        if isinstance(model, Word2VecConfig):
-            there = {key: value for key, value in asdict(model).items() if key not in FREE}
+        there = config.vectors[0].kept()
     for key, value in request.own.get("model", {}).items():
         if key in there and str(value) != str(there[key]):
             raise UserError(

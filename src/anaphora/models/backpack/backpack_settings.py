@@ -81,6 +81,8 @@ class SenseConfig(LanguageConfig):
     """Of a Transformer: the longest row, in tokens with ⟨s⟩."""
 
     windowed: ClassVar[bool] = True
+    by_token: ClassVar[bool] = True
+    classifies: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

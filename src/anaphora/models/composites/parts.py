@@ -27,13 +27,11 @@ from anaphora.folder import (
     publish,
     read_config,
     read_metrics,
-    recover,
     weights_file,
     write_config,
     write_json,
     write_text,
 )
-from anaphora.models import ENSEMBLES, TRANSLATORS
 from anaphora.results import brief, figure, html_table
 
 Path_ = str | PathLike[str]
@@ -41,8 +39,6 @@ Files = Path_ | Sequence[Path_]
 RESERVED = {CONFIG, METRICS, CARD, WEIGHTS, "tokenizer.json"}
 BESIDE = ("alignment.json", "dictionary.tsv")
 """What else a translator's folder may hold that it speaks by."""
-HOLDERS = ("mixture", "ensemble")
-"""Kinds of models whose folders hold others, named by `model.parts`."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +92,6 @@ class Mixed:
         """For its metrics.json, which is shared: the names of the parts, without their folders."""
         parts = [{**asdict(part), "model": name_of(part.model)} for part in self.parts]
         return {**asdict(self), "folder": None, "parts": parts}
-
-
-def is_translator(path: Path_) -> bool:
-    """Whether a folder holds a translator, an ensemble of them included; a file never does."""
-    recover(Path(path))
-    if not Path(path).is_dir():
-        return False
-    kind = (read_config(Path(path)).get("model") or {}).get("kind", "transformer")
-    return kind in TRANSLATORS + ENSEMBLES
 
 
 def part_names(models: Sequence[Path_]) -> list[str]:
@@ -164,7 +151,7 @@ def copy_model(source: Path, target: Path) -> None:
     write_config(target, document)
     _copy_description(source, target, document)
     model = document.get("model") or {}
-    if model.get("kind") in HOLDERS:
+    if "parts" in model:
         for name in model["parts"]:
             (target / name).mkdir()
             copy_model(source / name, target / name)

@@ -75,6 +75,10 @@ class LanguageConfig(EncoderConfig):
     windowed: ClassVar[bool] = False
     """Whether a row of a stream knows nothing of those before it: the mean of a whole book says nothing, and attention
     to all of it has no room."""
+    by_token: ClassVar[bool] = False
+    """Whether much of it depends on the token alone, and is computed once for each different one of a batch."""
+    classifies: ClassVar[bool] = True
+    """Whether it can learn from labels, too."""
     masked: ClassVar[bool] = False
     """Whether it guesses hidden words from those on both sides, not the next one from those before."""
 

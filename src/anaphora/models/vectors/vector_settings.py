@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
 
 from anaphora.config import byte_size
 
@@ -11,6 +11,8 @@ RATES = {"skipgram": 0.025, "cbow": 0.05}
 """Learning rates to begin with. The mean of several words learns more slowly than each of them."""
 MOST_NEGATIVES = 63
 """The loop is written out for each number of negatives."""
+FREE = ("algorithm", "window", "shrink_window", "negatives", "exponent", "sample")
+"""What a run may change of the vectors that it starts from: how they are learned, not what their tables mean."""
 SAMPLED = "objective=negative-sampling"
 
 
@@ -75,6 +77,26 @@ class Word2VecConfig:
             {} if self.subwords else dict.fromkeys(("shortest_subword", "longest_subword", "buckets"), "subwords=true")
         )
         return {**drawn, **cut}
+
+    from_counts: ClassVar[bool] = False
+    """Whether it learns from a table of which words stand near which, and so from nothing that was learned before."""
+
+    def described(self) -> str:
+        """What is learned, in a few words."""
+        return f"{self.algorithm}, {self.objective}{', subwords' if self.subwords else ''}"
+
+    def told_apart(self) -> str:
+        """How a word is learned, for the card."""
+        objective = {
+            "negative-sampling": f"told from {self.negatives} drawn ones",
+            "hierarchical-softmax": "found turn by turn in a Huffman tree",
+        }[self.objective]
+        subwords = ", with subwords" if self.subwords else ""
+        return f"{self.algorithm}, window {self.window}, each word {objective}{subwords}"
+
+    def kept(self) -> dict[str, Any]:
+        """What a run that starts from such vectors keeps of them; the rest is how they are learned."""
+        return {key: value for key, value in asdict(self).items() if key not in FREE}
 
     @staticmethod
     def training_class() -> type[Word2VecTraining]:
@@ -144,6 +166,17 @@ class GloveConfig:
             raise ValueError(f"x_max must be above 0 and at most {MOST_COUNT:g}, not {self.x_max:g}")
         if not 0 <= self.alpha <= 10:
             raise ValueError(f"alpha must be at least 0 and at most 10, not {self.alpha:g}")
+
+    from_counts: ClassVar[bool] = True
+
+    def described(self) -> str:
+        return "glove"
+
+    def told_apart(self) -> str:
+        return f"window {self.window}"
+
+    def kept(self) -> dict[str, Any]:
+        return {"dim": self.dim}
 
     @staticmethod
     def training_class() -> type[GloveTraining]:

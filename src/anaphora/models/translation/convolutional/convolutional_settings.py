@@ -113,6 +113,9 @@ class ConvS2SConfig(TranslatorConfig):
     max_length: int = 512
     """The longest sequence, in tokens with its marks, that can be read or written: places have learned vectors."""
 
+    learns_places: ClassVar[bool] = True
+    """Whether it has a vector for each place of a sentence, up to the longest one."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_width(self.width)
