@@ -39,7 +39,7 @@ tables: $(VENV)/.dev
 	$(BIN)/python docs/tables.py
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html -d build/doctrees docs site
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env -b html -d build/doctrees docs site
 
 wheel: $(VENV)/.dev
 	rm -rf dist build/wheel

@@ -22,6 +22,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 MARKUP = re.compile(r"(`+)(.+?)\1|([*_|\\])")
+MANY = 20
+"""Parameters from which on a signature is shortened."""
 INDENTED = re.compile(r"^(    +)\S")
 
 
@@ -32,7 +34,7 @@ class Public(SphinxDirective):
         name = self.arguments[0]
         module = importlib.import_module(name)
         lines: list[str] = []
-        for key in module.__all__:
+        for key in sorted(module.__all__, key=lambda key: inspect.isclass(getattr(module, key))):  # functions first
             lines += _asked(f"{name}.{key}", getattr(module, key))
         parent = nodes.section()
         parent.document = self.state.document
@@ -67,6 +69,28 @@ def _restructured(_app: Any, _what: str, _name: str, _found: Any, _options: Any,
     lines[:] = made
 
 
+def _briefly(
+    _app: Any, what: str, _name: str, found: Any, _options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """A method that takes every setting of decoding says so in a word, and names its own parameters."""
+    if what not in ("function", "method") or signature is None or len(inspect.signature(found).parameters) < MANY:
+        return signature, returns
+    code = inspect.unwrap(found).__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    words, settings = [], False
+    for one in inspect.signature(found).parameters.values():
+        if one.name == "self":
+            continue
+        if one.kind is one.KEYWORD_ONLY and "*" not in words:
+            words.append("*")
+        if one.name in own:
+            words.append(str(one) if one.kind is not one.VAR_POSITIONAL else f"*{one.name}")
+        else:
+            settings = True
+    words += ["**decoding"] * settings
+    return f"({', '.join(word for word in words if not (word == '*' and words[-2:] == ['*', '**decoding']))})", returns
+
+
 def _escaped(found: re.Match[str]) -> str:
     return f"``{found[2]}``" if found[2] else f"\\{found[3]}"
 
@@ -74,4 +98,5 @@ def _escaped(found: re.Match[str]) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("public", Public)
     app.connect("autodoc-process-docstring", _restructured)
+    app.connect("autodoc-process-signature", _briefly)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,52 +8,22 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from anaphora.pipelines.text_model import TextModel
 from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, Tokenizer, TokenizerConfig
 from neural_folders import neural_folder
 from ngram_folders import VERSE
-from published_backpacks import DOCUMENT, as_safetensors, as_trained, plainly, published
+from published_backpacks import FOLDER_ROWS as ROWS
+from published_backpacks import FOLDER_WORDS as WORDS
+from published_backpacks import as_safetensors, folder, plainly, published
 
 TOKENS: dict[str, Any] = {"tokenizer": {"kind": "bpe", "vocabulary": 270}}
-WORDS, ROWS = 270, 273
-"""Tokens of the vocabulary, <|endoftext|> among them as the last, and rows of the table, which has room for more."""
 
 
 @pytest.fixture(scope="module")
 def bpe() -> Tokenizer:
     return Tokenizer.train(TokenizerConfig(kind="bpe", vocabulary=WORDS - 1 + len(SPECIALS)), VERSE * 3)
-
-
-def tokens(bpe: Tokenizer) -> list[str]:
-    found = [bpe.token(number) for number in range(len(SPECIALS), bpe.vocabulary_size)]
-    assert len(found) == WORDS - 1
-    return [*found, "<|endoftext|>"]
-
-
-def folder(path: Path, bpe: Tokenizer, layout: str = "safetensors", **changes: Any) -> Path:
-    """A published folder with random weights."""
-    path.mkdir()
-    weights = published(ROWS)
-    document = DOCUMENT | {"vocab_size": ROWS, "bos_token_id": WORDS - 1, "eos_token_id": WORDS - 1} | changes
-    (path / "config.json").write_text(json.dumps(document))
-    vocabulary, merges = {name: number for number, name in enumerate(tokens(bpe))}, bpe.document["model"]["merges"]
-    if layout == "safetensors":
-        save_file(as_safetensors(weights, "lm_head.weight"), path / "model.safetensors")
-    elif layout == "bin":
-        torch.save(weights, path / "pytorch_model.bin")
-    else:
-        torch.save({"state_dict": as_trained(weights), "epoch": 3}, path / "last.ckpt")
-    if layout == "bin":
-        model = {"type": "BPE", "vocab": vocabulary, "merges": merges}
-        added = [{"id": WORDS - 1, "content": "<|endoftext|>", "special": True}]
-        (path / "tokenizer.json").write_text(json.dumps({"model": model, "added_tokens": added}))
-    else:
-        (path / "vocab.json").write_text(json.dumps(vocabulary))
-        pairs = [pair if isinstance(pair, str) else " ".join(pair) for pair in merges]
-        (path / "merges.txt").write_text("\n".join(["#version: 0.2", *pairs]) + "\n")
-    return path
 
 
 @pytest.mark.parametrize("layout", ["safetensors", "bin", "ckpt"])

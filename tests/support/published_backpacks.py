@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save_file
 from torch import Tensor
+
+from anaphora.tokenizers.tokenizer import SPECIALS, Tokenizer
 
 DIM, LAYERS, HEADS, SENSES, WORDS, PLACES = 24, 3, 2, 4, 41, 16
 DOCUMENT: dict[str, Any] = {
@@ -149,3 +154,43 @@ def as_trained(w: dict[str, Tensor]) -> dict[str, Tensor]:
     put("content_model.final_mlp.fc2", "sense_network.final_mlp.c_proj")
     put("contextualization_attn.Wqkv", "sense_weight_net.c_attn")
     return found
+
+
+# -- a folder of them --
+
+FOLDER_WORDS, FOLDER_ROWS = 270, 273
+"""Tokens of the vocabulary, <|endoftext|> among them as the last, and rows of the table, which has room for more."""
+
+
+def tokens(bpe: Tokenizer) -> list[str]:
+    found = [bpe.token(number) for number in range(len(SPECIALS), bpe.vocabulary_size)]
+    assert len(found) == FOLDER_WORDS - 1
+    return [*found, "<|endoftext|>"]
+
+
+def folder(path: Path, bpe: Tokenizer, layout: str = "safetensors", **changes: Any) -> Path:
+    """A published folder with random weights."""
+    path.mkdir()
+    weights = published(FOLDER_ROWS)
+    document = (
+        DOCUMENT
+        | {"vocab_size": FOLDER_ROWS, "bos_token_id": FOLDER_WORDS - 1, "eos_token_id": FOLDER_WORDS - 1}
+        | changes
+    )
+    (path / "config.json").write_text(json.dumps(document))
+    vocabulary, merges = {name: number for number, name in enumerate(tokens(bpe))}, bpe.document["model"]["merges"]
+    if layout == "safetensors":
+        save_file(as_safetensors(weights, "lm_head.weight"), path / "model.safetensors")
+    elif layout == "bin":
+        torch.save(weights, path / "pytorch_model.bin")
+    else:
+        torch.save({"state_dict": as_trained(weights), "epoch": 3}, path / "last.ckpt")
+    if layout == "bin":
+        model = {"type": "BPE", "vocab": vocabulary, "merges": merges}
+        added = [{"id": FOLDER_WORDS - 1, "content": "<|endoftext|>", "special": True}]
+        (path / "tokenizer.json").write_text(json.dumps({"model": model, "added_tokens": added}))
+    else:
+        (path / "vocab.json").write_text(json.dumps(vocabulary))
+        pairs = [pair if isinstance(pair, str) else " ".join(pair) for pair in merges]
+        (path / "merges.txt").write_text("\n".join(["#version: 0.2", *pairs]) + "\n")
+    return path
