@@ -163,7 +163,7 @@ def test_what_is_declared_is_on_a_page() -> None:
 
 PYTHON_LEFT_OUT = {
     "docs/lectures/3-the-task.md": "trains 20 networks of each sort; tests/lectures runs it in small",
-    "docs/extending.md": "a score for everybody who is in this process; tests/models/test_every_score.py adds and removes it",
+    "docs/extending.md": "a score for all of this process; tests/models/test_every_score.py adds and removes it",
     "docs/compare.md": "trains for minutes, in processes; tests/comparing has the same calls in small",
 }
 BEFORE: dict[str, str] = {
