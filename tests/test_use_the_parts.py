@@ -24,4 +24,5 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         assert line in printed, line
     assert float(names["loss"].detach()) < 0.6
     assert names["history"].validations[-1]["loss"] < 1.0
+    assert "the dog sees the cat" in printed
     assert [len(hypotheses) for hypotheses in names["found"]] == [2, 2]

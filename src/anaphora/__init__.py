@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from anaphora.nn.attention_capture import capture
     from anaphora.pipelines.mixing import mix
     from anaphora.pipelines.patching import even, make_patch, side_effect
+    from anaphora.tasks.saving import save
     from anaphora.training.fit import fit
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "models",
     "nn",
     "register",
+    "save",
     "side_effect",
     "train",
 ]
