@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import anaphora
-from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import kinds
 from anaphora.pipelines.text_model import TextModel
 
 Labelled = list[tuple[str, str]]
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--words", nargs="*", default=["bank", "club"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=float, help="for sentences; as the recipe has it unless given")
-    parser.add_argument("--kinds", nargs="*", default=list(NEURAL_MODELS))
+    parser.add_argument("--kinds", nargs="*", default=list(kinds("language")))
     parser.add_argument("--work", type=Path, help="where texts and models are kept; nowhere unless given")
     given = parser.parse_args()
     tasks: dict[str, tuple[Labelled, Labelled, dict[str, Any]]] = {

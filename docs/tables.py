@@ -98,7 +98,7 @@ def _latex(formula: str) -> str:
 def _recipes() -> str:
     """What each recipe says, beside the others of its sort: Transformers, recurrent and convolutional translators,
     published sizes of those, and all that is made of text alone."""
-    from anaphora.models import CONVOLUTIONAL_TRANSLATORS, RECURRENT_TRANSLATORS, TRANSLATORS
+    from anaphora.models.registry import kinds
     from anaphora.tasks.recipes import load_recipe, recipe_names
 
     sorts: dict[str, dict[str, Any]] = {}
@@ -106,8 +106,9 @@ def _recipes() -> str:
         recipe = load_recipe(name)
         kind = recipe.get("model", {}).get("kind", "transformer")
         paper = " (published)" if name.endswith("-paper") else ""
-        sort = f"recurrent{paper}" if kind in RECURRENT_TRANSLATORS else "pairs" if kind in TRANSLATORS else "text"
-        sort = f"convolutional{paper}" if kind in CONVOLUTIONAL_TRANSLATORS else sort
+        sort = "pairs" if kind in kinds("translation") else "text"
+        for family in ("recurrent", "convolutional"):
+            sort = f"{family}{paper}" if kind in kinds(family=f"{family} translators") else sort
         sorts.setdefault(sort, {})[name] = recipe
     return "\n\n".join(_beside(recipes) for recipes in sorts.values())
 
@@ -138,15 +139,15 @@ def _sizes() -> str:
 
 def _recurrent_sizes() -> str:
     """The same for each kind of recurrent translator."""
-    from anaphora.models import RECURRENT_TRANSLATORS
+    from anaphora.models.registry import kinds
 
-    return _kinds(RECURRENT_TRANSLATORS)
+    return _kinds(kinds(family="recurrent translators"))
 
 
 def _convolutional_sizes() -> str:
-    from anaphora.models import CONVOLUTIONAL_TRANSLATORS
+    from anaphora.models.registry import kinds
 
-    return _kinds(CONVOLUTIONAL_TRANSLATORS)
+    return _kinds(kinds(family="convolutional translators"))
 
 
 def _kinds(kinds: tuple[str, ...]) -> str:
@@ -165,11 +166,11 @@ def _kinds(kinds: tuple[str, ...]) -> str:
 
 def _text_sizes() -> str:
     """What the length of a text decides, for each kind of language model that learns."""
-    from anaphora.models import NEURAL_MODELS
+    from anaphora.models.registry import kinds
     from anaphora.tasks.text_sizes import sized_to_run
 
     rows = []
-    for kind in NEURAL_MODELS:
+    for kind in kinds("language"):
         own: dict[str, Any] = {"model": {"kind": kind}}
         sized = {
             tokens: sized_to_run(

@@ -26,7 +26,7 @@ from anaphora.data.corpus import DataConfig
 from anaphora.data.prepared_text import PreparedText
 from anaphora.decoding.decoding_settings import DecodingConfig, changed
 from anaphora.errors import UserError, nearest
-from anaphora.models import COUNTED_MODELS, NEURAL_MODELS, TRANSLATORS
+from anaphora.models.registry import kinds
 from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.tasks.language_settling import planned_settings
 from anaphora.tasks.recipes import SECTIONS, RunConfig, complete, load_recipe, recipe_names
@@ -258,7 +258,7 @@ def test_aliases_are_not_unfolded_to_be_refused() -> None:
     assert len(str(error.value)) < 500
 
 
-@pytest.mark.parametrize("kind", TRANSLATORS + NEURAL_MODELS)
+@pytest.mark.parametrize("kind", kinds("translation") + kinds("language"))
 def test_a_width_below_zero_is_called_that(kind: str) -> None:
     """Not a number that is no multiple of another one."""
     with pytest.raises(UserError) as caught:
@@ -274,14 +274,14 @@ def test_a_width_below_zero_is_called_that(kind: str) -> None:
 def test_every_recipe_completes_and_survives_its_own_file(name: str, size: int, tmp_path: Path) -> None:
     """For so many pairs, or tokens of text; what learns knows where it ends."""
     kind = RunConfig.read(load_recipe(name)).model.kind
-    if kind in NEURAL_MODELS:
+    if kind in kinds("language"):
         text = PreparedText(tmp_path, {"train": {"tokens": size}, "valid": {"tokens": 1}}, reused=False)
         config = planned_settings(Request(run=tmp_path, own={}, recipe=name), text)
     else:
         config = complete(name, {}, pairs=size)
     assert config.model.kind == kind
     assert RunConfig.read(config.document()) == config
-    assert kind in COUNTED_MODELS or config.training.epochs or config.training.max_steps
+    assert kind in kinds("counting", "mixture") or config.training.epochs or config.training.max_steps
 
 
 def test_the_names_that_stay_are_there() -> None:

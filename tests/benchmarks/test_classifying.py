@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import classifying
 
-from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import kinds
 
 WSD = Path(os.environ.get("ANAPHORA_DATA") or Path(__file__).parents[3] / "shared" / "data") / "wsd"
 READS_ALL = ("rnn", "gru", "lstm", "transformer-decoder", "transformer-encoder")
@@ -43,7 +43,7 @@ def learned(kind: str, task: str, folder: Path, **more: object) -> float:
     return classifying.one(kind, folder, make(800, 1), make(300, 2), settings)["accuracy"]
 
 
-@pytest.mark.parametrize("kind", sorted({*NEURAL_MODELS} - {"backpack"}))  # which is no classifier
+@pytest.mark.parametrize("kind", sorted({*kinds("language")} - {"backpack"}))  # which is no classifier
 def test_whether_there_is_a_b(kind: str, tmp_path: Path) -> None:
     """Every encoder learns it; of the window and the convolution, all places are asked, since none sees all letters."""
     more = {"model.pool": "max"} if kind in ("window", "conv") else {}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from anaphora.models import KINDS
+from anaphora.models.registry import kinds
 from anaphora.tasks.recipes import recipe_names
 from anaphora.tasks.settings_listing import every_setting, find_settings
 
@@ -62,7 +62,7 @@ def test_a_setting_of_one_kind_is_found_and_its_kind_is_named(say: Any) -> None:
     assert "kind backpack\n" in say("settings", "model.senses").out
     documents = json.loads(say("settings", "dim", "--json").last)["settings"]
     assert sorted(kind for one in documents for kind in one["kinds"]) == sorted(
-        set(KINDS) - {"ngram", "mixture", "ensemble"}
+        set(kinds()) - {"ngram", "mixture", "ensemble"}
     )
 
 
@@ -148,6 +148,6 @@ def test_tables_in_the_documentation_are_current() -> None:
         assert module.current(text) == text, f"{page.name} is out of date: run `python docs/tables.py`"
         written |= set(re.findall(r"<!-- written from the code: (.*?) -->", text))
         assert text.count("<!-- written from the code") == text.count("<!-- end -->") == len(module.PART.findall(text))
-    assert {f"settings model {kind}" for kind in KINDS} <= written
+    assert {f"settings model {kind}" for kind in kinds()} <= written
     assert {f"settings {section}" for section in ("data", "tokenizer", "training", "decoding")} <= written
     assert {"settings training word2vec", "settings training glove"} <= written

@@ -12,7 +12,8 @@ from test_options import exercise, name
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.models import CONVOLUTIONAL_TRANSLATORS, settings_class
+from anaphora.models import settings_class
+from anaphora.models.registry import kinds
 from micro_runs import MICRO, command
 
 SMALL = {key: value for key, value in MICRO.items() if key not in ("model.heads", "model.feed_forward")}
@@ -52,7 +53,7 @@ def test_option_of_a_convolutional_translator(options: dict[str, Any], tmp_path:
 def test_bytenet_is_aligned_by_occlusion_and_convs2s_by_its_looks(tmp_path: Path, corpus: dict[str, Path]) -> None:
     for recipe, small in (("bytenet", BYTES), ("convs2s", SMALL)):
         anaphora.train(tmp_path / recipe, **corpus, recipe=recipe, settings=small, device="cpu")
-    bytenet, convs2s = (anaphora.load(tmp_path / recipe, "cpu") for recipe in CONVOLUTIONAL_TRANSLATORS)
+    bytenet, convs2s = (anaphora.load(tmp_path / recipe, "cpu") for recipe in kinds(family="convolutional translators"))
     assert "occlusion" in bytenet.translate(["the dog."], align=True)[0].alignment.method.name
     assert "occlusion" not in convs2s.translate(["the dog."], align=True)[0].alignment.method.name
     with pytest.raises(UserError, match="no attention to walk through"):
@@ -73,6 +74,6 @@ def test_bytenet_on_words_is_said_before_any_work(tmp_path: Path, corpus: dict[s
 def test_every_setting_of_a_convolutional_translator_is_exercised() -> None:
     exercised = {key.partition(".")[2] for case in OPTIONS for key in case if key.startswith("model.")}
     elsewhere = {"kind", "dim", "max_length", "dropout"}  # a recipe's, or SMALL
-    for kind in CONVOLUTIONAL_TRANSLATORS:
+    for kind in kinds(family="convolutional translators"):
         for field in fields(settings_class(kind)):
             assert field.name in exercised | elsewhere, f"model.{field.name} is tried by no integration test"

@@ -12,7 +12,8 @@ from test_options import exercise, name
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.models import RECURRENT_TRANSLATORS, settings_class
+from anaphora.models import settings_class
+from anaphora.models.registry import kinds
 from micro_runs import MICRO
 
 SMALL = {key: value for key, value in MICRO.items() if key not in ("model.heads", "model.feed_forward")}
@@ -81,6 +82,6 @@ def test_coverage_needs_attention(tmp_path: Path, corpus: dict[str, Path]) -> No
 def test_every_setting_of_a_recurrent_translator_is_exercised() -> None:
     exercised = {key.partition(".")[2] for case in OPTIONS for key in case if key.startswith("model.")}
     elsewhere = {"kind", "dim", "max_length", "dropout"}  # a recipe's, or SMALL
-    for kind in RECURRENT_TRANSLATORS:
+    for kind in kinds(family="recurrent translators"):
         for field in fields(settings_class(kind)):
             assert field.name in exercised | elsewhere, f"model.{field.name} is tried by no integration test"

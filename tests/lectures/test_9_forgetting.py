@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.lectures import forgetting as lecture
-from anaphora.models import NEURAL_MODELS, build_language_model
+from anaphora.models import build_language_model
 from anaphora.models import settings as model_settings
+from anaphora.models.registry import kinds
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,7 +127,7 @@ def test_a_margin_is_not_stopped_by_certainty() -> None:
 
 def test_every_causal_rung_takes_part() -> None:
     """Each encoder once: a Backpack reads with one of them."""
-    rungs = set(NEURAL_MODELS) - {"transformer-encoder", "backpack"}
+    rungs = set(kinds("language")) - {"transformer-encoder", "backpack"}
     assert {rung.recipe for rung in lecture.RUNGS.values()} == rungs
 
 

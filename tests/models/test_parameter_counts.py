@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from anaphora.models import TRANSLATORS, build, settings
+from anaphora.models import build, settings
+from anaphora.models.registry import kinds
 from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
 from anaphora.nn.attention_backends import CHUNK
 from anaphora.tasks.recipes import load_recipe, recipe_names
@@ -60,7 +61,7 @@ def test_widths_of_the_recipes(name: str, shape: tuple[int, int, int, int]) -> N
     assert len(model.encoder.blocks) == len(model.decoder.blocks) == shape[1]
 
 
-@pytest.mark.parametrize("name", [name for name in recipe_names() if kind_of(name) in TRANSLATORS])
+@pytest.mark.parametrize("name", [name for name in recipe_names() if kind_of(name) in kinds("translation")])
 def test_every_recipe_is_a_model(name: str) -> None:
     assert recipe(name).parameter_count() > 0
 

@@ -58,9 +58,9 @@ def test_declares_what_this_suite_expects(name: str) -> None:
 
 
 def test_every_kind_of_translator_is_in_the_suite() -> None:
-    from anaphora.models import ENSEMBLES, TRANSLATORS
+    from anaphora.models.registry import kinds
 
-    assert {name.split()[0] for name in MODELS} == {*TRANSLATORS, *ENSEMBLES}
+    assert {name.split()[0] for name in MODELS} == {*kinds("translation"), *kinds("ensemble")}
 
 
 # causal -------------------------------------------------------------------------------------------------------------

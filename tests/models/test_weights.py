@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 import anaphora
 from anaphora.config import read_yaml, write_yaml
 from anaphora.errors import UserError
-from anaphora.models import NEURAL_MODELS, TRANSLATORS, settings
+from anaphora.models import settings
 from anaphora.models import weights as stored
+from anaphora.models.registry import kinds
 
 TENSORS = {"b.table.weight": torch.arange(12.0).reshape(6, 2), "a": torch.ones(2, dtype=torch.bfloat16)}
 
@@ -128,7 +129,7 @@ def test_a_config_that_asks_for_a_huge_model_is_refused_at_once(
     assert time.perf_counter() - began < 2
 
 
-@pytest.mark.parametrize("kind", [*TRANSLATORS, *NEURAL_MODELS])
+@pytest.mark.parametrize("kind", [*kinds("translation"), *kinds("language")])
 def test_no_settings_have_more_layers_than_can_be_listed(kind: str) -> None:
     with pytest.raises(UserError, match="layers is 100,000,000; more than 10,000 layers are not built; choose fewer"):
         settings({"kind": kind, "layers": 100_000_000})

@@ -11,13 +11,13 @@ import anaphora
 from anaphora.data.labels import TRAIN_CLASSES, VALID_CLASSES
 from anaphora.data.prepared_text import TRAIN, VALID
 from anaphora.errors import UserError
-from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import kinds
 from language_runs import MICRO, of_kind, refused, refused_by_recipe, train
 
 PARTS = (TRAIN, VALID, TRAIN_CLASSES, VALID_CLASSES)
 
 
-@pytest.mark.parametrize("kind", sorted({*NEURAL_MODELS} - {"backpack"}))  # which says words, not classes
+@pytest.mark.parametrize("kind", sorted({*kinds("language")} - {"backpack"}))  # which says words, not classes
 def test_a_classifier_of_every_kind(kind: str, labelled: dict[str, Path], tmp_path: Path) -> None:
     settings = {"training.max_steps": 60, "training.checkpoint_every": 20, "training.learning_rate": 1e-2}
     settings |= {"training.batch_tokens": 512, "model.dropout": 0.0, "model.pool": "mean", "data.hold_out": 50}

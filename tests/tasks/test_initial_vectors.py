@@ -10,7 +10,7 @@ import torch
 
 import anaphora
 from anaphora.errors import UserError
-from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import kinds
 from anaphora.models.vectors.vector_files import save_vectors
 from anaphora.models.vectors.word_vectors import Vectors
 from anaphora.tasks.initial_vectors import fill_table, whole_word
@@ -52,7 +52,7 @@ def test_pieces_of_words_take_none() -> None:
     assert "c" not in words and "\n" not in words
 
 
-@pytest.mark.parametrize("kind", NEURAL_MODELS)
+@pytest.mark.parametrize("kind", kinds("language"))
 def test_every_neural_model_begins_with_them(kind: str, vectors: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(grouped(60, groups="abx"))
     shape = {"model.heads": 2} if kind.startswith("transformer") else {}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import kinds
 from language_runs import CARRYING, of_kind, stored
 
 pytestmark = [
@@ -25,7 +25,7 @@ def learn(run: Path, files: dict[str, Path], kind: str, settings: dict[str, Any]
     return outcome.validation
 
 
-@pytest.mark.parametrize("kind", NEURAL_MODELS)
+@pytest.mark.parametrize("kind", kinds("language"))
 def test_replayed_graphs_learn_what_kernels_learn(kind: str, plain_text: dict[str, Path], tmp_path: Path) -> None:
     """Over several epochs: states are carried from replay to replay, and are zero again when the text begins anew."""
     settings = {"training.precision": "fp32", "model.dropout": 0.0, "training.masked": 0.3}

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import kinds
 from language_runs import stored, train
 
 
-@pytest.mark.parametrize("kind", NEURAL_MODELS)
+@pytest.mark.parametrize("kind", kinds("language"))
 def test_it_learns(kind: str, plain_text: dict[str, Path], tmp_path: Path) -> None:
     """Ten words, each followed by one of two: of those that see the last word, perplexity ends far below ten."""
     learned = {"training.max_steps": 120, "training.checkpoint_every": 40, "training.learning_rate": 1e-2}

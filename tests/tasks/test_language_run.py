@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import anaphora
-from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import kinds
 from language_runs import CARRYING, KILLED, MICRO, OPTIONS, stored, train
 
 
 @pytest.mark.parametrize("boundaries", ["lines", "stream", "packed"])
-@pytest.mark.parametrize("kind", NEURAL_MODELS)
+@pytest.mark.parametrize("kind", kinds("language"))
 def test_two_updates(kind: str, boundaries: str, plain_text: dict[str, Path], tmp_path: Path) -> None:
     run = tmp_path / "run"
     outcome = train(run, plain_text, kind, {"data.boundaries": boundaries})

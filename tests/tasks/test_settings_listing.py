@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from anaphora.models import KINDS, NEURAL_MODELS, TRANSLATORS, usual_recipe
+from anaphora.models import usual_recipe
+from anaphora.models.registry import kinds
 from anaphora.tasks.language_settling import settle_text
 from anaphora.tasks.recipes import RunConfig, complete, load_recipe, recipe_names
 from anaphora.tasks.request import Request
 from anaphora.tasks.settings_listing import (
     CLASSIFIERS,
-    CLASSIFYING,
     Setting,
+    classifying,
     find_settings,
     kinds_in_words,
     settings_of,
@@ -31,7 +32,7 @@ TOKENS = (30_000, 700_000, 9_000_000, 200_000_000)
 
 def runs(recipe: str) -> list[RunConfig]:
     """What runs by a recipe have that begin with corpora of several sizes."""
-    if RunConfig.read(load_recipe(recipe)).model.kind not in NEURAL_MODELS:
+    if RunConfig.read(load_recipe(recipe)).model.kind not in kinds("language"):
         return [complete(recipe, {}, pairs=pairs) for pairs in (1_000, 20_000, 120_000, 1_000_000, 3_000_000)]
     return [complete_text(recipe, {}, {"train": {"tokens": n}, "valid": {"tokens": 1}}) for n in TOKENS]
 
@@ -72,12 +73,12 @@ def test_a_recipe_is_listed_as_its_runs_begin(recipe: str) -> None:
         assert compare(config, listed) == []
 
 
-@pytest.mark.parametrize("kind", NEURAL_MODELS)
+@pytest.mark.parametrize("kind", kinds("language"))
 def test_a_run_that_has_begun_is_as_listed(kind: str, tmp_path: Path) -> None:
     assert compare(begun(tmp_path, kind), by_name(kind)) == []
 
 
-@pytest.mark.parametrize("kind", CLASSIFYING)
+@pytest.mark.parametrize("kind", classifying())
 def test_so_is_a_classifier(kind: str, tmp_path: Path) -> None:
     listed = by_name(kind)
     assert compare(begun(tmp_path, kind, labelled=True), listed, kind=CLASSIFIERS) == []
@@ -85,7 +86,7 @@ def test_so_is_a_classifier(kind: str, tmp_path: Path) -> None:
     assert (listed["training.metric"].default, metric.value) == ("loss", "accuracy")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if usual_recipe(kind)])
+@pytest.mark.parametrize("kind", [kind for kind in kinds() if usual_recipe(kind)])
 def test_without_a_recipe_each_kind_finds_its_own_default(kind: str) -> None:
     sections = ("data", "tokenizer", "model", "training", "decoding")
     listed = {one.name: one for section in sections for one in settings_of(section, kind)}
@@ -104,7 +105,7 @@ def test_a_default_of_some_kinds_names_them() -> None:
 
 
 def test_families_are_named_where_they_are_whole() -> None:
-    assert kinds_in_words(TRANSLATORS, KINDS) == "translators"
-    assert kinds_in_words(("gnmt", "lstm"), KINDS) == "gnmt, lstm"
+    assert kinds_in_words(kinds("translation"), kinds()) == "translators"
+    assert kinds_in_words(("gnmt", "lstm"), kinds()) == "gnmt, lstm"
     assert kinds_in_words(("lstm",), ("lstm", "gru")) == "lstm"
-    assert kinds_in_words(TRANSLATORS[1:], KINDS) == "translators except transformer"
+    assert kinds_in_words(kinds("translation")[1:], kinds()) == "translators except transformer"

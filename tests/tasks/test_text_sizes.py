@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anaphora.models import NEURAL_MODELS
+from anaphora.models.registry import kinds
 
 
 def test_the_laboratory_settings_for_a_million_words() -> None:
@@ -18,7 +18,7 @@ def test_the_laboratory_settings_for_a_million_words() -> None:
     assert (attention["training"]["context"], attention["training"]["batch_tokens"]) == (256, 8192)
 
 
-@pytest.mark.parametrize("kind", NEURAL_MODELS)
+@pytest.mark.parametrize("kind", kinds("language"))
 @pytest.mark.parametrize("tokens", [0, 300, 300_000, 1_000_000, 2_000_000, 20_000_000, 10**10])
 def test_every_size_is_a_sound_document(kind: str, tokens: int) -> None:
     from anaphora.tasks.recipes import RunConfig

@@ -93,23 +93,6 @@ __all__ = [
 
 DEFAULT = "transformer"
 """The kind of a model whose settings name none."""
-KINDS = kinds()
-TRANSLATORS = kinds("translation")
-"""Kinds that turn one text into another."""
-RECURRENT_TRANSLATORS = kinds(family="recurrent translators")
-"""Kinds whose decoder carries a state from word to word (models/translation/recurrent)."""
-CONVOLUTIONAL_TRANSLATORS = kinds(family="convolutional translators")
-"""Kinds whose decoder sees the last few places of each layer below (models/translation/convolutional)."""
-ENSEMBLES = kinds("ensemble")
-"""Several translators as one: put together, not trained (models/composites/ensemble.py)."""
-COUNTED_MODELS = kinds("counting", "mixture")
-"""Kinds that nothing is learned for step by step: counted n-grams, several models as one."""
-NEURAL_MODELS = kinds("language")
-"""Kinds that learn to guess words from those before them, or from those around."""
-LANGUAGE_MODELS = COUNTED_MODELS + NEURAL_MODELS
-"""Kinds that are made of text alone; what each can do, its `capabilities` say."""
-VECTOR_MODELS = kinds("vectors")
-"""Kinds that are nothing but a vector for each word."""
 
 
 def settings(mapping: Mapping[str, Any], *, file: str | None = None) -> ModelConfig:

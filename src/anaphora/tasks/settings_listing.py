@@ -9,7 +9,7 @@ names those.
 from __future__ import annotations
 
 import typing
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
@@ -34,7 +34,7 @@ CLASSIFIERS = "classifiers"
 """Stands among the kinds for any of them that learns from labels."""
 
 
-def families() -> dict[str, tuple[str, ...]]:
+def families() -> dict[str, Sequence[str]]:
     """Names of kinds that often go together."""
     return {
         "translators": kinds("translation"),

@@ -9,13 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from anaphora.models import NEURAL_MODELS
-from anaphora.models.registry import system
+from anaphora.models.registry import kinds, system
 from neural_rungs import rung
 
 SHARES = {
     kind: [field.name for field in dataclasses.fields(config) if field.name.endswith("dropout")]
-    for kind, config in ((kind, system(kind).settings_class()) for kind in NEURAL_MODELS)
+    for kind, config in ((kind, system(kind).settings_class()) for kind in kinds("language"))
 }
 
 

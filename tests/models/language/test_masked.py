@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.models import NEURAL_MODELS, build_language_model
+from anaphora.models import build_language_model
 from anaphora.models.contracts import LanguageModel
 from anaphora.models.language import masked as masked_module
+from anaphora.models.registry import kinds
 from anaphora.nn.attention_capture import capture
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 from neural_rungs import CAUSAL, CLASSIFIERS, LABELS, LONGEST, MASKED
@@ -55,7 +56,9 @@ def test_what_masked_models_declare(model: Any) -> None:
 def test_what_classifiers_declare(classifier: Any) -> None:
     attends = {"attends"} if classifier.config.kind.startswith("transformer") else set()
     assert classifier.capabilities == {"classifies", "normalised", "batch-invariant", *attends}
-    assert {make().config.kind for make in CLASSIFIERS.values()} == set(NEURAL_MODELS) - {"backpack"}  # it refuses to
+    assert {make().config.kind for make in CLASSIFIERS.values()} == set(kinds("language")) - {
+        "backpack"
+    }  # it refuses to
 
 
 @few

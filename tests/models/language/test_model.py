@@ -17,12 +17,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from anaphora.config import documentation, to_mapping
 from anaphora.errors import UserError
 from anaphora.folder import WEIGHTS
-from anaphora.models import NEURAL_MODELS, build_language_model, read_language_model
+from anaphora.models import build_language_model, read_language_model
 from anaphora.models import settings as model_settings
 from anaphora.models.backpack.backpack_settings import SenseConfig
 from anaphora.models.language import causal as neural
 from anaphora.models.language import transformer_language
-from anaphora.models.registry import system
+from anaphora.models.registry import kinds, system
 from anaphora.models.weights import model_weights, write_weights
 from anaphora.nn import positions, transformer, transformer_settings
 from anaphora.tokenizers.tokenizer import BOS
@@ -250,7 +250,7 @@ def test_a_folder_without_or_with_other_weights(tmp_path: Path) -> None:
 
 
 def test_every_kind_has_settings_with_words_for_each() -> None:
-    for kind in NEURAL_MODELS:
+    for kind in kinds("language"):
         config = system(kind).settings_class()
         assert config().kind == kind
         for name, (_, _, text) in documentation(config).items():

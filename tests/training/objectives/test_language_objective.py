@@ -10,13 +10,14 @@ import torch
 from torch.nn import functional as F
 
 from anaphora.data.language_batches import LanguageBatch, LineBatches, PackedBatches, StreamBatches
-from anaphora.models import NEURAL_MODELS, build_language_model, settings
+from anaphora.models import build_language_model, settings
+from anaphora.models.registry import kinds
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 from anaphora.training.objectives.language_objective import ClassificationObjective, LanguageObjective, MaskedObjective
 
 CPU = torch.device("cpu")
 CARRYING = ("rnn", "gru", "lstm", "window", "conv")
-CAUSAL = [kind for kind in NEURAL_MODELS if kind != "transformer-encoder"]
+CAUSAL = [kind for kind in kinds("language") if kind != "transformer-encoder"]
 VOCABULARY = 30
 
 
