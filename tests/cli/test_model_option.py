@@ -13,6 +13,7 @@ import pytest
 
 from anaphora.cli.app import app
 from anaphora.models import registry
+from anaphora.nn.encoder_settings import ENCODERS
 from micro_runs import arguments
 
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "my_model.py"
@@ -33,6 +34,7 @@ OPENING = ("translate", "generate", "fill", "score", "evaluate", "classify", "en
 def nothing_stays() -> Iterator[None]:
     yield
     registry._registered().clear()
+    ENCODERS.registered.clear()
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from anaphora.models.registry import own_systems, system
 from anaphora.models.translation.encoder_decoder import Decoder
 from anaphora.models.translation.transformer_translator import Transformer
 from anaphora.nn.encoder_contract import Encoder
+from anaphora.nn.encoder_settings import ENCODERS
 from anaphora.tokenizers.tokenizer import BOS
 
 
@@ -27,6 +28,7 @@ from anaphora.tokenizers.tokenizer import BOS
 def nothing_stays() -> Iterator[None]:
     yield
     registry._registered().clear()
+    ENCODERS.registered.clear()
 
 
 class Counting(Encoder):

@@ -22,6 +22,7 @@ from anaphora.files.entries import read_entries
 from anaphora.folder import read_config
 from anaphora.models import build, build_language_model, registry, settings
 from anaphora.models.model_file import ModelFileWarning, open_model_file
+from anaphora.nn.encoder_settings import ENCODERS
 from anaphora.tokenizers.tokenizer import BOS
 from anaphora.training.checkpoint import Checkpoints
 from deadly import in_a_child
@@ -45,6 +46,7 @@ RUN: dict[str, Any] = {
 def nothing_stays() -> Iterator[None]:
     yield
     registry._registered().clear()
+    ENCODERS.registered.clear()
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +152,19 @@ def test_a_translator_of_ones_own(translator: Path, corpus: dict[str, Path], tmp
     more = {**RUN, "training.max_steps": 3}
     done = anaphora.train(run, **corpus, model=FILE, settings=more, device="cpu", progress=False)
     assert (done.steps, done.kind) == (3, "rwkv-translator")
+
+
+def test_an_encoder_of_ones_own_reads_for_our_decoders(corpus: dict[str, Path], tmp_path: Path) -> None:
+    run, own = tmp_path / "run", {**RUN, "model.encoder": "running-mean", "training.max_steps": 1}
+    del own["model.heads"]
+    anaphora.train(run, **corpus, recipe="luong", model=SMALLEST, settings=own, device="cpu", progress=False)
+    model: Any = anaphora.load(run, model=SMALLEST, device="cpu")
+    assert type(model.model.encoder).__name__ == "RunningMean" and model.translate("the dog", beam=2).text is not None
+    assert read_config(run)["run"]["model_file"] == "my_first.py"
+    registry._registered().clear()
+    ENCODERS.registered.clear()
+    with pytest.raises(UserError, match=r"its system, running-mean, came from a file, my_first\.py"):
+        anaphora.load(run)
 
 
 def test_killed_and_continued_is_the_same(language: Path, text: Path, tmp_path: Path) -> None:

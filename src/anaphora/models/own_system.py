@@ -36,7 +36,7 @@ from anaphora.models.language.language_settings import LanguageConfig
 from anaphora.models.registry import TASKS, Sizes, System
 from anaphora.models.registry import register as add
 from anaphora.models.translation.translator_settings import TranslatorConfig
-from anaphora.nn.encoder_settings import EncoderConfig, encoder_settings
+from anaphora.nn.encoder_settings import ENCODERS, EncoderConfig, EncoderEntry, encoder_settings, register_encoder
 
 GIVEN = ("causal", "memory_dim", "source_vocabulary", "target_vocabulary")
 """Parameters that are no settings: which way it reads, how wide what it looks at is, how many words there are."""
@@ -60,7 +60,9 @@ def register(system: System | str, /, *, task: str | None = None) -> System | Ca
     kind, wanted = system, task
 
     def decorate(cls: C) -> C:
-        add(entry(kind, wanted, cls))
+        one = add(entry(kind, wanted, cls))
+        if one.encoder is not None and kind not in ENCODERS.ours:  # it may read for others, too
+            register_encoder(EncoderEntry(kind=kind, settings=settings_of(cls, kind, OwnEncoderConfig)))
         return cls
 
     return decorate
@@ -130,6 +132,20 @@ class OwnLanguageConfig(LanguageConfig):
     @classmethod
     def classifier(cls, width: int) -> dict[str, Any]:
         return cls.own_defaults
+
+
+class OwnEncoderConfig(EncoderConfig):
+    """Of an encoder of one's own in front of a decoder (`model.encoder`): its own arguments."""
+
+    made_for: ClassVar[Any]
+    own_defaults: ClassVar[dict[str, Any]]
+
+    def build(
+        self, dim: int, *, causal: bool = False, width: int | None = None, dropout: float = 0.0, locked: bool = False
+    ) -> Any:
+        if width not in (None, dim):
+            raise ValueError(f"encoder={self.encoder_kind} reads vectors as wide as its own, {dim}, not {width}")
+        return part(self.made_for, self, dim=dim, causal=causal, dropout=dropout)
 
 
 class OwnTranslatorConfig(TranslatorConfig):
@@ -204,11 +220,11 @@ def build_around(config: Any, source_vocabulary: int, target_vocabulary: int) ->
 def settings_of(cls: type, kind: str, base: Any) -> type:
     """The dataclass of its settings: those of its task, and the keyword arguments of the class."""
     usual = {field.name: hint for field, hint in zip(dataclasses.fields(base), _types(base))}
-    hints = _hints(cls)
-    fields: list[Any] = [("kind", Literal[kind], dataclasses.field(default=kind))]
+    hints, given = _hints(cls), GIVEN if usual else (*GIVEN, "dim", "dropout")
+    fields: list[Any] = [("kind", Literal[kind], dataclasses.field(default=kind))] if usual else []
     own: dict[str, Any] = {}
     for name, one in inspect.signature(cls).parameters.items():
-        if name in GIVEN or (name in usual and one.default is one.empty):
+        if name in given or (name in usual and one.default is one.empty):
             continue
         if one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL):
             raise UserError(f"{cls.__name__} takes any arguments ({one}), and they name no settings", cure="name each")
@@ -231,6 +247,7 @@ def settings_of(cls: type, kind: str, base: Any) -> type:
         "__qualname__": cls.__qualname__,
         "__doc__": inspect.getdoc(cls),
         "made_for": cls,
+        "encoder_kind": kind if not usual else "",
         "own_defaults": own,
         "documented": {"kind": "Which system this is.", **meanings(cls)},
     }

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -31,6 +31,7 @@ from typing import Any, Literal, NamedTuple
 
 from anaphora.errors import UserError, nearest, shown, told_by_line
 from anaphora.files.entries import loaded, read_entries
+from anaphora.nn.encoder_settings import ENCODERS
 
 TASKS = {
     "translation": "a translator",
@@ -183,6 +184,7 @@ def forget(file: str) -> None:
     """The systems of a file that is about to be read again."""
     for kind in [kind for kind, one in _registered().items() if one.file == file]:
         del _registered()[kind]
+        ENCODERS.registered.pop(kind, None)
 
 
 def own_systems(file: str | None = None) -> dict[str, System]:
@@ -209,44 +211,13 @@ def is_known(kind: object) -> bool:
     return kind in systems()
 
 
-class Kinds(Sequence[str]):
-    """Kinds of systems, in the order of the ladder, as they are whenever one looks: those registered since, too."""
-
-    def __init__(self, *wanted: Callable[[System], bool]) -> None:
-        self.wanted = wanted
-
-    def _now(self) -> tuple[str, ...]:
-        known = systems().values()
-        return tuple(dict.fromkeys(one.kind for wanted in self.wanted for one in known if wanted(one)))
-
-    def __contains__(self, kind: object) -> bool:
-        return kind in self._now()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._now())
-
-    def __len__(self) -> int:
-        return len(self._now())
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._now()[place]
-
-    def __add__(self, other: Kinds) -> Kinds:
-        return Kinds(*self.wanted, *other.wanted)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._now() == tuple(other)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __repr__(self) -> str:
-        return repr(self._now())
-
-
-def kinds(*tasks: str, family: str | None = None) -> Kinds:
+def kinds(*tasks: str, family: str | None = None) -> tuple[str, ...]:
     """The kinds of these tasks, or of a family; of all, where none is named."""
-    return Kinds(lambda one: (not tasks or one.task in tasks) and (family is None or one.family == family))
+    return tuple(
+        name
+        for name, one in systems().items()
+        if (not tasks or one.task in tasks) and (family is None or one.family == family)
+    )
 
 
 @cache

@@ -27,6 +27,7 @@ from anaphora.models import (
 from anaphora.models import settings as model_settings
 from anaphora.models.model_file import check_known
 from anaphora.models.registry import NOWHERE, Origin, is_known, kinds, own_systems, system
+from anaphora.nn.encoder_settings import ENCODERS
 from anaphora.results import brief
 from anaphora.tasks.base import WHOLE, Task, task_in, task_of
 from anaphora.tokenizers.tokenizer import TokenizerConfig
@@ -124,8 +125,13 @@ class RunConfig:
 
 def refuse_unknown_system(document: Mapping[str, Any], *, file: str | None) -> None:
     """A model whose system is the user's own, and is not here, is told by the file that it came from."""
-    came_from, kind = (document.get("run") or {}).get("model_file"), (document.get("model") or {}).get("kind")
-    if isinstance(came_from, str) and not is_known(kind):
+    came_from, model = (document.get("run") or {}).get("model_file"), document.get("model") or {}
+    kind, reader = model.get("kind"), model.get("encoder")
+    reader = reader.get("kind") if isinstance(reader, Mapping) else reader
+    if is_known(kind) and (reader is None or reader in ENCODERS):
+        return
+    if isinstance(came_from, str):
+        kind = reader if is_known(kind) else kind
         raise UserError(
             f"its system, {kind}, came from a file, {came_from}, and a model folder holds no code",
             file=None if file is None else Path(file).parent,
@@ -135,7 +141,8 @@ def refuse_unknown_system(document: Mapping[str, Any], *, file: str | None) -> N
 
 def origin_of(run: Mapping[str, Any], model: ModelConfig, *, file: str | None) -> Origin:
     """The file that a system of the user's own came from, as the folder says; of a new run, the one that is here."""
-    one = system(model.kind)
+    own = own_systems()  # the whole may be, or what reads for it
+    one = own.get(getattr(model, "reads_with", ""), system(model.kind)) if model.kind not in own else own[model.kind]
     said = [convert(run.get(key), str | None, name=f"run.{key}", file=file) for key in ("model_file", "model_sha256")]
     if not any(said):
         return Origin(Path(one.file).name if one.file else None, one.fingerprint)

@@ -132,20 +132,17 @@ def filled(recipe: str, own: Document, data: Mapping[str, Any], start_from: Path
 def with_model_file(model: str | PathLike[str], recipe: str | None, own: Document) -> tuple[str | None, Document]:
     """Recipe and settings of a run with the system that a file of the user's own registers. Who names a recipe, or a
     kind, that has none of it as its model is taken to have its encoder in mind, and must name that."""
-    kind = own.get("model", {}).get("kind")
-    if recipe is None and kind in open_model_file(model):
-        return kind, own
-    if recipe is None and kind is None:
-        tasks = ("language",) if own.get("data", {}).get("text") else ("translation",)
-        chosen = choose(model, tasks)
-        return chosen.kind, own
-    mine, said = open_model_file(model), {} if recipe is None else load_recipe(recipe).get("model", {})
-    if recipe is not None and not {"kind", "decoder"} & {**said, **own.get("model", {})}.keys():
-        return recipe, merge(own, {"model": {"kind": choose(model, ("translation", "language")).kind}})
-    if not mine.keys() & set(map(str, {**said, **own.get("model", {})}.values())):
+    said = {**({} if recipe is None else load_recipe(recipe).get("model", {})), **own.get("model", {})}
+    mine, kind, reader = open_model_file(model), said.get("kind"), said.get("encoder")
+    if (reader.get("kind") if isinstance(reader, Mapping) else reader) in mine:
+        return recipe, own
+    if not {"kind", "decoder"} & said.keys():
+        kind = choose(model, ("language",) if own.get("data", {}).get("text") else ("translation",)).kind
+        own = own if recipe is None else merge(own, {"model": {"kind": kind}})
+    elif not mine.keys() & {kind, said.get("decoder")}:
         cure = f"leave out {option('recipe')}, or name one of them: model.kind={next(iter(mine))}"
         raise UserError(f"registers {', '.join(mine)}, and {recipe or kind} has nothing of that", file=model, cure=cure)
-    return recipe, own
+    return recipe or kind, own
 
 
 def check_files(request: Request) -> Task:
