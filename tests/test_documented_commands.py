@@ -44,7 +44,17 @@ itself, and many long trainings become few short ones."""
 FAILS = {"convert broken.arpa new": 2, "translate runs/one input.txt --with runs/words": 2}
 """What is shown because it is refused."""
 
+OWN = "tests/models/test_your_own_model.py and tests/cli/test_model_option.py run the files of that page"
 LEFT_OUT = {
+    "train runs/mean": OWN,
+    "generate runs/mean": OWN,
+    "settings model --model": OWN,
+    "train runs/slow": OWN,
+    "train runs/rwkv": OWN,
+    "generate runs/rwkv": OWN,
+    "translate runs/rwkv-de": OWN,
+    "align runs/rwkv-de": OWN,
+    "train half": "with the score that the page adds; tests/models/test_every_score.py adds and removes it",
     "demo": "trains for three minutes; tests/pocket runs it in small",
     "walk the-task": "trains five networks; tests/lectures holds its page to what it prints",
     "walk all-scores": "trains for half a minute; the same",
@@ -163,6 +173,7 @@ def test_what_is_declared_is_on_a_page() -> None:
 
 PYTHON_LEFT_OUT = {
     "docs/lectures/3-the-task.md": "trains 20 networks of each sort; tests/lectures runs it in small",
+    "docs/your-own-model.md": OWN,
     "docs/extending.md": "a score for all of this process; tests/models/test_every_score.py adds and removes it",
     "docs/compare.md": "trains for minutes, in processes; tests/comparing has the same calls in small",
 }
