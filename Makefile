@@ -20,10 +20,10 @@ demo: $(VENV)/.runtime
 	$(BIN)/anaphora demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadscope --timeout 600
+	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist worksteal --timeout 600
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not gpu" -n 2 --dist loadscope --timeout 1800
+	$(BIN)/python -m pytest -m "not gpu" -n 2 --dist worksteal --timeout 1800
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

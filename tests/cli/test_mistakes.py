@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from anaphora.cli.average import apart
-from micro_runs import MICRO, arguments, command
+from forked import command
+from micro_runs import MICRO, arguments
 
 FAST = arguments(MICRO)
 

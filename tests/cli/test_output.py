@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from anaphora.version import __version__
 from micro_runs import MICRO, arguments, command
 
@@ -173,7 +174,7 @@ def test_train_progress_goes_to_stderr_and_nothing_to_stdout(tmp_path: Path, cor
 
 
 def test_translate_json_prints_the_object_alone(micro: Path, corpus: dict[str, Path]) -> None:
-    done = command("translate", micro, "-", "--json", "--n-best", 2, input="the dog.\n\na cat\u2028sees.\n")
+    done = forked.command("translate", micro, "-", "--json", "--n-best", 2, input="the dog.\n\na cat\u2028sees.\n")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
@@ -210,10 +211,8 @@ def in_terminal(words: list[object], **environment: str) -> str:
 
     master, slave = pty.openpty()
     clean = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "TERM", "CI")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "anaphora", *map(str, words)],
-        stdin=slave, stdout=slave, stderr=slave, env={**clean, "TERM": "xterm-256color", **environment},
-    )  # fmt: skip
+    streams = {"stdin": slave, "stdout": slave, "stderr": slave}
+    process = forked.Forked(words, **streams, env={**clean, "TERM": "xterm-256color", **environment})
     os.close(slave)
     chunks = []
     try:

@@ -14,7 +14,8 @@ import anaphora
 from anaphora.errors import UserError
 from anaphora.models import settings_class
 from anaphora.models.registry import kinds
-from micro_runs import MICRO, command
+from forked import command
+from micro_runs import MICRO
 
 SMALL = {key: value for key, value in MICRO.items() if key not in ("model.heads", "model.feed_forward")}
 BYTES = {**SMALL, "tokenizer.vocabulary": None, "model.max_length": 128}

@@ -10,11 +10,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from safetensors import safe_open
 
 import anaphora
+import forked
 from anaphora.pocket import generate
+from forked import Forked
 
 STEPS = 48
 SETTINGS = [
@@ -36,8 +39,7 @@ def write_corpus(folder: Path) -> Path:
 
 def command(run: Path, corpus: Path, steps: int = STEPS, *more: str) -> list[str]:
     files = ["--source", str(corpus / "train.en"), "--target", str(corpus / "train.de")]
-    return [sys.executable, "-m", "anaphora", "train", str(run), *files, "--device", "cpu", *SETTINGS,
-            f"training.max_steps={steps}", *more]  # fmt: skip
+    return ["train", str(run), *files, "--device", "cpu", *SETTINGS, f"training.max_steps={steps}", *more]
 
 
 def environment() -> dict[str, str]:
@@ -45,14 +47,18 @@ def environment() -> dict[str, str]:
 
 
 def start(run: Path, corpus: Path, *more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(run, corpus, STEPS, *more),
-        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    more_of_it: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return Forked(command(run, corpus, STEPS, *more), env=environment(), **more_of_it)
 
 
 def finish(run: Path, corpus: Path, steps: int = STEPS, *more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(run, corpus, steps, *more), env=environment(), capture_output=True, text=True)
+    return forked.run(command(run, corpus, steps, *more), env=environment(), capture_output=True, text=True)
+
+
+def finish_afresh(run: Path, corpus: Path) -> subprocess.CompletedProcess[str]:
+    """By an interpreter of its own: what it computes is what its copies compute."""
+    words = [sys.executable, "-m", "anaphora", *command(run, corpus)]
+    return subprocess.run(words, env=environment(), capture_output=True, text=True)
 
 
 def checkpoints(run: Path) -> list[Path]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ import torch
 
 import anaphora
 from anaphora.errors import UserError
+from forked import Forked
 from language_runs import CARRYING, KILLED, MICRO, of_kind, train
 
 # -- N + N = 2N, killed or not -----------------------------------------------------------------------------------------
@@ -25,8 +23,8 @@ from language_runs import CARRYING, KILLED, MICRO, of_kind, train
 
 def command(run: Path, files: dict[str, Path], kind: str, settings: dict[str, Any]) -> list[str]:
     said = [f"{name}={value}" for name, value in of_kind(kind, settings).items()]
-    return [sys.executable, "-m", "anaphora", "train", str(run), "--text", str(files["text"]), "--valid-text",
-            str(files["valid_text"]), "--recipe", kind, "--device", "cpu", "--quiet", *said]  # fmt: skip
+    texts = ["--text", str(files["text"]), "--valid-text", str(files["valid_text"])]
+    return ["train", str(run), *texts, "--recipe", kind, "--device", "cpu", "--quiet", *said]
 
 
 @pytest.fixture
@@ -63,7 +61,7 @@ def test_killed_and_continued_is_the_same(
     settings = {**KILLED, **settings}
     unbroken, run = tmp_path / "unbroken", tmp_path / "run"
     train(unbroken, plain_text, kind, settings)
-    process = subprocess.Popen(command(run, plain_text, kind, settings), env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = Forked(command(run, plain_text, kind, settings))
     while process.poll() is None:
         if len(list((run / "checkpoints").glob("step-*"))) >= 2:
             process.send_signal(signal.SIGKILL)

@@ -22,6 +22,7 @@ from resumed_runs import (
     assert_same,
     checkpoints,
     finish,
+    finish_afresh,
     kill_when,
     owner,
     passed,
@@ -38,7 +39,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def unbroken(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("unbroken") / "run"
-    done = finish(run, corpus)
+    done = finish_afresh(run, corpus)
     assert done.returncode == 0, done.stderr
     return run
 

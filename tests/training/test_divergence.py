@@ -13,7 +13,8 @@ import anaphora
 from anaphora.errors import UserError
 from anaphora.models.weights import read_weights
 from anaphora.training.loop import Trainer
-from micro_runs import MICRO, arguments, command
+from forked import command
+from micro_runs import MICRO, arguments
 
 
 def finite(folder: Path) -> bool:

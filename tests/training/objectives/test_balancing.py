@@ -18,7 +18,8 @@ from anaphora.tokenizers.tokenizer import PAD
 from anaphora.training.objectives.balancing import BalancedObjective, balanced
 from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
 from anaphora.training.reporting import describe_experts
-from micro_runs import MICRO, command
+from forked import command
+from micro_runs import MICRO
 
 EXPERTS = 16
 
