@@ -65,7 +65,13 @@ LEFT_OUT = {
     "compare de": "eleven trainings; tests/comparing runs the recipes of the lectures in small",
 }
 
-LIMITS = ("training.max_steps", "training.max_minutes", "training.epochs", "training.checkpoint_every")
+LIMITS = (
+    "training.max_steps",
+    "training.max_minutes",
+    "training.epochs",
+    "training.checkpoint_every",
+    "tokenizer.vocabulary",
+)
 
 
 def found() -> list[Documented]:
