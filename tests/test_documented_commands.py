@@ -10,11 +10,13 @@ import io
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from anaphora.models import registry
 from anaphora.tasks.recipes import load_recipe
 from documented_pages import Documented, commands, pages, python
 from documented_world import World
@@ -111,7 +113,7 @@ def limits(words: list[str]) -> list[str]:
     kind = "transformer"
     if "--items" in words or recipe in ("skipgram", "cbow", "glove"):
         return ["training.epochs=1", "tokenizer.minimum_count=1"]
-    if recipe is None and "--text" in words and "--labels" not in words and "--from" not in words:
+    if recipe is None and "--text" in words and not {"--labels", "--from", "--model"} & set(words):
         kind = "ngram"
     elif recipe is not None and not recipe.endswith(".yaml"):
         kind = load_recipe(recipe).get("model", {}).get("kind", "transformer")
@@ -137,6 +139,13 @@ def marked(one: Documented) -> Any:
     long = one.words[0] in ("compare", "demo") or (one.words[0] == "train" and one.page not in BEGINNERS)
     long = long or one.text.startswith(LONG)
     return pytest.param(one, marks=pytest.mark.slow if long else (), id=f"{Path(one.page).stem}:{one.text}"[:90])
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    """A system of a page's own file is known until the command ends, as in a process."""
+    yield
+    registry._registered().clear()
 
 
 @pytest.fixture(scope="module")

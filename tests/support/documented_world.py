@@ -18,9 +18,13 @@ from typing import Any
 
 import anaphora
 import published_backpacks
+from anaphora.models import registry
 from anaphora.pocket import write
 from anaphora.tokenizers.tokenizer import SPECIALS, Tokenizer, TokenizerConfig
 from published_backpacks import FOLDER_WORDS
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+"""Files that pages show whole."""
 
 # -- models: which sort a name means -----------------------------------------------------------------------------------
 
@@ -43,6 +47,7 @@ MODELS: dict[str, str] = {
     "runs/words": "vectors",
     "runs/glove": "glove",
     "runs/books": "items",
+    "runs/mean": "own",
 }
 ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/backpack.md": {"plays": "backpack"},
@@ -116,7 +121,8 @@ class World:
     def _put(self, name: str, page: str, target: Path) -> None:
         sort = ELSEWHERE.get(page, {}).get(name) or MODELS.get(name)
         inner = Path(name).name.removesuffix(".gz").removesuffix(".xz")
-        if sort is None and name not in FILES and not inner.endswith((".en", ".de", ".fr", ".txt", ".labels")):
+        known = name in FILES or (EXAMPLES / name).is_file()
+        if sort is None and not known and not inner.endswith((".en", ".de", ".fr", ".txt", ".labels")):
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         if sort is not None:
@@ -129,6 +135,9 @@ class World:
         maker = FILES.get(name)
         if maker is not None:
             maker(self, target, page)
+            return
+        if (EXAMPLES / name).is_file():
+            shutil.copy(EXAMPLES / name, target)
             return
         inner = name.removesuffix(".gz").removesuffix(".xz")
         lines = self.text
@@ -222,6 +231,10 @@ class World:
 
     def _glove(self, folder: Path) -> None:
         self._train(folder, "glove", VECTORS, text=self._text())
+
+    def _own(self, folder: Path) -> None:
+        self._train(folder, None, {**SMALL, **WORDS}, text=self._text(), model=EXAMPLES / "my_first.py")
+        registry._registered().clear()  # who asks for it names the file again
 
     def _items(self, folder: Path) -> None:
         shelves = self.folder / "shelves.tsv"
