@@ -190,6 +190,7 @@ PYTHON_LEFT_OUT = {
     "docs/lectures/3-the-task.md": "trains 20 networks of each sort; tests/lectures runs it in small",
     "docs/your-own-model.md": OWN,
     "docs/extending.md": "a score for all of this process; tests/models/test_every_score.py adds and removes it",
+    "docs/use-the-parts.md": "tests/test_use_the_parts.py runs it, and looks at what it prints",
     "docs/compare.md": "trains for minutes, in processes; tests/comparing has the same calls in small",
 }
 BEFORE: dict[str, str] = {

@@ -87,8 +87,9 @@ def _briefly(
             words.append(str(one) if one.kind is not one.VAR_POSITIONAL else f"*{one.name}")
         else:
             settings = True
-    words += ["**decoding"] * settings
-    return f"({', '.join(word for word in words if not (word == '*' and words[-2:] == ['*', '**decoding']))})", returns
+    rest = f"**{code.co_varnames[len(own)]}"  # of settings
+    words += [rest] * settings
+    return f"({', '.join(word for word in words if not (word == '*' and words[-2:] == ['*', rest]))})", returns
 
 
 def _escaped(found: re.Match[str]) -> str:
