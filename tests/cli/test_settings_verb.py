@@ -151,3 +151,16 @@ def test_tables_in_the_documentation_are_current() -> None:
     assert {f"settings model {kind}" for kind in kinds()} <= written
     assert {f"settings {section}" for section in ("data", "tokenizer", "training", "decoding")} <= written
     assert {"settings training word2vec", "settings training glove"} <= written
+
+
+def test_what_can_be_said_of_encoders(say: Any) -> None:
+    def listed(*words: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(say("settings", *words, "--json").last)["settings"]
+        return found
+
+    names = {one["name"] for one in listed("model.encoder")}
+    assert {"model.encoder", "model.encoder.width", "model.encoder.heads", "model.encoder.expert_hidden"} <= names
+    (window,) = listed("model.encoder.window", "--recipe", "tiny")
+    assert window["type"] == "whole number, or null" and window["kinds"] == ["transformer"]
+    (bias,) = listed("model.encoder.forget_bias", "--recipe", "luong")
+    assert bias["default"] == 1.0  # in front of a decoder

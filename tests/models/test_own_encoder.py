@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from anaphora.errors import UserError
 from anaphora.models import build, build_language_model, settings
-from anaphora.models.backpack.backpack_settings import with_encoder
 from anaphora.models.language.language_settings import LanguageConfig
 from anaphora.models.registry import System, forget, register
 from anaphora.nn.encoder_contract import Encoder, Past, after, beginning, cleared
@@ -106,7 +105,6 @@ def known() -> Iterator[None]:
     yield
     del ENCODERS.registered["fading"]
     forget(str(mine.file))
-    with_encoder.cache_clear()
 
 
 def steps_are_the_score(model: Any) -> None:

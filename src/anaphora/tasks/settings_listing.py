@@ -22,6 +22,7 @@ from anaphora.models import (
     usual_recipe,
 )
 from anaphora.models.registry import kinds
+from anaphora.nn.encoder_settings import ENCODERS, encoder_class
 from anaphora.tasks.base import WHOLE, task_in, task_of
 from anaphora.tasks.recipes import (
     SECTIONS,
@@ -317,6 +318,24 @@ def _countable(hint: Any) -> list[str]:
     return ["true", "false"] if hint is bool else []
 
 
+def of_encoders(recipe: str | None = None) -> list[Setting]:
+    """What can be said of encoders by the name `model.encoder`: of all of them, or of the one that a translator of this
+    recipe has. Where a system has the setting itself, that is the shorter name of the same one."""
+    model: Any = None if recipe is None else RunConfig.read(load_recipe(recipe)).model
+    if model is not None and not hasattr(model, "encoder_config"):
+        return []
+    found = []
+    for name in ENCODERS if model is None else [model.reads_with]:
+        cls = encoder_class(name)
+        hints, here = type_hints(cls), cls() if model is None else model.encoder_config
+        for key, (_, _, meaning) in documentation(cls).items():
+            what = meaning + formulas(cls, key)
+            found.append(
+                Setting("model", f"encoder.{key}", type_in_words(hints[key]), getattr(here, key), what, (name,))
+            )
+    return found
+
+
 def find_settings(wanted: str | None = None, recipe: str | None = None) -> list[Setting]:
     """The settings of a section, or of a name with or without its section; all of them by default."""
     listed = without_recipe() if recipe is None else of_recipe(recipe)
@@ -327,7 +346,9 @@ def find_settings(wanted: str | None = None, recipe: str | None = None) -> list[
         return [one for one in listed if one.section == section]
     if recipe is None:
         listed = every_setting()
-    if found := [one for one in listed if wanted in (one.name, one.key)]:
+    if section == "model.encoder" or wanted.startswith("model.encoder."):
+        listed = listed + of_encoders(recipe)
+    if found := [one for one in listed if wanted in (one.name, one.key) or (one.name.startswith(f"{section}."))]:
         return found
     known = {one.name for one in listed} if "." in wanted else {one.key for one in listed} | set(SECTIONS)
     where = "" if recipe is None else f" with recipe {recipe}"

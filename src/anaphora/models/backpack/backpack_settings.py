@@ -153,10 +153,14 @@ class BackpackConfig(SenseConfig, TransformerLanguageConfig):
     """The longest row, in tokens with ⟨s⟩. Learned positions are a table of so many; without them, none lifts it."""
 
 
-@cache
 def with_encoder(name: str) -> type[SenseConfig]:
     """The settings of Backpacks whose senses such an encoder weighs."""
-    if name == BackpackConfig.encoder:
-        return BackpackConfig
-    bases, space = (SenseConfig, CONTEXTUALISERS[name]), {"__doc__": SenseConfig.__doc__}
-    return dataclass(kw_only=True)(type(f"BackpackConfig_{name}", bases, space))
+    reader: Any = CONTEXTUALISERS[name]
+    return BackpackConfig if name == BackpackConfig.encoder else _joined(reader)
+
+
+@cache
+def _joined(reader: Any) -> type[SenseConfig]:
+    """One class for each: an encoder of one's own may be defined anew under its name."""
+    made = type(f"Backpack{reader.__name__}", (SenseConfig, reader), {"__doc__": SenseConfig.__doc__})
+    return dataclass(kw_only=True)(made)

@@ -37,7 +37,8 @@ class TranslatorConfig:
     kind: Any = ""
     """Which system this is."""
     encoder: EncoderChoice | None = None
-    """What reads the source; the system's own encoder by default."""
+    """What reads the source; the system's own encoder by default. `anaphora settings model.encoder` lists what can be
+    said of each, as in model.encoder.kind=conv model.encoder.width=5."""
     dim: int = 256
     """Width of every vector between layers."""
     layers: int = 6
