@@ -49,6 +49,12 @@ def test_language_models_and_classifiers_have_any_encoder(encoder: str) -> None:
     assert {model.config.kind, classifier.config.kind} <= {*kinds("language")}
 
 
+def test_an_encoder_may_be_a_section() -> None:
+    made = models.CausalLM(encoder={"kind": "lstm", "layers": 2}, vocabulary=12, dim=16)
+    assert (made.config.kind, made.config.layers) == ("lstm", 2)
+    assert models.Transformer(vocabulary=12, encoder={"kind": "gru", "layers": 1}, **SMALL).config.encoder == "gru"
+
+
 def test_masked_models_and_backpacks_give_logits_too() -> None:
     assert models.MaskedLM(vocabulary=12, **SMALL)(TARGET).shape == (2, 3, 12)
     assert models.Backpack(vocabulary=12, senses=4, **SMALL)(TARGET).shape == (2, 3, 12)

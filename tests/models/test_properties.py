@@ -280,7 +280,7 @@ def test_select_keeps_sentences_in_the_order_asked_for(model: Any) -> None:
     assert (state.sentences, state.rows) == (2, 4)
     rows = torch.tensor([4, 5, 0, 1])
     out, _, _ = model.step(targets[rows, 3], state)
-    expected = model.log_probabilities(source[rows // 2], lengths[rows // 2], targets[rows, :4])[:, -1]
+    expected = model.log_probabilities(source[rows // 2], targets[rows, :4], lengths[rows // 2])[:, -1]
     close(out, expected)
 
 
@@ -303,7 +303,7 @@ def test_inserted_sentences_go_on_beside_older_ones(model: Any) -> None:
         out, state, _ = model.step(torch.full((6,), token), state)
         for row in range(6):
             if row in (2, 3):
-                alone = model.log_probabilities(fresh_source, torch.tensor([3]), begun[[row - 2]])
+                alone = model.log_probabilities(fresh_source, begun[[row - 2]], torch.tensor([3]))
             else:
                 alone = model.log_probabilities(source[[row // 2]], targets[[row]], lengths[[row // 2]])
             close(out[row], alone[0, -1])
@@ -317,7 +317,7 @@ def uncached_greedy(model: Any, source: list[int], longest: int) -> tuple[list[i
     ids, lengths = pad([[*source, EOS]], "cpu")
     said, total = [BOS], 0.0
     while len(said) <= longest:
-        out = model.log_probabilities(ids, lengths, torch.tensor([said]))[0, -1].clone()
+        out = model.log_probabilities(ids, torch.tensor([said]), lengths)[0, -1].clone()
         out[[PAD, BOS, 3]] = -torch.inf  # marks, and UNK, are never said
         total += out.max().item()
         if out.argmax().item() == EOS:

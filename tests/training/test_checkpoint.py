@@ -31,7 +31,7 @@ def learn(net: Transformer, optimiser: torch.optim.Optimizer, ema: MovingAverage
     """One update on tokens drawn from torch's generator, with dropout: it depends on the whole state."""
     net.train()
     source, target = torch.randint(3, 30, (2, 4, 6))
-    net(source, torch.full((4,), 6), target).square().mean().backward()
+    net(source, target).square().mean().backward()
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
     if ema is not None:

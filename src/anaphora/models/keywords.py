@@ -94,6 +94,8 @@ def by_encoder(model: type, said: Mapping[str, Any]) -> dict[str, Any]:
     lstm, `transformer` the one of two kinds that the class is made of. None is as if it had not been said."""
     said = {name: value for name, value in said.items() if value is not None}
     encoder = said.pop("encoder", "transformer")
+    if isinstance(encoder, Mapping):  # a section: {"kind": "lstm", "layers": 2}
+        said, encoder = {**said, **encoder}, encoder.get("kind", "transformer")
     known: dict[str, str] = {}
     for kind in kinds("language"):
         made_by = loaded(system(kind).model or object)
