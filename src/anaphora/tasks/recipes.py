@@ -228,7 +228,8 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
     own, start = by_name(own), by_name(start)
     for section, free in FREE.items():
         for key, value in own.get(section, {}).items():
-            placed = start[section].get("positions") == "learned" or learns_places(start[section].get("kind"))
+            theirs = start[section]  # a table of places ends where it was trained to
+            placed = section == "model" and (theirs.get("positions") == "learned" or learns_places(theirs.get("kind")))
             bound = key not in free or (key == "max_length" and placed)
             if key in start[section] and bound and str(value) != str(start[section][key]):
                 raise UserError(
