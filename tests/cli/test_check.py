@@ -150,7 +150,7 @@ def test_train_warns_once_and_learns_the_same(
     again = say("train", tmp_path / "one", *longer, "training.max_steps=3")
     assert again.code == 0, again.err
     assert "repeats line" not in again.err  # said once, when the run began
-    monkeypatch.setattr("anaphora.tasks.translation_settling.warn", lambda config, reporter: None)
+    monkeypatch.setattr("anaphora.tasks.translation_run.warn", lambda config, reporter: None)
     say("train", tmp_path / "two", *words)
     say("train", tmp_path / "two", *longer, "training.max_steps=3")
     one, two = ((tmp_path / run / "model.safetensors").read_bytes() for run in ("one", "two"))

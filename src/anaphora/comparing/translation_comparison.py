@@ -191,7 +191,7 @@ class TranslationTask(RecipeTask):
         return folder / f"{asked.tokenizer.kind}-{digest}"
 
     def prepare(self, folder: Path, entries: Sequence[Entry], *, force: bool, reporter: RunReporter) -> None:
-        from anaphora.tasks.translation_settling import prepare_pairs
+        from anaphora.tasks.translation_run import prepare_pairs
 
         self.corpora, texts = {}, {entry.name: self.text_of(folder, entry) for entry in entries}
         self.texts = {name: text.name for name, text in texts.items()}

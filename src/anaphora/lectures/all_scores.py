@@ -120,8 +120,9 @@ def learn(
 ) -> tuple[Translator, Tokenizer, Tokenizer]:
     """Train a run as `anaphora train` does, and take what it left in its folder."""
     from anaphora.tasks.recipes import RunConfig
+    from anaphora.tasks.request import Request
     from anaphora.tasks.translation_run import train
-    from anaphora.tasks.translation_settling import Request, load_start, load_tokenizers
+    from anaphora.tasks.translation_settling import load_start, load_tokenizers
 
     own: dict[str, dict[str, Any]] = {"data": {side: [str(file)] for side, file in files.items()}}
     for name, value in recall_settings(variant, steps=steps, rate=rate, seed=seed).items():

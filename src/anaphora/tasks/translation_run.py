@@ -2,7 +2,8 @@
 
     lock → settings (compared with the folder's own) → corpus → model → loop → average → card
 
-What comes before the model is in translation_settling.py, what all runs that learn have in common in learning.py.
+What a folder already has, and what may change, is in translation_settling.py, what all runs that learn have in common
+in learning.py.
 """
 
 from __future__ import annotations
@@ -16,26 +17,39 @@ import torch
 from torch import nn
 
 from anaphora.alignment.alignment_method import choose_on, corpus_pairs, read_choice, write_choice
-from anaphora.alignment.dictionary import learn_for, of_folder
+from anaphora.alignment.dictionary import FILE as DICTIONARY
+from anaphora.alignment.dictionary import copy_into, learn_for, of_folder
 from anaphora.alignment.unknown_words import UnknownWords, replacing
-from anaphora.config import merge
+from anaphora.config import differences, merge
 from anaphora.data.batches import Batch, Batches, EpochBatches
 from anaphora.data.bidirectional import BidirectionalStart
 from anaphora.data.formats import describe_notes
-from anaphora.data.preparation import Prepared
+from anaphora.data.preparation import Prepared, check_request, prepare
 from anaphora.decoding.splitting import several_sentences
 from anaphora.device import choose_device, describe_device, peak_flops
-from anaphora.errors import option
+from anaphora.errors import UserError, option
+from anaphora.files.foreign import LARGE, read_bytes
+from anaphora.files.shared_names import as_wished, by_name
+from anaphora.folder import CONFIG, DATA, read_config, write_bytes, write_config
 from anaphora.models import build
 from anaphora.models.contracts import Translator
 from anaphora.nn.mixture_of_experts import counting, load
 from anaphora.results import count
 from anaphora.tasks.learning import LearningRun
-from anaphora.tasks.recipes import RunConfig, load_recipe
+from anaphora.tasks.recipes import RunConfig, check_inherited, complete, inherit, load_recipe
 from anaphora.tasks.request import Outcome, Request
 from anaphora.tasks.run_session import check_folder, working_in
 from anaphora.tasks.translation_card import write_card
-from anaphora.tasks.translation_settling import settle
+from anaphora.tasks.translation_settling import (
+    check_replacing,
+    load_start,
+    load_tokenizers,
+    longest,
+    refuse,
+    saved_settings,
+    text_settings,
+    warn,
+)
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Progress
 from anaphora.training.graphs import MULTIPLE, graphs_pay
@@ -60,9 +74,102 @@ def train(request: Request, console: Console | None = None) -> Outcome:
     )
     reporter = RunReporter(request.run, console, peak_flops=peak_flops(device))
     with working_in(request.run, reporter, smaller=smaller):
-        config, prepared = settle(request, reporter)
+        config, prepared = resolve(request, reporter)
         reporter.finish()
         return Run(request.run, config, prepared, reporter, device).complete()
+
+
+def resolve(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
+    """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
+    folder = request.run
+    saved = saved_settings(folder, "translation")
+    recipe, origin = load_recipe(request.recipe), None
+    if request.start_from is not None:
+        start_config = request.start_from / CONFIG
+        origin = saved or RunConfig.read(read_config(request.start_from), file=str(start_config)).document()
+        recipe = inherit(recipe, origin)
+        if saved is None:
+            load_start(request.start_from, RunConfig.read(origin))  # is it whole? Before the corpus takes an hour
+            check_inherited(merge(load_recipe(request.recipe), request.own), origin, folder=request.start_from)
+    asked = RunConfig.read(merge(recipe, request.own))  # sizes that follow the corpus are still open
+    check_replacing(asked)
+    for side in ("source", "target"):
+        if side not in asked.data.sides():
+            raise UserError(f"no {side} training text given", cure=f"give {option(side, 'FILE')}")
+    if saved is not None:  # before the corpus is touched
+        text = differences(text_settings(by_name(saved)), text_settings(by_name(asked.document())))
+        refuse(folder, text, force=request.force)
+    start = None if request.start_from is None else str(request.start_from)
+    forced = None
+    if saved is not None and request.force:
+        run = {"recipe": request.recipe, "start_from": start}
+        forced = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
+        refuse(folder, differences(by_name(saved), by_name(forced.document())), force=True)
+    if saved is None and not (folder / DATA).exists():
+        check_request(asked.data.sides(), asked.data.valid_sides(), asked.data.hold_out, longest(asked))
+        warn(asked, reporter)
+    # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
+    keeper = folder if saved is not None else request.start_from
+    keep = None if keeper is None else load_tokenizers(keeper)
+    rebuild = saved is None or request.force
+    prepared = prepare_pairs(folder / DATA, asked, keep=keep, rebuild=rebuild, reporter=reporter)
+    if forced is not None:
+        config = forced
+    else:
+        pairs = prepared.manifest["train"]["rows"]
+        config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start=origin)
+    changes = {} if saved is None else differences(by_name(saved), by_name(config.document()))
+    refuse(folder, changes, force=request.force)
+    for name, (old, new) in changes.items():
+        reporter.message(f"changed {name}: {old} → {new}")
+    given = config.decoding.dictionary
+    stale = saved is None or "decoding.dictionary" in changes or not (folder / DICTIONARY).exists()
+    if given is not None and stale:  # now, while its path is known: config.yaml keeps its name alone
+        reporter.message(f"unknown words: {copy_into(folder, given)}")
+    names = set(prepared.manifest["tokenizers"].values())
+    for name in sorted(names):
+        write_bytes(folder / name, read_bytes(folder / DATA / name, LARGE))
+    for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
+        if path.name not in names:
+            path.unlink()
+    if saved != as_wished(config.document()):
+        write_config(folder, config.document())
+    return config, prepared
+
+
+def prepare_pairs(
+    folder: Path, asked: RunConfig, *, keep: dict[str, Tokenizer] | None, rebuild: bool, reporter: RunReporter
+) -> Prepared:
+    """The corpus of a run with these settings, made or found there. keep: tokenisers that it is to have, by side."""
+    prepared = prepare(
+        folder,
+        asked.data.sides(),
+        valid_sides=asked.data.valid_sides() or None,
+        tokenizer=asked.tokenizer if keep is None else keep,
+        hold_out=asked.data.hold_out,
+        max_length=longest(asked),
+        tokenizer_lines=asked.data.tokenizer_lines,
+        seed=asked.data.seed,
+        on_change="rebuild" if rebuild else "raise",
+        progress=reporter.stage,
+    )
+    if keep is None and not prepared.reused:
+        _warn_of_fewer_tokens(prepared, asked, reporter)
+    return prepared
+
+
+def _warn_of_fewer_tokens(prepared: Prepared, asked: RunConfig, reporter: RunReporter) -> None:
+    """A vocabulary that was asked for, and that the text does not have. (Language models refuse far smaller ones; a
+    translator learns with what there is.)"""
+    wanted, shared = asked.tokenizer.vocabulary, asked.tokenizer.shared
+    reporter.finish()
+    for side, tokenizer in list(prepared.tokenizers.items())[: 1 if shared else None]:
+        if wanted is not None and len(tokenizer) < wanted:
+            text = "this text" if shared else f"the {side} text"
+            reporter.message(
+                f"warning: tokenizer.vocabulary is {wanted:,}, but {text} has no more than {len(tokenizer):,} "
+                "different tokens, which the vocabulary has now"
+            )
 
 
 class Run(LearningRun):

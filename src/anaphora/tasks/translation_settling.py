@@ -1,4 +1,4 @@
-"""What a run is about to do: its settings, compared with those its folder already has, and its corpus.
+"""What a folder of a run already has: its settings, which of them may change, its tokenizers, the model to start from.
 
 A run folder remembers its settings. The same ones continue it, higher limits continue it further, anything else is
 named and refused unless forced.
@@ -10,120 +10,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from anaphora.alignment.dictionary import FILE as DICTIONARY
-from anaphora.alignment.dictionary import Dictionary, copy_into
+from anaphora.alignment.dictionary import Dictionary
 from anaphora.alignment.unknown_words import refuse_replacing
-from anaphora.config import described, differences, merge
+from anaphora.config import described
 from anaphora.data.batches import GROWTH
-from anaphora.data.preparation import Prepared, check_request, prepare
 from anaphora.errors import UserError, option
-from anaphora.files.foreign import LARGE, is_there, read_bytes
-from anaphora.files.shared_names import as_wished, by_name
-from anaphora.folder import CONFIG, DATA, WEIGHTS, read_config, read_metrics, weights_file, write_bytes, write_config
+from anaphora.files.foreign import is_there
+from anaphora.folder import CONFIG, WEIGHTS, read_config, read_metrics, weights_file
 from anaphora.models import build
 from anaphora.models.contracts import Translator
 from anaphora.models.model_file import brief
 from anaphora.models.weights import load_weights, no_larger_than, read_weights
 from anaphora.tasks.base import PAIRS, is_of, task_in
-from anaphora.tasks.recipes import FREE, Document, RunConfig, check_inherited, complete, inherit, load_recipe
-from anaphora.tasks.request import Request
+from anaphora.tasks.recipes import FREE, Document, RunConfig
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Checkpoints
 from anaphora.training.reporting import RunReporter
 from anaphora.training.training_settings import LIMITS, REPORTING
-
-
-def settle(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepared]:
-    """The settings and the corpus of this run: those it already has, if they are the ones asked for."""
-    folder = request.run
-    saved = saved_settings(folder, "translation")
-    recipe, origin = load_recipe(request.recipe), None
-    if request.start_from is not None:
-        start_config = request.start_from / CONFIG
-        origin = saved or RunConfig.read(read_config(request.start_from), file=str(start_config)).document()
-        recipe = inherit(recipe, origin)
-        if saved is None:
-            load_start(request.start_from, RunConfig.read(origin))  # is it whole? Before the corpus takes an hour
-            check_inherited(merge(load_recipe(request.recipe), request.own), origin, folder=request.start_from)
-    asked = RunConfig.read(merge(recipe, request.own))  # sizes that follow the corpus are still open
-    check_replacing(asked)
-    for side in ("source", "target"):
-        if side not in asked.data.sides():
-            raise UserError(f"no {side} training text given", cure=f"give {option(side, 'FILE')}")
-    if saved is not None:  # before the corpus is touched
-        text = differences(text_settings(by_name(saved)), text_settings(by_name(asked.document())))
-        refuse(folder, text, force=request.force)
-    start = None if request.start_from is None else str(request.start_from)
-    forced = None
-    if saved is not None and request.force:
-        run = {"recipe": request.recipe, "start_from": start}
-        forced = RunConfig.read({**merge(saved, recipe, request.own), "run": run})
-        refuse(folder, differences(by_name(saved), by_name(forced.document())), force=True)
-    if saved is None and not (folder / DATA).exists():
-        check_request(asked.data.sides(), asked.data.valid_sides(), asked.data.hold_out, longest(asked))
-        warn(asked, reporter)
-    # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
-    keeper = folder if saved is not None else request.start_from
-    keep = None if keeper is None else load_tokenizers(keeper)
-    rebuild = saved is None or request.force
-    prepared = prepare_pairs(folder / DATA, asked, keep=keep, rebuild=rebuild, reporter=reporter)
-    if forced is not None:
-        config = forced
-    else:
-        pairs = prepared.manifest["train"]["rows"]
-        config = complete(request.recipe, request.own, pairs=pairs, start_from=start, start=origin)
-    changes = {} if saved is None else differences(by_name(saved), by_name(config.document()))
-    refuse(folder, changes, force=request.force)
-    for name, (old, new) in changes.items():
-        reporter.message(f"changed {name}: {old} → {new}")
-    given = config.decoding.dictionary
-    stale = saved is None or "decoding.dictionary" in changes or not (folder / DICTIONARY).exists()
-    if given is not None and stale:  # now, while its path is known: config.yaml keeps its name alone
-        reporter.message(f"unknown words: {copy_into(folder, given)}")
-    names = set(prepared.manifest["tokenizers"].values())
-    for name in sorted(names):
-        write_bytes(folder / name, read_bytes(folder / DATA / name, LARGE))
-    for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
-        if path.name not in names:
-            path.unlink()
-    if saved != as_wished(config.document()):
-        write_config(folder, config.document())
-    return config, prepared
-
-
-def prepare_pairs(
-    folder: Path, asked: RunConfig, *, keep: dict[str, Tokenizer] | None, rebuild: bool, reporter: RunReporter
-) -> Prepared:
-    """The corpus of a run with these settings, made or found there. keep: tokenisers that it is to have, by side."""
-    prepared = prepare(
-        folder,
-        asked.data.sides(),
-        valid_sides=asked.data.valid_sides() or None,
-        tokenizer=asked.tokenizer if keep is None else keep,
-        hold_out=asked.data.hold_out,
-        max_length=longest(asked),
-        tokenizer_lines=asked.data.tokenizer_lines,
-        seed=asked.data.seed,
-        on_change="rebuild" if rebuild else "raise",
-        progress=reporter.stage,
-    )
-    if keep is None and not prepared.reused:
-        _warn_of_fewer_tokens(prepared, asked, reporter)
-    return prepared
-
-
-def _warn_of_fewer_tokens(prepared: Prepared, asked: RunConfig, reporter: RunReporter) -> None:
-    """A vocabulary that was asked for, and that the text does not have. (Language models refuse far smaller ones; a
-    translator learns with what there is.)"""
-    wanted, shared = asked.tokenizer.vocabulary, asked.tokenizer.shared
-    reporter.finish()
-    for side, tokenizer in list(prepared.tokenizers.items())[: 1 if shared else None]:
-        if wanted is not None and len(tokenizer) < wanted:
-            text = "this text" if shared else f"the {side} text"
-            reporter.message(
-                f"warning: tokenizer.vocabulary is {wanted:,}, but {text} has no more than {len(tokenizer):,} "
-                "different tokens, which the vocabulary has now"
-            )
 
 
 def check_replacing(config: RunConfig) -> None:
