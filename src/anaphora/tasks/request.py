@@ -170,7 +170,8 @@ def check_files(request: Request) -> Task:
     if request.own.get("model", {}).get("labels"):
         raise UserError("model.labels are found in the labels themselves", cure=f"give {option('labels', 'FILE')}")
     try:
-        task.refuse_foreign(config.model, settings)
+        said = with_encoder_section(named_by_decoder(settings.get("model", {})))  # under the names that they have there
+        task.refuse_foreign(config.model, {**settings, "model": said})
     except UserError as error:
         if "kind" in recipe.get("model", {}):
             raise
