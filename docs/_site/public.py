@@ -76,20 +76,13 @@ def _briefly(
     if what not in ("function", "method") or signature is None or len(inspect.signature(found).parameters) < MANY:
         return signature, returns
     code = inspect.unwrap(found).__code__
-    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    words, settings = [], False
-    for one in inspect.signature(found).parameters.values():
-        if one.name == "self":
-            continue
-        if one.kind is one.KEYWORD_ONLY and "*" not in words:
-            words.append("*")
-        if one.name in own:
-            words.append(str(one) if one.kind is not one.VAR_POSITIONAL else f"*{one.name}")
-        else:
-            settings = True
-    rest = f"**{code.co_varnames[len(own)]}"  # of settings
-    words += [rest] * settings
-    return f"({', '.join(word for word in words if not (word == '*' and words[-2:] == ['*', rest]))})", returns
+    own = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
+    whole = inspect.signature(found)
+    if own | {"self"} >= set(whole.parameters):  # no settings of decoding among them
+        return signature, returns
+    kept = [one for one in whole.parameters.values() if one.name in own]
+    kept.append(inspect.Parameter("decoding", inspect.Parameter.VAR_KEYWORD))
+    return str(whole.replace(parameters=kept, return_annotation=inspect.Signature.empty)), returns
 
 
 def _escaped(found: re.Match[str]) -> str:
