@@ -10,6 +10,8 @@ import pytest
 
 import anaphora
 from anaphora.checking.findings import KINDS
+from anaphora.tasks import proposal
+from forked import Interpreters
 from micro_runs import MICRO, arguments, pairs, write_pairs
 
 FAST = arguments(MICRO)
@@ -125,8 +127,8 @@ def test_help_has_examples(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--write-clean" in answer.out
 
 
-def test_the_proposal(say: Any, flawed: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anaphora.tasks.proposal.SECONDS", 0.2)
+@pytest.mark.usefixtures("trials_are_short")
+def test_the_proposal(say: Any, flawed: dict[str, Path]) -> None:
     answer = say("check", *options(flawed), *FAST, "--device", "cpu")
     assert answer.code == 0, answer.err
     whole = " ".join(answer.out.split())
@@ -191,6 +193,13 @@ def test_in_python(flawed: dict[str, Path]) -> None:
 
 
 @pytest.fixture
+def trials_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And copies of this process; tests/tasks/test_proposal.py has one of its own."""
+    monkeypatch.setattr(proposal, "subprocess", Interpreters())
+    monkeypatch.setattr(proposal, "SECONDS", 0.2)
+
+
+@pytest.fixture
 def book(tmp_path: Path) -> Path:
     """A text whose last line repeats its first."""
     lines = [f"{source} {source}" for source, _ in pairs(300, longest=12)]
@@ -223,6 +232,7 @@ def test_text_of_a_language_model(say: Any, book: Path, tmp_path: Path, monkeypa
         assert refused.code == 2 and message in refused.err, refused.err
 
 
+@pytest.mark.usefixtures("trials_are_short")
 @pytest.mark.parametrize(
     ("recipe", "settings", "words"),
     [

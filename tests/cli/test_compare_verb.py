@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from anaphora.comparing import running
 from anaphora.folder import read_metrics
 from anaphora.models.weights import read_weights
+from forked import Interpreters
 from micro_runs import pairs, write_pairs
 
 MICRO = ["tokenizer.vocabulary=300", "model.dim=16", "model.hidden=16", "training.batch_tokens=128"]
@@ -29,7 +31,10 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_counted_rows_in_a_table_of_80_columns(say: Any, text: Path, tmp_path: Path) -> None:
+def test_counted_rows_in_a_table_of_80_columns(
+    say: Any, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "subprocess", Interpreters())
     words = ["--text", text, "--recipes", "bigram,unigram", "--set", "tokenizer.vocabulary=300"]
     answer = say("compare", tmp_path / "out", *words)
     assert answer.code == 0, answer.err

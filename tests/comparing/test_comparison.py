@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 import anaphora
+from anaphora.comparing import running
 from anaphora.comparing.comparison import Comparison
 from anaphora.errors import UserError
 from anaphora.folder import read_metrics
 from anaphora.tasks.recipes import recipe_folder
+from forked import Interpreters
 from in_process import rows_in_this_process
 from micro_runs import pairs
 
@@ -28,6 +30,12 @@ MICRO = {
     "training.checkpoint_every": 4,
     "training.samples": 0,
 }
+
+
+@pytest.fixture(autouse=True)
+def rows_are_copies_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for those of `made`, which are begun as a user's are."""
+    monkeypatch.setattr(running, "subprocess", Interpreters())
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import runpy
 import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 PARAMETERS = list(inspect.signature(subprocess.Popen._execute_child).parameters)  # type: ignore[attr-defined]
@@ -25,7 +26,8 @@ IMPORTED = ("torch._dynamo", "anaphora.api", "anaphora.tasks.translation_run", "
 class Forked(subprocess.Popen[Any]):
     """Words of a command line, without the program's name; then what Popen takes."""
 
-    def __init__(self, words: Sequence[object], **options: Any) -> None:
+    def __init__(self, words: Sequence[object], *, module: str = "anaphora", **options: Any) -> None:
+        self.module = module
         for module in IMPORTED:  # what a training needs: once here, not in each copy
             importlib.import_module(module)
         super().__init__(["anaphora", *map(str, words)], **options)
@@ -36,7 +38,7 @@ class Forked(subprocess.Popen[Any]):
         theirs = [given[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         self.pid = os.fork()
         if self.pid == 0:
-            _be_the_command(given["args"], given["cwd"], given["env"], ours, theirs)
+            _be_the_command(self.module, given, ours, theirs)
         self._child_created = True
         for mine, its in zip(ours, theirs):
             if mine != -1:  # a pipe, not a file that the caller opened
@@ -65,12 +67,31 @@ def run(words: Sequence[object], **options: Any) -> subprocess.CompletedProcess[
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def _be_the_command(
-    words: list[str], folder: Any, environment: Mapping[str, str] | None, ours: list[int], theirs: list[int]
-) -> NoReturn:
-    """What the interpreter does around `anaphora WORDS…`; it does not return."""
+class Interpreters:
+    """In place of `subprocess` in a module of the package: `python -m MODULE WORDS…` becomes a copy of this process.
+
+    monkeypatch.setattr(running, "subprocess", Interpreters())
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(subprocess, name)
+
+    def Popen(self, command: Sequence[str], **options: Any) -> Forked:
+        place = command.index("-m") + 1
+        return Forked(command[place + 1 :], module=command[place], **options)
+
+    def run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+        place = command.index("-m") + 1
+        return run(command[place + 1 :], module=command[place], **options)
+
+
+def _be_the_command(module: str, given: dict[str, Any], ours: list[int], theirs: list[int]) -> NoReturn:
+    """What the interpreter does around `python -m MODULE WORDS…`; it does not return."""
     code = 1
+    folder, environment = given["cwd"], given["env"]
     try:
+        if given["start_new_session"]:
+            os.setsid()
         for handle in ours:
             if handle != -1:
                 os.close(handle)
@@ -88,8 +109,10 @@ def _be_the_command(
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)  # noqa: SIM115
-        sys.argv = list(words)
-        code = _main()
+        sys.argv = list(given["args"])
+        if given["preexec_fn"] is not None:
+            given["preexec_fn"]()
+        code = _main(module)
         sys.stdout.flush()
     except BaseException:
         traceback.print_exc()
@@ -97,13 +120,12 @@ def _be_the_command(
         os._exit(code)
 
 
-def _main() -> int:
-    from anaphora.cli.main import main
-
+def _main(module: str) -> int:
     try:
-        main()
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         if ended.code is None or isinstance(ended.code, int):
             return ended.code or 0
         print(ended.code, file=sys.stderr)
         return 1
+    return 0

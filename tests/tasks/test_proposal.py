@@ -9,10 +9,12 @@ import pytest
 
 from anaphora.config import overrides
 from anaphora.errors import UserError
+from anaphora.tasks import proposal
 from anaphora.tasks.pair_proposal import Proposal, attempt, propose
 from anaphora.tasks.recipes import SECTIONS, complete
 from anaphora.tokenizers.tokenizer import vocabulary_for
 from anaphora.training.loop import planned_steps
+from forked import Interpreters
 from micro_runs import MICRO, arguments, pairs
 
 OWN = overrides(arguments({k: v for k, v in MICRO.items() if k != "tokenizer.vocabulary"}), SECTIONS)
@@ -54,11 +56,12 @@ def test_epochs_become_updates() -> None:
         assert planned_steps(config, batches_an_epoch=100.0, tokens_an_epoch=1e6) == steps
 
 
-def test_in_a_process_of_its_own() -> None:
+def test_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     sample = [a for a, _ in pairs(100)], [b for _, b in pairs(100)]
     found = propose("transformer", OWN, 20_000, sample, text_bytes=10_000, device="cpu", seconds=0.2)
     assert isinstance(found, Proposal)
     assert found.updates_timed >= 1
+    monkeypatch.setattr(proposal, "subprocess", Interpreters())
     with pytest.raises(UserError, match=r"training\.nothing"):
         propose("tiny", {"training": {"nothing": 1}}, 10, sample, text_bytes=10)
     with pytest.raises(UserError, match=r"vocabulary"):  # found by the child, told by the parent
