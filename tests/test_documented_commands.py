@@ -101,6 +101,7 @@ def reduced(one: Documented) -> list[str]:
             words += options
     if words[0] == "train":
         words = [word for word in words if word.split("=")[0] not in LIMITS]
+        words = [re.sub(r"^model\.dim=\d{3}$", "model.dim=64", word) for word in words]
         words += limits(words)
     if words[0] == "check" and "--no-estimate" not in words:
         words.append("--no-estimate")

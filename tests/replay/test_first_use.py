@@ -1095,7 +1095,7 @@ def test_numbers_of_pages_are_counted() -> None:
         assert found is None or names.get(found[1].lower()) == len(pages), found
     with replayed("Python lines"):
         layers = page("docs/architecture.md")
-        assert all(one in layers for one in ("embeddings/", "patching", "ensembl"))
+        assert all(one in layers for one in ("models/vectors/", "backpack/", "ensembl"))
 
 
 DOCUMENTED = [

@@ -87,7 +87,7 @@ WORDS = {"tokenizer.kind": "word", "tokenizer.split": "punctuation", "tokenizer.
 SHORT = {"decoding.max_length_ratio": 1.0, "decoding.max_length_extra": 4}
 """What has learned nothing does not end by itself."""
 VECTORS: dict[str, Any] = {
-    "model.dim": 100,
+    "model.dim": 64,
     "training.epochs": 2,
     "training.threads": 1,
     "tokenizer.minimum_count": 2,
