@@ -17,14 +17,15 @@ from anaphora.decoding import translate
 from anaphora.pipelines.mixing import mix
 from micro_runs import write_pairs
 
-SMALL = ["--set", "batch_sentences=8"]
+SMALL = ["--set", "batch_sentences=6"]
+LINES = 48
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = write_pairs(tmp_path_factory.mktemp("long"), 80)["source"]
+    file = write_pairs(tmp_path_factory.mktemp("long"), LINES)["source"]
     lines = file.read_text().splitlines()
-    lines[7] = lines[70] = ""
+    lines[7] = lines[44] = ""
     lines[20] = " ".join(lines[20:40])  # longer than the model can read
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -92,12 +93,12 @@ def test_gone_on_with_it_is_the_same(
         said = f"lines are translated and kept in {rest}: repeat the command to continue"
         assert said in answer.err
         done.append(int(answer.err.split("interrupted; ")[1].split()[0]))
-        assert f"interrupted; {done[-1]} of 80 {said}" in answer.err
+        assert f"interrupted; {done[-1]} of {LINES} {said}" in answer.err
         if len(done) > 1:
             assert f"{done[-2]} lines were translated before: going on\n" in answer.err
         if "--json" in how:
             assert json.loads(answer.last)["exit_code"] == 130
-    assert 0 < done[0] < done[1] < done[2] < 80
+    assert 0 < done[0] < done[1] < done[2] < LINES
     breaking.off(-1)
     answer = say(*words, out)
     assert answer.code == 0, answer.err
@@ -237,7 +238,7 @@ def test_from_stdin_what_was_read_must_be_the_same(
 
     breaking.off(3)
     answer = piped(text.read_bytes())
-    assert "lines are translated and kept in" in answer.err and " of 80" not in answer.err
+    assert "lines are translated and kept in" in answer.err and f" of {LINES}" not in answer.err
     breaking.off(-1)
     answer = piped(text.read_bytes())
     assert answer.code == 0 and "translated before: going on\n" in answer.err

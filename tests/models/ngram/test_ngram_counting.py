@@ -201,8 +201,9 @@ def test_what_was_damaged_meanwhile_is_not_gone_on_from(tmp_path: Path, last: st
             assert said[1:] == STAGES
 
 
-def test_killed_in_the_middle_of_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every write in turn is the last one, and cut in half; then once more, killed in the second call too."""
+@pytest.mark.parametrize("apart", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_killed_in_the_middle_of_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: int) -> None:
+    """Every write, or every fourth, is the last one, and cut in half; then once more, killed in the second call too."""
     text = column_of(tmp_path, TEXT)
     whole = fit_spilled(text, 8, CONFIG, tmp_path / "whole", work=tmp_path / "whole-work", room=2_000)
     pwrite = os.pwrite
@@ -232,7 +233,7 @@ def test_killed_in_the_middle_of_any_write(tmp_path: Path, monkeypatch: pytest.M
         left = 0
         assert fit_spilled(text, 8, CONFIG, file, work=work, room=2_000) == whole
         assert file.read_bytes() == (tmp_path / "whole").read_bytes()
-        last += 1
+        last += apart
     assert last > 40
 
 
