@@ -16,7 +16,7 @@ project, author = "Anaphora", "The Anaphora engineers"
 release = version = __version__
 copyright = "the Anaphora engineers, Apache-2.0"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "mathml", "public"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "mathml", "offline", "public"]
 exclude_patterns = ["_site"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "attrs_inline", "deflist"]
 myst_heading_anchors = 4
