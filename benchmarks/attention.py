@@ -85,7 +85,7 @@ def measure(
     ours: dict[str, Any] = {"causal": mask == "causal", "mask": window}
     theirs: dict[str, Any] = {"is_causal": mask == "causal"}
     if window is not None:
-        theirs["attn_mask"] = window.materialise(queries, keys, device)
+        theirs["attn_mask"] = window.materialize(queries, keys, device)
     chosen = explain_backend(*tensors[:3], **ours)
     row: dict[str, Any] = {"name": name, "shape": shape, "mask": mask, "dtype": dtype, "chosen": chosen.name}
 

@@ -60,7 +60,7 @@ from anaphora.tasks.recipes import load_recipe
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from anaphora.training.graphs import GraphedLearning
 from anaphora.training.objectives.language_objective import LanguageObjective, LanguageTensors
-from anaphora.training.optimizer import build_optimiser
+from anaphora.training.optimizer import build_optimizer
 from anaphora.training.training_settings import TrainingConfig
 
 STEP, MEMORY, SPEAKING, PERPLEXITY, MINUTES = 1.30, 1.6, 1.2, 1.03, 8.0
@@ -82,7 +82,7 @@ def lines_of(data: Path) -> Iterator[str]:
 
 
 def tokens_of(arguments: argparse.Namespace) -> tuple[Tokenizer, np.ndarray]:
-    """The tokeniser of the text, trained once, and the ids of its beginning as one stream."""
+    """The tokenizer of the text, trained once, and the ids of its beginning as one stream."""
     size, lessons = (600, 2000) if arguments.small else (VOCABULARY, LESSONS)
     kept = arguments.work / f"tokenizer-{size}.json"
     began = time.perf_counter()
@@ -127,7 +127,7 @@ class Learner:
         self.model = made(shape, vocabulary, device).train()
         self.distinct = name == "distinct tokens"
         self.objective = LanguageObjective(distinct=vocabulary if self.distinct else None)
-        self.optimiser = build_optimiser(self.model, TrainingConfig())
+        self.optimizer = build_optimizer(self.model, TrainingConfig())
         if name == "reference":
             self.model.mixed = MethodType(by_reference, self.model)
         if arguments.compile:
@@ -155,8 +155,8 @@ class Learner:
         sent = self.send(batch)
         self.learn(sent, sent.tokens)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=self.device.type != "cuda")
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=self.device.type != "cuda")
         return wait(self.device) - began
 
 
@@ -339,7 +339,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=("step", "generate", "learn", "all"))
     parser.add_argument("--data", type=Path, default=Path("wiki-en"))
-    parser.add_argument("--work", type=Path, default=Path("backpack-work"), help="where the tokeniser is kept")
+    parser.add_argument("--work", type=Path, default=Path("backpack-work"), help="where the tokenizer is kept")
     parser.add_argument("--runs", type=Path, default=Path("backpack-runs"))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--lengths", type=lambda text: [int(part) for part in text.split(",")], default=[512, 1024])

@@ -178,7 +178,7 @@ def draw(found: Found, blind: dict[str, SenseAccuracy], picture: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    ink, colours = "#222222", {"lstm": "#7b3fa0", "transformer-encoder": "#1f5fa8"}
+    ink, colors = "#222222", {"lstm": "#7b3fa0", "transformer-encoder": "#1f5fa8"}
     figure, panels = plt.subplots(1, 2, figsize=(9.6, 4.2), dpi=150, layout="constrained", sharey=True)
     for panel, (title, words) in zip(panels, (("bank", ["bank"]), (f"all {len(blind)} words, mean", list(blind)))):
         words = [word for word in words if word in blind]
@@ -188,12 +188,12 @@ def draw(found: Found, blind: dict[str, SenseAccuracy], picture: Path) -> None:
             for reader, own in found.items()
         }
         for reader, values in rows.items():
-            panel.plot(layers, values, color=colours[reader], linewidth=2.2, marker="o", markersize=6, label=reader)
+            panel.plot(layers, values, color=colors[reader], linewidth=2.2, marker="o", markersize=6, label=reader)
             for layer in layers[1:]:
                 above = values[layer] == max(row[layer] for row in rows.values())
                 panel.annotate(
                     f"{values[layer]:.0f}", (layer, values[layer]), (0, 8 if above else -8),
-                    textcoords="offset points", color=colours[reader], ha="center",
+                    textcoords="offset points", color=colors[reader], ha="center",
                     va="bottom" if above else "top", fontsize=10,
                 )  # fmt: skip
         level = 100 * statistics.mean(blind[word].macro for word in words)

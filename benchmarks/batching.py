@@ -22,7 +22,7 @@ from anaphora.device import choose_device, describe_device
 from anaphora.models import build
 from anaphora.models.translation.transformer_translator import TransformerConfig
 from anaphora.training.objectives.objective import TranslationObjective
-from anaphora.training.optimizer import build_optimiser
+from anaphora.training.optimizer import build_optimizer
 from anaphora.training.training_settings import TrainingConfig
 
 
@@ -52,7 +52,7 @@ def main() -> None:
         config = TransformerConfig(dim=128, layers=4, heads=4, feed_forward=256, dropout=0.3)
         model = build(config, vocabulary, vocabulary).to(device).train()
         objective = TranslationObjective(smoothing=0.1)
-        optimiser = build_optimiser(model, TrainingConfig())
+        optimizer = build_optimizer(model, TrainingConfig())
         steps = []
         for index in range(arguments.steps + 3):
             on_device = objective.send(batches.batch(0, index), device)
@@ -61,8 +61,8 @@ def main() -> None:
             began = time.perf_counter()
             (objective(model, on_device) / on_device.tokens).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
             if device.type == "cuda":
                 torch.cuda.synchronize()
             if index >= 3:  # the first ones warm up

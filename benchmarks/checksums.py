@@ -20,7 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
-from anaphora.data.checksums import BLOCK, check_data, write_checksums
+from anaphora.data.checksums import BLOCK_BYTES, check_data, write_checksums
 
 WORDS_A_SECOND = 2e6
 """Of skip-gram, 100 wide, on two cores, the quickest there is; translators and language models learn at 1e3 to 1e5."""
@@ -38,7 +38,7 @@ def best(work: Callable[[], object], rounds: int = 3) -> float:
 
 
 def read(path: Path) -> None:
-    buffer = bytearray(BLOCK)
+    buffer = bytearray(BLOCK_BYTES)
     with path.open("rb") as file:
         while file.readinto(buffer):
             pass
@@ -57,7 +57,7 @@ def main() -> None:
         written = best(lambda: write_checksums(folder), 1)
         checked = best(lambda: check_data(folder, expected=True))
         alone = best(lambda: read(folder / "train.ids"))
-        block = ids.tobytes()[: 64 * BLOCK]
+        block = ids.tobytes()[: 64 * BLOCK_BYTES]
         limit = best(lambda: crc32(block)) / len(block) * size
         kept = (folder / "checksums.json").stat().st_size
     epoch = size / BYTES_A_WORD / WORDS_A_SECOND

@@ -28,16 +28,16 @@ import anaphora
 from anaphora.models.registry import kinds
 from anaphora.pipelines.text_model import TextModel
 
-Labelled = list[tuple[str, str]]
+Labeled = list[tuple[str, str]]
 LETTERS: dict[str, Any] = {"tokenizer.kind": "word", "training.max_steps": 200, "training.learning_rate": 5e-3}
 LETTERS |= {"model.dim": 32, "model.pool": "last", "training.batch_tokens": 1024, "training.samples": 0}
 """For texts of letters, small models, whose last vector answers."""
 SENTENCES: dict[str, Any] = {"tokenizer.kind": "word", "tokenizer.split": "whitespace", "training.samples": 0}
-SENTENCES |= {"tokenizer.fallback": "unk", "tokenizer.minimum_count": 2, "model.both_ways": True}
+SENTENCES |= {"tokenizer.fallback": "unk", "tokenizer.minimum_count": 2, "model.bidirectional": True}
 """Every reader sees both sides of each word; the mean of all vectors answers."""
 
 
-def any_b(number: int, seed: int, longest: int = 8) -> Labelled:
+def any_b(number: int, seed: int, longest: int = 8) -> Labeled:
     """(letters, label): half of the texts have no B, half one to three, anywhere."""
     draw, made = random.Random(seed), []
     for place in range(number):
@@ -47,7 +47,7 @@ def any_b(number: int, seed: int, longest: int = 8) -> Labelled:
     return made
 
 
-def first(number: int, seed: int, longest: int = 8) -> Labelled:
+def first(number: int, seed: int, longest: int = 8) -> Labeled:
     """(letters, label): as many As as Bs, and the label is the letter that stands first."""
     draw, made = random.Random(seed), []
     for _ in range(number):
@@ -57,21 +57,21 @@ def first(number: int, seed: int, longest: int = 8) -> Labelled:
     return made
 
 
-def senses(folder: Path, word: str, part: str) -> Labelled:
+def senses(folder: Path, word: str, part: str) -> Labeled:
     """(sentence, sense) of a word of CoarseWSD-20."""
     lines = gzip.decompress((folder / f"{word}.{part}.tsv.gz").read_bytes()).decode("utf-8").splitlines()
     return [(text, sense) for sense, _, text in (line.split("\t") for line in lines)]
 
 
-def write(folder: Path, name: str, labelled: Labelled) -> tuple[Path, Path]:
+def write(folder: Path, name: str, labeled: Labeled) -> tuple[Path, Path]:
     """Two files, line for line."""
     texts, labels = folder / f"{name}.txt", folder / f"{name}.labels"
-    texts.write_text("".join(f"{text}\n" for text, _ in labelled), encoding="utf-8")
-    labels.write_text("".join(f"{label}\n" for _, label in labelled), encoding="utf-8")
+    texts.write_text("".join(f"{text}\n" for text, _ in labeled), encoding="utf-8")
+    labels.write_text("".join(f"{label}\n" for _, label in labeled), encoding="utf-8")
     return texts, labels
 
 
-def one(kind: str, work: Path, train: Labelled, test: Labelled, settings: dict[str, Any]) -> dict[str, float]:
+def one(kind: str, work: Path, train: Labeled, test: Labeled, settings: dict[str, Any]) -> dict[str, float]:
     """Train one encoder and ask it about the test: accuracy, and its mean over labels."""
     texts, labels = write(work, "train", train)
     write(work, "test", test)
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=list(kinds("language")))
     parser.add_argument("--work", type=Path, help="where texts and models are kept; nowhere unless given")
     given = parser.parse_args()
-    tasks: dict[str, tuple[Labelled, Labelled, dict[str, Any]]] = {
+    tasks: dict[str, tuple[Labeled, Labeled, dict[str, Any]]] = {
         task.__name__.replace("_", "-"): (task(2000, given.seed), task(500, 1000 + given.seed), LETTERS)
         for task in (any_b, first)
     }
@@ -110,7 +110,7 @@ def main() -> None:
             share = sum(label == common for _, label in test) / len(test)
             print(f"\n{task}: {len(train):,} to learn from, {len(test):,} asked; always {common}: {100 * share:.1f} %")
             for kind in given.kinds:
-                odd = {"model.width": 3} if kind == "conv" and settings.get("model.both_ways") else {}
+                odd = {"model.width": 3} if kind == "conv" and settings.get("model.bidirectional") else {}
                 row = one(kind, work, train, test, {**settings, **odd, "training.seed": given.seed})
                 found.setdefault(task, {})[kind] = row
                 print(f"  {kind:22}{100 * row['accuracy']:7.1f} %   mean over labels {100 * row['macro']:5.1f} %"

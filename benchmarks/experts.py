@@ -29,7 +29,7 @@ from anaphora.models import build, settings
 from anaphora.training.graphs import GraphedLearning
 from anaphora.training.objectives.balancing import balanced
 from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
-from anaphora.training.optimizer import build_optimiser
+from anaphora.training.optimizer import build_optimizer
 from anaphora.training.training_settings import TrainingConfig
 
 LIMIT = 1.3
@@ -51,7 +51,7 @@ class Learner:
         torch.manual_seed(1)
         self.model = build(settings(shape), vocabulary, vocabulary).to(device).train()  # type: ignore[arg-type]
         self.objective = balanced(TranslationObjective(0.1), self.model)
-        self.optimiser = build_optimiser(self.model, TrainingConfig())
+        self.optimizer = build_optimizer(self.model, TrainingConfig())
         self.pairs, self.device = pairs, device
         self.learn: Callable[[TranslationBatch, int], Any] = self.by_kernels
         if device.type == "cuda":
@@ -74,8 +74,8 @@ class Learner:
         self.learn(self.pairs, self.pairs.tokens)
         learned = self.wait()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=self.device.type != "cuda")
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=self.device.type != "cuda")
         return learned - began, self.wait() - began
 
 

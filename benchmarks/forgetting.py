@@ -167,14 +167,14 @@ def draw(runs: list[dict[str, Any]], picture: Path) -> None:
         panel.spines[["top", "right", "left"]].set_visible(False)
         panel.tick_params(colors=ink, length=0, labelsize=10)
         panel.set_xlabel("tokens from the name to the answer", color=ink, fontsize=10.5)
-    for rung, (colour, line, name) in LOOKS.items():
-        look = {"color": colour, "linestyle": line, "linewidth": 2.1, "marker": "o", "markersize": 4.5, "label": name}
+    for rung, (color, line, name) in LOOKS.items():
+        look = {"color": color, "linestyle": line, "linewidth": 2.1, "marker": "o", "markersize": 4.5, "label": name}
         answers = [percent(runs, rung, n) for n in learned]
         apart = ScaledTranslation(0, (list(LOOKS).index(rung) - 3.5) * 2.6 / 72, figure.dpi_scale_trans)
         place = panels[0].transData + apart  # equal ones side by side
         panels[0].plot(learned, [statistics.mean(own) for own in answers], **look, transform=place)
         panels[0].vlines(
-            learned, [min(own) for own in answers], [max(own) for own in answers], color=colour, lw=1, transform=place
+            learned, [min(own) for own in answers], [max(own) for own in answers], color=color, lw=1, transform=place
         )
         for panel, key in zip(panels[1:], ("before", "after")):
             seen = {n: value for n, value in curve(runs, rung, key).items() if value > 0}

@@ -34,7 +34,7 @@ from anaphora.models.vectors.vector_files import load_vectors, save_vectors
 from anaphora.models.vectors.word_vectors import Vectors
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
-"""Words, and marks by themselves: as tokenisers of this house cut text."""
+"""Words, and marks by themselves: as tokenizers of this house cut text."""
 MOMENTS = 4
 TEXT = {"training.threads": 1}
 PTB = {

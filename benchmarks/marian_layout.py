@@ -29,7 +29,7 @@ def marian_twin(model: Transformer) -> MarianMTModel:
     from transformers import MarianMTModel
 
     c = model.config
-    plain = (c.positions, c.score, c.normaliser) == ("sinusoidal", "scaled-dot", "softmax")
+    plain = (c.positions, c.score, c.normalizer) == ("sinusoidal", "scaled-dot", "softmax")
     if c.norm != "post" or not plain or c.window or c.shared_heads != c.heads:
         raise SystemExit("Marian is post-norm with sinusoidal positions and full attention: train with model.norm=post")
     twin = MarianMTModel(marian_config(model))

@@ -20,7 +20,7 @@ from anaphora.data.preparation import open_prepared
 from anaphora.folder import DATA
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
-from anaphora.training.optimizer import build_optimiser
+from anaphora.training.optimizer import build_optimizer
 from anaphora.training.training_settings import TrainingConfig
 
 IGNORED = -100  # the label that Marian's loss leaves out
@@ -33,7 +33,7 @@ def training(arguments: argparse.Namespace) -> dict[str, Any]:
     objective = TranslationObjective()
     batches = Batches(open_prepared(arguments.model / DATA).train, batch_tokens=arguments.batch_tokens, seed=1)
     sides = {"ours": ours, "Marian": twin}
-    optimisers = {name: build_optimiser(model, TrainingConfig(learning_rate=1e-5)) for name, model in sides.items()}
+    optimizers = {name: build_optimizer(model, TrainingConfig(learning_rate=1e-5)) for name, model in sides.items()}
 
     def loss_of(name: str, batch: TranslationBatch) -> Tensor:
         if name == "ours":
@@ -59,8 +59,8 @@ def training(arguments: argparse.Namespace) -> dict[str, Any]:
             began = time.perf_counter()
             loss_of(name, batch).backward()
             nn.utils.clip_grad_norm_(sides[name].parameters(), 1.0)
-            optimisers[name].step()
-            optimisers[name].zero_grad(set_to_none=True)
+            optimizers[name].step()
+            optimizers[name].zero_grad(set_to_none=True)
             spent[name].append(time.perf_counter() - began)
     seconds = {name: values[2:] for name, values in spent.items()}  # the first two warm up
     ratio = statistics.median(b / a for a, b in zip(seconds["ours"], seconds["Marian"]))

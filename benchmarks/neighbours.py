@@ -3,7 +3,7 @@
     python benchmarks/neighbours.py [--words 1000000] [--dim 100] [--vectors FILE] [--questions 200]
                                     [--part files exact index] [--work DIR]
 
-Without FILE the vectors are made: each word lies near one of 1,000 centres and is moved in 20 directions of its centre,
+Without FILE the vectors are made: each word lies near one of 1,000 centers and is moved in 20 directions of its center,
 and a little in all: many dimensions of which few matter, as in vectors that were learned. Limit: the exact neighbours
 of a word in 0.2 s, once the vectors are loaded. The index (faiss) is compared with the exact search: seconds to build,
 seconds for a question, and recall, the share of the true ten nearest words that it finds. The last line is JSON.
@@ -27,7 +27,7 @@ from anaphora.models.vectors.word_vectors import Vectors
 
 LIMIT = 0.2
 PARTS = ("files", "exact", "index")
-CENTRES, DIRECTIONS = 1000, 20
+CENTERS, DIRECTIONS = 1000, 20
 
 
 def main() -> None:
@@ -68,14 +68,14 @@ def main() -> None:
 def made(words: int, dim: int) -> Vectors:
     """Vectors in groups, with few directions that matter in each."""
     draw = np.random.default_rng(0)
-    centres = draw.normal(size=(CENTRES, dim)).astype(np.float32)
-    ways = draw.normal(size=(CENTRES, DIRECTIONS, dim)).astype(np.float32) / np.float32(DIRECTIONS**0.5)
+    centers = draw.normal(size=(CENTERS, dim)).astype(np.float32)
+    ways = draw.normal(size=(CENTERS, DIRECTIONS, dim)).astype(np.float32) / np.float32(DIRECTIONS**0.5)
     matrix = np.empty((words, dim), np.float32)
     for begin in range(0, words, 10_000):
         some = matrix[begin : begin + 10_000]
-        group = draw.integers(CENTRES, size=len(some))
+        group = draw.integers(CENTERS, size=len(some))
         along = draw.normal(size=(len(some), 1, DIRECTIONS)).astype(np.float32)
-        some[:] = centres[group] + (along @ ways[group])[:, 0] + draw.normal(size=some.shape) * 0.1
+        some[:] = centers[group] + (along @ ways[group])[:, 0] + draw.normal(size=some.shape) * 0.1
     return Vectors([f"word{n}" for n in range(words)], matrix)
 
 
@@ -98,7 +98,7 @@ def exact(vectors: Vectors, questions: int) -> dict[str, float]:
 
 
 def indexed(vectors: Vectors, arguments: argparse.Namespace) -> dict[str, float]:
-    from anaphora.models.vectors.index import EFFORT, VectorIndex
+    from anaphora.models.vectors.index import SEARCH_CANDIDATES, VectorIndex
 
     began = time.perf_counter()
     index = VectorIndex.build(vectors)
@@ -113,10 +113,13 @@ def indexed(vectors: Vectors, arguments: argparse.Namespace) -> dict[str, float]
         index.most_similar(word)
         taken.append(time.perf_counter() - began)
     middle = statistics.median(taken)
-    recall = {effort: index.recall(arguments.questions, effort=effort) for effort in (EFFORT // 4, EFFORT)}
+    recall = {
+        effort: index.recall(arguments.questions, effort=effort)
+        for effort in (SEARCH_CANDIDATES // 4, SEARCH_CANDIDATES)
+    }
     print(f"index: built in {built:.0f} s, written and read again in {kept:.1f} s, {middle:.5f} s a word")
     for effort, share in recall.items():
-        usual = " (as built)" if effort == EFFORT else ""
+        usual = " (as built)" if effort == SEARCH_CANDIDATES else ""
         print(f"index: recall of the ten nearest {share:.4f} with effort {effort}{usual}")
     return {"build": built, "kept": kept, "seconds": middle, **{f"recall_{effort}": r for effort, r in recall.items()}}
 

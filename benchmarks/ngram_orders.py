@@ -141,32 +141,32 @@ def draw(rows: list[dict[str, Any]], picture: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    ink, grey = "#222222", "#6f6f6f"
-    looks = {  # colour, what stands beside the line and where, and at which orders its numbers stand below it
+    ink, gray = "#222222", "#6f6f6f"
+    looks = {  # color, what stands beside the line and where, and at which orders its numbers stand below it
         "characters": (hexadecimal(shade(75)), "characters", "", (1.42, 4.42), {5}),
         "words and bytes": (hexadecimal(LINK), "words", "rare ones in bytes", (1.92, 2.7), {2, 3, 4}),
     }
     figure, axes = plt.subplots(figsize=(8.2, 5.0), dpi=160, layout="constrained")
     axes.set_yscale("log")
-    for units, (colour, name, more, place, below) in looks.items():
+    for units, (color, name, more, place, below) in looks.items():
         own = [row for row in rows if row["units"] == units]
         orders, bits = [row["order"] for row in own], [row["bits_per_byte"] for row in own]
-        axes.plot(orders, bits, color=colour, linewidth=2.2, marker="o", markersize=7, mec="white", zorder=3)
+        axes.plot(orders, bits, color=color, linewidth=2.2, marker="o", markersize=7, mec="white", zorder=3)
         for order, value in zip(orders, bits):
             under = order in below
             steep = units == "characters" and order < 4  # beside the line, not on it
             axes.annotate(
                 f"{value:.2f}", (order, value), (8 if steep else 0, -8 if under else 4 if steep else 8),
-                textcoords="offset points", color=colour, ha="left" if steep else "center",
+                textcoords="offset points", color=color, ha="left" if steep else "center",
                 va="top" if under else "bottom", fontsize=10,
             )  # fmt: skip
-        axes.annotate(name, place, color=colour, fontsize=12, fontweight="bold", va="bottom")
-        axes.annotate(more, place, (0, -3), textcoords="offset points", color=colour, fontsize=10, va="top")
+        axes.annotate(name, place, color=color, fontsize=12, fontweight="bold", va="bottom")
+        axes.annotate(more, place, (0, -3), textcoords="offset points", color=color, fontsize=10, va="top")
     last = max(row["order"] for row in rows)
     axes.axhline(PUBLISHED, color="#9a9a9a", linewidth=1.2, linestyle=(0, (4, 3)), zorder=1)
     axes.annotate(
         f"{PUBLISHED:.2f}  a Transformer over characters (nanoGPT, as published)", (last + 0.3, PUBLISHED), (0, -5),
-        textcoords="offset points", color=grey, ha="right", va="top", fontsize=10,
+        textcoords="offset points", color=gray, ha="right", va="top", fontsize=10,
     )  # fmt: skip
     axes.set_xlim(0.7, last + 0.3)
     axes.set_ylim(1.95, 5.4)

@@ -147,14 +147,14 @@ def child(arguments: argparse.Namespace) -> None:
 def our_update(arguments: argparse.Namespace, system: str) -> tuple[Callable[[dict[str, np.ndarray]], float], int]:
     from anaphora.models import build, settings
     from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
-    from anaphora.training.optimizer import build_optimiser
+    from anaphora.training.optimizer import build_optimizer
     from anaphora.training.training_settings import TrainingConfig
 
     kind, _, unroll = system.partition("-")
     chosen: dict[str, Any] = {"kind": kind, "cell": "gru", "score": "additive", "dim": arguments.dim, "layers": 1}
     chosen |= {"encoder_dim": 2 * arguments.dim, "dropout": 0.0, "tie": "none", "unroll": unroll or "auto"}
     model = build(settings(chosen), arguments.vocabulary, arguments.vocabulary).train()  # type: ignore[arg-type]
-    objective, optimiser = TranslationObjective(smoothing=0.1), build_optimiser(model, TrainingConfig())
+    objective, optimizer = TranslationObjective(smoothing=0.1), build_optimizer(model, TrainingConfig())
 
     def update(batch: dict[str, np.ndarray]) -> float:
         target = torch.from_numpy(batch["target"])
@@ -171,8 +171,8 @@ def our_update(arguments: argparse.Namespace, system: str) -> tuple[Callable[[di
         loss = objective(model, given) / tokens
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         return float(loss.detach())
 
     return update, model.parameter_count()
@@ -200,7 +200,7 @@ def joeynmt_update(arguments: argparse.Namespace, system: str) -> tuple[Callable
     decoder |= {"attention": "bahdanau"}
     model = build_model({"encoder": encoder, "decoder": decoder, "tied_softmax": False}, vocabulary, vocabulary).train()
     model.loss_function = ("crossentropy", 0.1)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)  # as joeynmt/builders.py makes it
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # as joeynmt/builders.py makes it
 
     def update(batch: dict[str, np.ndarray]) -> float:
         order = np.argsort(-batch["source_lengths"], kind="stable")
@@ -217,8 +217,8 @@ def joeynmt_update(arguments: argparse.Namespace, system: str) -> tuple[Callable
         loss = summed / int((batch["target_lengths"] - 1).sum())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
         int(correct)
         return float(loss.detach())
 
@@ -267,14 +267,14 @@ class PlainLoop(nn.Module):
 
 def on_gpu(arguments: argparse.Namespace) -> None:
     from anaphora.models import build, settings
-    from anaphora.training.graphs import MULTIPLE, GraphedLearning
+    from anaphora.training.graphs import WIDTH_MULTIPLE, GraphedLearning
     from anaphora.training.objectives.objective import TranslationBatch, TranslationObjective
-    from anaphora.training.optimizer import build_optimiser
+    from anaphora.training.optimizer import build_optimizer
     from anaphora.training.training_settings import TrainingConfig
 
     device = torch.device("cuda")
     with tempfile.TemporaryDirectory() as name:
-        batches = make_batches(arguments, Path(name), multiple=MULTIPLE)
+        batches = make_batches(arguments, Path(name), multiple=WIDTH_MULTIPLE)
     on_device = []
     for batch in batches:
         target = torch.from_numpy(batch["target"]).to(device)
@@ -301,7 +301,7 @@ def on_gpu(arguments: argparse.Namespace) -> None:
             else:
                 sizes = arguments.vocabulary, arguments.vocabulary
                 model = build(settings(chosen), *sizes).to(device).train()  # type: ignore[arg-type]
-            objective, optimiser = TranslationObjective(smoothing=0.1), build_optimiser(model, TrainingConfig())
+            objective, optimizer = TranslationObjective(smoothing=0.1), build_optimizer(model, TrainingConfig())
 
             def plainly(batch: Any, tokens: Any, model: nn.Module = model) -> Tensor:
                 with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -321,12 +321,12 @@ def on_gpu(arguments: argparse.Namespace) -> None:
             graphed = GraphedLearning(learn, model.parameters(), device, print) if system == "graphs" else None
             way: Callable[[Any, Any], Tensor] = plainly if system == "plain" else graphed or learn
 
-            def once(model: Any = model, optimiser: Any = optimiser, way: Any = way, graphed: Any = graphed) -> None:
+            def once(model: Any = model, optimizer: Any = optimizer, way: Any = way, graphed: Any = graphed) -> None:
                 for batch in on_device:
                     way(batch, batch.tokens)
                     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                    optimiser.step()
-                    optimiser.zero_grad(set_to_none=graphed is None)
+                    optimizer.step()
+                    optimizer.zero_grad(set_to_none=graphed is None)
 
             for _ in range(3):  # the second appearance of a shape is recorded
                 once()

@@ -72,12 +72,12 @@ def draw(run: dict[str, Any], picture: Path) -> None:
     )
     steps, gleu, bleu = zip(*run["history"])
     higher = gleu[-1] - gleu[0] >= bleu[-1] - bleu[0]  # whose line ends above the other's
-    for name, values, colour in (("GLEU", gleu, blue), ("BLEU", bleu, red)):
+    for name, values, color in (("GLEU", gleu, blue), ("BLEU", bleu, red)):
         won = [value - values[0] for value in values]
-        above.plot(steps, won, color=colour, linewidth=2.2, marker="o", markersize=6, mec="white", zorder=3)
+        above.plot(steps, won, color=color, linewidth=2.2, marker="o", markersize=6, mec="white", zorder=3)
         up = 7 if (name == "GLEU") == higher else -7
         label = f"{name} {values[0]:.1f} → {values[-1]:.1f}"
-        above.annotate(label, (steps[-1], won[-1]), (8, up), textcoords="offset points", color=colour, va="center")
+        above.annotate(label, (steps[-1], won[-1]), (8, up), textcoords="offset points", color=color, va="center")
     above.axhline(0, color="#9a9a9a", linewidth=1.2, linestyle=(0, (4, 3)), zorder=1)
     above.set_ylabel("points won on\nvalidation text", color=ink, fontsize=11)
     below.plot(*zip(*run["rewards"]), color=blue, linewidth=1.6)

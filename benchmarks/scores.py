@@ -3,7 +3,7 @@
     python benchmarks/scores.py [--jobs 2] [--seeds 8] [--steps 1000] [--out scores.json]
     python benchmarks/scores.py --small          # does it run? (the figures say nothing)
 
-Each model is a Transformer translator with `model.score` and `model.normaliser` set, one layer, one head, 32 wide
+Each model is a Transformer translator with `model.score` and `model.normalizer` set, one layer, one head, 32 wide
 unless it says otherwise, trained by `anaphora.train` on texts of 1 to 8 pairs over 16 letters. Its learning rate is the
 one of `RATES` with the best accuracy on held-out texts of 1 to 8 pairs over three seeds of its own; then it is trained
 anew with each of the other seeds. A table gives the accuracy by number of pairs, in percent: the median of the seeds
@@ -32,13 +32,13 @@ MODELS: dict[str, dict[str, Any]] = {
     "dot": {"model.score": "dot"},
     "bilinear": {"model.score": "bilinear"},
     "additive": {"model.score": "additive"},
-    "linear": {"model.normaliser": "none"},
-    "linear bilinear": {"model.normaliser": "none", "model.score": "bilinear"},
-    "linear additive": {"model.normaliser": "none", "model.score": "additive"},
+    "linear": {"model.normalizer": "none"},
+    "linear bilinear": {"model.normalizer": "none", "model.score": "bilinear"},
+    "linear additive": {"model.normalizer": "none", "model.score": "additive"},
     "scaled-dot, 16": {"model.dim": 16},
-    "linear, 16": {"model.dim": 16, "model.normaliser": "none"},
+    "linear, 16": {"model.dim": 16, "model.normalizer": "none"},
     "scaled-dot, 8": {"model.dim": 8},
-    "linear, 8": {"model.dim": 8, "model.normaliser": "none"},
+    "linear, 8": {"model.dim": 8, "model.normalizer": "none"},
 }
 """What is changed of `RECALL`: 32 wide, so that there is a direction for each of the 16 letters, or 16, or 8."""
 RATES = (1e-3, 3e-3, 1e-2)

@@ -140,14 +140,14 @@ def classified(train: Any, meanings: Sequence[str], test: Any, size: int, *, see
         mean, spread = train.mean(axis=0), train.std(axis=0) + 1e-8
         train, test = (torch.from_numpy(((part - mean) / spread).astype(np.float32)) for part in (train, test))
     model = Regression(size, len(names), not dense)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
     for _ in range(EPOCHS):
         for some in torch.randperm(len(gold)).split(BATCH):
             rows = train[some] if dense else [train[place] for place in some.tolist()]
             loss = nn.functional.cross_entropy(model(rows), gold[some], weight=len(gold) / share / len(names))
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     with torch.no_grad():
         said = model(test).argmax(dim=1)
     return [names[place] for place in said.tolist()]

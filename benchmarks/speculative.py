@@ -5,7 +5,7 @@
     python benchmarks/speculative.py WORK --model runs/gpt --draft runs/4-gram --test-text test.txt
 
 What is not given it trains first, into WORK, and goes on with what is there: a Transformer decoder by `anaphora train
---recipe transformer-decoder`, and a 4-gram on the same text with the model's tokeniser. Prompts are the beginnings of
+--recipe transformer-decoder`, and a 4-gram on the same text with the model's tokenizer. Prompts are the beginnings of
 lines of the test text. For each way of saying (the likeliest token; drawn at temperatures 1 and 0.7, and with top-p
 0.9) it prints, without a draft and with each: share of the guesses kept, tokens a pass, tokens/s, and the ratio. Every
 text is said without a draft and with each one right after the other, once for every seed; a speed is the median over

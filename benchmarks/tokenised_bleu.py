@@ -19,8 +19,8 @@ def moses(lines: list[str], language: str) -> list[str]:
     """Normalised punctuation and Moses tokens, entities left as they are."""
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-    normalise, tokenise = MosesPunctNormalizer(lang=language).normalize, MosesTokenizer(lang=language).tokenize
-    return [tokenise(normalise(line), return_str=True, escape=False) for line in lines]
+    normalize, tokenize_text = MosesPunctNormalizer(lang=language).normalize, MosesTokenizer(lang=language).tokenize
+    return [tokenize_text(normalize(line), return_str=True, escape=False) for line in lines]
 
 
 def main() -> None:
@@ -32,12 +32,12 @@ def main() -> None:
     rows = list(read_rows({"source": [arguments.hypotheses], "target": [arguments.references]}))
     hypotheses, references = [row[0] for row in rows], [row[1] for row in rows]
     raw = bleu(hypotheses, references)
-    tokenised = bleu(
+    tokenized = bleu(
         moses(hypotheses, arguments.language), moses(references, arguments.language), tokenize="none", lowercase=True
     )
     print(f"raw, cased:              {raw.value:.2f}  {raw.signature}")
-    print(f"tokenised, lower-cased:  {tokenised.value:.2f}  {tokenised.signature}")
-    print(json.dumps({"raw": vars(raw), "tokenised": vars(tokenised), "lines": len(rows)}))
+    print(f"tokenised, lower-cased:  {tokenized.value:.2f}  {tokenized.signature}")
+    print(json.dumps({"raw": vars(raw), "tokenised": vars(tokenized), "lines": len(rows)}))
 
 
 if __name__ == "__main__":

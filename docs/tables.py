@@ -174,7 +174,7 @@ def _text_sizes() -> str:
         own: dict[str, Any] = {"model": {"kind": kind}}
         sized = {
             tokens: sized_to_run(
-                kind, {"train": {"tokens": tokens}, "valid": True}, own, {}, labelled=False, gently=False
+                kind, {"train": {"tokens": tokens}, "valid": True}, own, {}, labeled=False, gently=False
             )
             for tokens in TEXT_SIZES
         }

@@ -16,7 +16,7 @@ import pytest
 import anaphora
 from anaphora.alignment.model_alignment import Alignment, Method
 from anaphora.arguments.signatures import spelled_out
-from anaphora.decoding.decoding_settings import SAYING, DecodingConfig
+from anaphora.decoding.decoding_settings import GENERATION_SETTINGS, DecodingConfig
 from anaphora.decoding.options import DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.translate import ScoredPair, Translation
 from anaphora.errors import UserError
@@ -309,7 +309,7 @@ def test_options_are_the_settings() -> None:
     for name, hint in settings.items():
         also = str if typing.get_origin(hint) is list else None  # one stop string need not be in a list
         assert {*_parts(options[name])} == {*_parts(hint), *_parts(also), type(None)}, name
-    assert tuple(typing.get_type_hints(TextOptions)) == SAYING
+    assert tuple(typing.get_type_hints(TextOptions)) == GENERATION_SETTINGS
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:
@@ -327,9 +327,9 @@ def test_every_setting_is_a_parameter(method: Callable[..., Any]) -> None:
 
 def test_what_generate_can_be_asked_for() -> None:
     shown = inspect.signature(TextModel.generate).parameters
-    assert {*SAYING, "samples", "tokens", "max_new_tokens", "greedy", "beam", "draft"} <= shown.keys()
+    assert {*GENERATION_SETTINGS, "samples", "tokens", "max_new_tokens", "greedy", "beam", "draft"} <= shown.keys()
     assert {*typing.get_type_hints(GenerateOptions, vars(text_model))} <= shown.keys()
-    assert {*SAYING, "tokens", "max_new_tokens"} <= inspect.signature(TextModel.stream).parameters.keys()
+    assert {*GENERATION_SETTINGS, "tokens", "max_new_tokens"} <= inspect.signature(TextModel.stream).parameters.keys()
 
 
 def test_no_option_is_shown_that_is_not_taken() -> None:

@@ -60,7 +60,7 @@ from anaphora.models.vectors.cooccurrence import Ratio
 from anaphora.models.vectors.index import VectorIndex
 from anaphora.models.vectors.word_vectors import Neighbours, Vectors
 from anaphora.nn.attention_capture import Attended, Seen
-from anaphora.results import LONGEST, Info, brief, count, html_table
+from anaphora.results import MAX_REPR_CHARACTERS, Info, brief, count, html_table
 from anaphora.tasks.counting_run import Counted
 from anaphora.tasks.request import Average, Outcome
 from anaphora.tokenizers.tokenizer import Tokenizer
@@ -252,7 +252,7 @@ def test_every_result_is_one_short_line_and_a_sound_table(text: str) -> None:
         assert line.isprintable() and len(line) <= 400, line
         assert " object at 0x" not in line + str(one) and "tensor(" not in line and "array(" not in line
         if not isinstance(one, Neighbours):  # which is a list
-            assert len(line) <= LONGEST, line
+            assert len(line) <= MAX_REPR_CHARACTERS, line
             assert line.startswith((f"{type(one).__name__}(", f"<{type(one).__name__}"))
         if hasattr(one, "_repr_html_"):
             found = Tags(one._repr_html_())
@@ -317,7 +317,7 @@ def test_facts_are_a_dict_all_the_same() -> None:
 
 def test_what_is_done_of_a_translation_is_a_line(tmp_path: Path) -> None:
     with Unfinished(tmp_path / "out.de", {}, print) as unfinished:
-        assert repr(unfinished).startswith("Unfinished(") and len(repr(unfinished)) <= LONGEST
+        assert repr(unfinished).startswith("Unfinished(") and len(repr(unfinished)) <= MAX_REPR_CHARACTERS
 
 
 def test_one_is_not_ones() -> None:
@@ -371,7 +371,7 @@ def test_models_say_what_they_are(micro: Path) -> None:
     said = model.translate("the dog", align=True)
     assert repr(said).startswith("Translation(") and Tags(said._repr_html_()).seen >= {"table"}
     assert Tags(said.alignment._repr_html_()).text.count("●") == len(said.alignment.links)
-    assert len(repr(model.evaluate(["the dog"], ["der Hund"]))) <= LONGEST
+    assert len(repr(model.evaluate(["the dog"], ["der Hund"]))) <= MAX_REPR_CHARACTERS
     assert repr(model.source_tokenizer) == "<Tokenizer: bpe, 300 tokens>"
 
 

@@ -1,4 +1,4 @@
-"""What only the optimiser waits for, on a second stream: weights' gradients and sums of biases' gradients.
+"""What only the optimizer waits for, on a second stream: weights' gradients and sums of biases' gradients.
 
 Asked: do such products (16,384 numbers added up for each of 512 x 512: few tiles, an idle card) hide behind the kernels
 of the backward pass that wait for memory? A CUDA graph keeps both branches. Off unless `ASIDE.begin()` was called.
@@ -27,7 +27,7 @@ class Aside:
         self.stream = None
 
     def join(self) -> None:
-        """Before the optimiser reads gradients."""
+        """Before the optimizer reads gradients."""
         if self.stream is not None:
             torch.cuda.current_stream().wait_stream(self.stream)
             self.kept.clear()

@@ -5,7 +5,7 @@ beam 5 and greedy, 1 to 512 sentences. Rows hold one sentence each with its K hy
 positions; finished sentences leave and waiting ones enter the same rows between chunks of steps. A step, from embedding
 to bookkeeping, runs in one graph, several steps a replay, and the host waits once a chunk. Variants:
 
-    few     at most 8 hypotheses in all: each product is one kernel that normalises its input and adds bias and
+    few     at most 8 hypotheses in all: each product is one kernel that normalizes its input and adds bias and
             residual, plain multiply-adds in float32 (tensor cores want 16 rows). 8 launches a layer: qkv, attend, out,
             query, attend, over, inner, outer
     many    cuBLAS products (bias and relu inside), residual + norm in one kernel: 11 launches a layer
@@ -67,10 +67,10 @@ def _wait(EARLY: tl.constexpr):
 
 
 @triton.jit
-def _normalised(v, inside, gain, shift, epsilon, WIDTH: tl.constexpr):
+def _normalized(v, inside, gain, shift, epsilon, WIDTH: tl.constexpr):
     """v (K,), zero outside -> its layer norm, zero outside."""
-    centred = tl.where(inside, v - tl.sum(v, 0) / WIDTH, 0.0)
-    return centred * tl.rsqrt(tl.sum(centred * centred, 0) / WIDTH + epsilon) * gain + shift
+    centered = tl.where(inside, v - tl.sum(v, 0) / WIDTH, 0.0)
+    return centered * tl.rsqrt(tl.sum(centered * centered, 0) / WIDTH + epsilon) * gain + shift
 
 
 @triton.jit
@@ -99,7 +99,7 @@ def few_rows_kernel(
     for m in tl.static_range(ROWS):
         v = tl.load(x + m * WIDTH + k, mask=inside, other=0.0).to(tl.float32)
         if NORM:
-            v = _normalised(v, inside, g, s, epsilon, WIDTH)
+            v = _normalized(v, inside, g, s, epsilon, WIDTH)
         share = tl.sum(w.to(tl.float32) * v[None, :], 1)  # (BLOCK_N,)
         out = tl.where(row[None, :] == m, share[:, None], out)
     if BIAS:
@@ -116,7 +116,7 @@ def few_rows_kernel(
     if KEEP and tl.program_id(0) == 0:
         for m in tl.static_range(ROWS):
             v = tl.load(x + m * WIDTH + k, mask=inside, other=0.0).to(tl.float32)
-            v = _normalised(v, inside, g, s, epsilon, WIDTH)
+            v = _normalized(v, inside, g, s, epsilon, WIDTH)
             tl.store(kept + m * WIDTH + k, v.to(kept.dtype.element_ty), mask=inside)
 
 
@@ -126,7 +126,7 @@ def add_norm_kernel(
     WIDTH: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, ADD: tl.constexpr, KEEP: tl.constexpr,
     EARLY: tl.constexpr,
 ):  # fmt: skip
-    """out (M, D) = norm(x + y); where residuals are not normalised (KEEP), total = x + y."""
+    """out (M, D) = norm(x + y); where residuals are not normalized (KEEP), total = x + y."""
     row = (tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)).to(tl.int64)
     k = tl.arange(0, BLOCK_K)
     g = tl.load(gain + k, mask=k < WIDTH, other=0.0).to(tl.float32)
@@ -139,9 +139,9 @@ def add_norm_kernel(
         v += tl.load(y + place, mask=inside, other=0.0).to(tl.float32)
     if KEEP:
         tl.store(total + place, v.to(total.dtype.element_ty), mask=inside)
-    centred = tl.where(inside, v - (tl.sum(v, 1) / WIDTH)[:, None], 0.0)
-    scale = tl.rsqrt(tl.sum(centred * centred, 1) / WIDTH + epsilon)
-    tl.store(out + place, (centred * scale[:, None] * g[None, :] + s[None, :]).to(out.dtype.element_ty), mask=inside)
+    centered = tl.where(inside, v - (tl.sum(v, 1) / WIDTH)[:, None], 0.0)
+    scale = tl.rsqrt(tl.sum(centered * centered, 1) / WIDTH + epsilon)
+    tl.store(out + place, (centered * scale[:, None] * g[None, :] + s[None, :]).to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -651,7 +651,7 @@ class Engine:
         return attend(q, Cache(keys, values, (row, head, position, 0)), self.source, y, None, slots=1, **how)
 
     def layers_few(self, x: Tensor) -> Tensor:
-        """Sums before norms are kept in float32 and normalised by whoever reads them."""
+        """Sums before norms are kept in float32 and normalized by whoever reads them."""
         early = self.early
 
         def new(width: int, dtype: torch.dtype = self.dtype) -> Tensor:
@@ -934,7 +934,7 @@ def shared() -> None:
 
 def tune(rows: int, shapes: Sequence[tuple[int, int]], normed: int, seconds: float = 20) -> None:
     """Products (N, K) of a handful of rows: cuBLAS and the kernel in a few shapes, weights cold; the fastest is kept.
-    Inputs that are `normed` wide are normalised inside."""
+    Inputs that are `normed` wide are normalized inside."""
     began = time.perf_counter()
     for columns, width in shapes:
         copies = max(2, min(64, int(1.5e8 / (2 * columns * width))))

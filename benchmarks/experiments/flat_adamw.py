@@ -1,6 +1,6 @@
 """AdamW over one flat vector: float32 master weights and moments, bf16 weights that the model computes with.
 
-Asked: can a step do without autocast's casts, and what does the optimiser then cost? The model's parameters are views
+Asked: can a step do without autocast's casts, and what does the optimizer then cost? The model's parameters are views
 of one bf16 vector (each begins at a multiple of 128 bytes, as the matrix units want it); gradients are gathered into
 another, the norm is one reduction, and one kernel reads gradient, master and moments and writes master, moments and
 the bf16 copy. Rate, step and norm lie on the device, so that a CUDA graph holds the whole update.

@@ -54,7 +54,7 @@ PROCESSORS = 2 if SMOKE else torch.cuda.get_device_properties(0).multi_processor
 @triton.jit
 def _draw(seed, site, at):
     """24 random bits for element `at` of dropout number `site` under a seed: a keyed hash of 32 bits (two
-    multiplications and three shifts, the finaliser of C. Wellons' hash-prospector), a fifth of what Philox takes
+    multiplications and three shifts, the finalizer of C. Wellons' hash-prospector), a fifth of what Philox takes
     and as even."""
     key = (seed.to(tl.uint32) * 0x9E3779B1) ^ (site.to(tl.uint32) * 0x85EBCA77)
     key = (key ^ (key >> 15)) * 0x2C1B3C6D
@@ -117,10 +117,10 @@ def _add_norm(
     mean = (
         tl.sum(tl.where(inside, z, 0.0), 1) / DIM
     )  # padding of a row holds the bias of nothing: 0 as well, but for sure
-    centred = tl.where(inside, z - mean[:, None], 0.0)
-    rstd = tl.rsqrt(tl.sum(centred * centred, 1) / DIM + epsilon)
+    centered = tl.where(inside, z - mean[:, None], 0.0)
+    rstd = tl.rsqrt(tl.sum(centered * centered, 1) / DIM + epsilon)
     gain = tl.load(weight + column, mask=column < DIM, other=0.0).to(tl.float32)
-    normed = centred * rstd[:, None] * gain[None, :]
+    normed = centered * rstd[:, None] * gain[None, :]
     if SHIFT:
         normed += tl.load(shift + column, mask=column < DIM, other=0.0).to(tl.float32)[None, :]
     tl.store(out + at, normed.to(out.dtype.element_ty), mask=inside)

@@ -2,8 +2,8 @@
 
 Baseline, in the same process: the model of nanoGPT written anew (no biases, autocast to bf16, F.cross_entropy on all
 logits, flash attention, clipping, fused AdamW) compiled, and `transformers`' GPT2LMHeadModel compiled. Ours: bf16
-weights refreshed by the optimiser (flat_adamw.py), residuals in bf16, the fused loss (fused_loss.py), the trunk
-compiled, forward, backward and optimiser in one CUDA graph; attention by flash or cuDNN; with GPT-2's biases or
+weights refreshed by the optimizer (flat_adamw.py), residuals in bf16, the fused loss (fused_loss.py), the trunk
+compiled, forward, backward and optimizer in one CUDA graph; attention by flash or cuDNN; with GPT-2's biases or
 without.
 Limit: 6 x 123.6 M + 6 x 12 x 768 x 1,024 (what is causal computes half) = 0.80 GFLOP a token: 34.8 ms at 751 TFLOP/s.
 Prediction (523 k tok/s = 62.6 ms is nanoGPT): bf16 weights and residuals and the fused loss 56 ms; cuDNN's attention

@@ -1,7 +1,7 @@
 """Transformer-base training, 512 sentences x (32 -> 32), V = 32,000: what reaches 2.5 times Marian's rate?
 
 Peers in the same process: `transformers`' MarianMTModel eager and compiled (autocast, attention mask, no smoothing:
-its own loss). Ours: post-norm 6 + 6 layers, smoothing 0.1, dropout 0.1, bf16 weights refreshed by the optimiser, the
+its own loss). Ours: post-norm 6 + 6 layers, smoothing 0.1, dropout 0.1, bf16 weights refreshed by the optimizer, the
 fused loss, the stacks compiled, one CUDA graph. Three layouts:
 
     masked   (B, S, D) with a boolean mask of keys, as src does today
@@ -17,10 +17,10 @@ fused loss, the stacks compiled, one CUDA graph. Three layouts:
 Lengths `full` (all 32) and `mixed` (16 to 32, padded to 32; rates count real target tokens).
 Limit: 6 x 60.5 M x 16,384 = 5.9 TFLOP = 7.9 ms at 751 TFLOP/s, 2.07 M tok/s.
 Prediction: products 512 wide run at 450 to 550 TFLOP/s: 12 ms; loss + 0.6; norms, sums, dropout 3.3; attention 1.3;
-optimiser 0.5: 18 ms, 900 k tok/s, 2.1 x Marian compiled (427 k); packed equals masked - 1.5 ms when full, and is 1.3
+optimizer 0.5: 18 ms, 900 k tok/s, 2.1 x Marian compiled (427 k); packed equals masked - 1.5 ms when full, and is 1.3
 x as fast mixed.
 Measured since, one H200: Marian compiled 32.6 ms, masked in a graph 23.4 (1.39 x): 976 launches; attention 4.55 ms,
-norms 3.6, ReLU 1.2, biases 0.5, loss 0.8; products, optimiser and embeddings 12.3. Prediction for short: attention 1.1,
+norms 3.6, ReLU 1.2, biases 0.5, loss 0.8; products, optimizer and embeddings 12.3. Prediction for short: attention 1.1,
 norms 1.6, ReLU's slope 0.7, loss 0.6, embeddings 0.3 (of the 12.3), some 380 launches: 12.3 + 4.0 + gaps 0.3 = 16.6 ms,
 1.96 x; aside 15.6, 2.1 x; mixed and packed 0.76 of it. 2.5 x (13.0 ms) asks for products at 750 TFLOP/s, which 512
 columns do not reach.

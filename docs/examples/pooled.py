@@ -30,7 +30,7 @@ class PooledDecoder(RecurrentDecoder):
         super().__init__()
         c, width = config, config.word_dim + config.memory_dim
         self.out_dim = c.dim
-        self.cells = recurrent(c.dim, cell=c.cell, layers=c.upper_layers, width=width, dropout=c.dropout)
+        self.cells = recurrent(c.dim, cell=c.cell, layers=c.decoder_depth, width=width, dropout=c.dropout)
         self.bridge = Bridge(c.memory_dim, self.cells)
 
     def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:

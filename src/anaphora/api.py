@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import files_of, path_of, paths_of, words_of
 from anaphora.arguments.signatures import also_named
-from anaphora.config import merge
+from anaphora.config import RENAMED, merge
 from anaphora.data.formats import same_table
 from anaphora.device import device_name
 from anaphora.errors import UserError, option
@@ -98,7 +98,7 @@ def train(
     labels transformer-encoder, and for items skipgram.
     settings: {"training.max_steps": 1000}, {"training": {"max_steps": 1000}} or ["training.max_steps=1000"].
     model: a Python file that registers a system of one's own (docs/your-own-model.md), which the run is then of.
-    start_from: a model folder whose weights and tokeniser the run begins with. progress: a bar in a terminal or a
+    start_from: a model folder whose weights and tokenizer the run begins with. progress: a bar in a terminal or a
     notebook, plain lines on stderr elsewhere; False is silent, and a rich Console shows it there (`console` is an older
     name for that). The same call again continues; see docs/quickstart.md.
     """
@@ -512,6 +512,6 @@ def _settings(settings: Mapping[str, Any] | Iterable[str]) -> dict[str, dict[str
             flat[name] = value
     own = said_settings(f"{name}=" for name in flat)  # checks the names
     for name, value in flat.items():
-        section, _, key = name.partition(".")
+        section, _, key = RENAMED.get(name, name).partition(".")
         own[section][key] = value
     return own

@@ -17,6 +17,7 @@ import re
 import textwrap
 import types
 import typing
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -33,6 +34,58 @@ LONGEST_YAML = 1 << 20
 """Bytes of a document at the most: PyYAML reads some hundred thousand in a second."""
 BIGGEST = 2**63
 """Whole numbers stay below this: what 64 bits can hold."""
+
+
+RENAMED = {
+    "model.both_ways": "model.bidirectional",
+    "model.normaliser": "model.normalizer",
+    "model.normalised": "model.normalized",
+    "matrices.normaliser": "matrices.normalizer",
+}
+"""Settings by names that they had before (of `matrices`, the keys of a file for `anaphora walk --matrices`). The old
+names are read wherever settings are: in the folders of runs, in recipes, on the command line and in Python. What is
+written has the new ones."""
+
+
+class OldName(FutureWarning):
+    """A setting was given by a name that it had before."""
+
+
+def current_name(name: str) -> str:
+    """What a setting is called now; that somebody used an old name is noted."""
+    if (new := RENAMED.get(name)) is None:
+        return name
+    warnings.warn(f"{name} is now called {new}; the old name still works", OldName, stacklevel=3)
+    return new
+
+
+def renamed(document: dict[str, Any], *, file: str | Path | None = None, noted: bool = True) -> dict[str, Any]:
+    """A document of sections whose settings have the names of today. `noted`: whether old ones are worth a word, as
+    where somebody wrote them; nobody did in the folder of an old run."""
+    found = dict(document)
+    for old, new in RENAMED.items():
+        section, _, key = old.partition(".")
+        settings = found.get(section)
+        if not isinstance(settings, Mapping) or key not in settings:
+            continue
+        own = new.partition(".")[2]
+        if own in settings:
+            raise UserError(f"{new} is given twice, the other time as {old}", file=file, cure="leave one of them out")
+        if noted:
+            current_name(old)
+        found[section] = {own if name == key else name: value for name, value in settings.items()}
+    return found
+
+
+def with_old_names(document: dict[str, Any]) -> dict[str, Any]:
+    """A document of sections for programs, which may look settings up by the names that they had before, too."""
+    found = {section: dict(own) if isinstance(own, Mapping) else own for section, own in document.items()}
+    for old, new in RENAMED.items():
+        section, _, key = old.partition(".")
+        own = new.partition(".")[2]
+        if isinstance(found.get(section), dict) and own in found[section]:
+            found[section].setdefault(key, found[section][own])
+    return found
 
 
 def build(
@@ -305,7 +358,10 @@ def overrides(
             value = parse_yaml(text) if text else ""
         except UserError:
             value = text
-        result.setdefault(section, {})[key] = value
+        own = current_name(f"{section}.{key}").partition(".")[2]
+        if own != key and own in result.get(section, {}):
+            raise UserError(f"{section}.{own} is given twice, the other time as {name}", cure="leave one of them out")
+        result.setdefault(section, {})[own] = value
     return result
 
 

@@ -99,7 +99,7 @@ def option(name: str, value: object = None, *, shell: str | None = None, python:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """A cure for a misspelt name: "did you mean 'heads'?", or the list of what there is."""
+    """A cure for a misspelled name: "did you mean 'heads'?", or the list of what there is."""
     known = sorted(known)
     listed = ", ".join(known)
     return meant(name, known) or f"known: {listed if len(listed) <= MOST_LISTED else listed[:500] + ' …'}"

@@ -399,7 +399,7 @@ class RunLock:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The resolved settings of a model or run folder."""
-    from anaphora.config import read_yaml
+    from anaphora.config import read_yaml, renamed
 
     path = folder / CONFIG
     recover(folder)
@@ -430,7 +430,7 @@ def read_config(folder: Path) -> dict[str, Any]:
             file=path,
             cure=UPGRADE,
         )
-    return document
+    return renamed(document, file=path, noted=False)
 
 
 def write_config(folder: Path, document: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """How results look where Python shows them: one line as `repr`, a table in a notebook.
 
-A notebook may be light or dark: tables have no colours of their own but shades of one that both can bear. Words come
+A notebook may be light or dark: tables have no colors of their own but shades of one that both can bear. Words come
 from corpora and models, so nothing of them is taken as HTML.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-LONGEST = 120
+MAX_REPR_CHARACTERS = 120
 """Characters of a `repr`."""
 MOST_ROWS = 200
 """Rows of a table that a notebook shows."""
@@ -21,10 +21,10 @@ EDGE = "border:1px solid rgba(128,128,128,.3);padding:.2em .6em;"
 def brief(kind: str, text: str | None, *facts: str) -> str:
     """Kind('the text, cut where it is long …', fact, fact)."""
     known = ["".join(one if one.isprintable() else "\ufffd" for one in fact) for fact in facts if fact]
-    room = max(20, LONGEST - len(kind) - 2 - sum(len(fact) + 2 for fact in known))
+    room = max(20, MAX_REPR_CHARACTERS - len(kind) - 2 - sum(len(fact) + 2 for fact in known))
     said = [*([quoted(text, room)] if text is not None else []), *known]
     line = f"{kind}({', '.join(said)})"
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 2]}…)"
+    return line if len(line) <= MAX_REPR_CHARACTERS else f"{line[: MAX_REPR_CHARACTERS - 2]}…)"
 
 
 def quoted(text: str, room: int) -> str:
@@ -65,7 +65,9 @@ class Info(Facts):
 def quoted_fact(value: Any) -> str:
     """A value on one line, cut where it is long; what is inside of it is opened by its name."""
     if isinstance(value, str):
-        return value if len(value) <= LONGEST and value.isprintable() else quoted(value, LONGEST)
+        return (
+            value if len(value) <= MAX_REPR_CHARACTERS and value.isprintable() else quoted(value, MAX_REPR_CHARACTERS)
+        )
     if isinstance(value, Mapping):
         text = ", ".join(f"{name} {quoted_fact(one)}" for name, one in list(value.items())[:20] if one is not None)
     elif isinstance(value, list | tuple):
@@ -74,7 +76,7 @@ def quoted_fact(value: Any) -> str:
         text = f"{value:.6g}"
     else:
         text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_REPR_CHARACTERS else f"{text[: MAX_REPR_CHARACTERS - 1]}…"
 
 
 def figure(value: float, form: str = ".2f") -> str:

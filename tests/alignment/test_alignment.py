@@ -18,7 +18,7 @@ from anaphora.alignment.agreement import Agreement
 from anaphora.alignment.aligned_pairs import Pairs, to_words
 from anaphora.alignment.alignment_method import Choice, choose_for_folder, choose_method, read_choice, write_choice
 from anaphora.alignment.links import RULES, links_of
-from anaphora.alignment.model_alignment import Alignment, Method, align_pairs, cross_attentions, normalise
+from anaphora.alignment.model_alignment import Alignment, Method, align_pairs, cross_attentions, normalize
 from anaphora.errors import UserError
 from anaphora.nn.attention_capture import capture
 from anaphora.tokenizers.tokenizer import BOS, EOS
@@ -45,7 +45,7 @@ def test_tokens_to_words_by_hand() -> None:
     source, target = np.array([[0, 1], [0, 1], [1, 2]]), np.array([[0, 1], [1, 2], [1, 2]])
     found = to_words(weights, source, target, np.array([1, 0.5]), 2)
     np.testing.assert_allclose(found, [[0.3, 0.3, 0.4], [0.45, 0.25, 0.3]])
-    real, end_mark = normalise(found)
+    real, end_mark = normalize(found)
     np.testing.assert_allclose(real, [[0.5, 0.5], [0.45 / 0.7, 0.25 / 0.7]], rtol=1e-6)
     np.testing.assert_allclose(end_mark, [0.4, 0.3], rtol=1e-6)
 
@@ -139,7 +139,7 @@ def test_weights_are_those_of_the_captured_head(model: Any, row: str) -> None:
     rows = weights[1:] if row == "reads" else weights[:-1]
     pair = Pairs(model.source_tokenizer, model.target_tokenizer).of(source, target, [(read, said)])
     expected = to_words(rows, pair.source_spans, pair.target_spans, pair.target_share(), len(pair.source))
-    np.testing.assert_allclose(found.weights, normalise(expected)[0], atol=1e-5)
+    np.testing.assert_allclose(found.weights, normalize(expected)[0], atol=1e-5)
 
 
 def test_the_same_output_has_the_same_alignment_in_every_search(model: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from anaphora.alignment.dictionary import (
     FILE,
-    LEAST,
+    MIN_PROBABILITY,
     Dictionary,
     Entry,
     first_word,
@@ -39,7 +39,7 @@ def test_it_learns_what_translates_what() -> None:
     learned = Dictionary.learn(*lessons())
     assert {entry.source: entry.target for entry in learned} == WORDS
     for entry in learned:
-        assert LEAST <= entry.probability <= 1
+        assert MIN_PROBABILITY <= entry.probability <= 1
         assert entry.count >= 1
     assert learned.entries["dog"].probability > 0.9
 

@@ -89,7 +89,7 @@ def test_both_ways_can_be_asked_for_where_there_are_labels(tmp_path: Path) -> No
     import anaphora
     from anaphora.errors import UserError
 
-    few = {"training.max_steps": 2, "model.both_ways": True, "data.hold_out": 0}
+    few = {"training.max_steps": 2, "model.bidirectional": True, "data.hold_out": 0}
     classifying.one("gru", tmp_path, classifying.any_b(60, 1), classifying.any_b(9, 2), {**classifying.LETTERS, **few})
-    with pytest.raises(UserError, match="both_ways"):
+    with pytest.raises(UserError, match="bidirectional"):
         anaphora.train(tmp_path / "lm", text=tmp_path / "train.txt", recipe="gru", settings=few, device="cpu")

@@ -73,14 +73,14 @@ def test_both_searches_find_the_same_hypotheses() -> None:
     A model that half knows how to copy: sure enough to end, unsure enough for the beam to matter."""
     torch.manual_seed(1)
     model = Transformer(TransformerConfig(dim=32, layers=1, heads=2, feed_forward=64, norm="post"), 30, 30)
-    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(120):
         source, lengths = pad([[*torch.randint(4, 30, (n,)).tolist(), EOS] for n in (2, 3, 4, 5) * 16], "cpu")
         target = torch.cat([torch.full_like(source[:, :1], BOS), source[:, :-1]], dim=1)
         logits = model(source, target, lengths)
         torch.nn.functional.cross_entropy(logits.flatten(0, 1), source.flatten(), ignore_index=PAD).backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     model = model.double().eval().requires_grad_(False)
     twin = marian_twin(model).double()
     source, lengths = sources(40)

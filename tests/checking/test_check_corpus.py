@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from anaphora.checking.check import Check, check_corpus, quick_findings
 from anaphora.checking.corpus_cleaning import write_clean
 from anaphora.checking.file_reading import read_side
-from anaphora.checking.findings import KINDS, Report
+from anaphora.checking.findings import FINDING_KINDS, Report
 from anaphora.errors import UserError
 from anaphora.pocket.splits import generate
 
@@ -106,7 +106,7 @@ def test_everything_planted_is_found_where_it_is(tmp_path: Path, rows: Rows, hel
     assert found(report, "leak") == [("train.en", 1503)]
     assert found(report, "leak-source") == [("train.en", 1504)]
     assert found(report, "leak-target") == [("train.de", 1505)]
-    assert {finding.kind for finding in report.findings} == set(KINDS) - {"shift"}
+    assert {finding.kind for finding in report.findings} == set(FINDING_KINDS) - {"shift"}
     assert all(finding.cure and finding.message for finding in report.findings)
     assert report.exit_code == 2
     assert {finding.problem for finding in report.findings if finding.stops} == {"utf8", "nul"}

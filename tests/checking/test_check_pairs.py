@@ -74,7 +74,7 @@ def test_over_long_lines() -> None:
     found = dict(pairs.too_long(["word " * 300, "short", "x" * 1_200_000, "日" * 200, "w" * 500], 256))
     assert set(found) == {0, 2}
     assert found[0] == 300
-    assert found[2] == pairs.HUGE
+    assert found[2] == pairs.HUGE_LINE_BYTES
     assert dict(pairs.too_long(["word " * 30], 20)) == {0: 30}
 
 

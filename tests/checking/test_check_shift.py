@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anaphora.checking.shift import LEAST, Stretch, find_shifts, propose, words_of
+from anaphora.checking.shift import MIN_LINES, Stretch, find_shifts, propose, words_of
 from anaphora.data.formats import read_column
 from anaphora.pocket.splits import generate
 
@@ -30,7 +30,7 @@ def test_sides_that_belong_together_are_not_accused(pocket: tuple[Side, Side]) -
     source, target = pocket
     assert find_shifts(source, target).stretches == [Stretch(1, 3000, 0)]
     assert told(target, source) == []
-    assert told(source[:LEAST], target[:LEAST]) == []
+    assert told(source[:MIN_LINES], target[:MIN_LINES]) == []
 
 
 @pytest.mark.parametrize("k", [0, 7, 150, 1500, 2700, 2850])

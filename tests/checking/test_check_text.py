@@ -10,7 +10,7 @@ import pytest
 
 import anaphora
 from anaphora.checking.findings import Report
-from anaphora.checking.plain_text import LONG, check_plain_text, write_clean_text
+from anaphora.checking.plain_text import LONG_LINE_CHARACTERS, check_plain_text, write_clean_text
 from anaphora.errors import UserError
 from anaphora.pocket.splits import generate
 
@@ -51,7 +51,7 @@ def test_everything_planted_is_found_and_cleaned_away(tmp_path: Path, lines: lis
         50: ("mojibake", "Die StraÃŸe ist fÃ¼r alle lang genug."),
         60: ("leak-line", "This sentence is in the test text as well!"),
         70: ("script-line", "Это предложение написано кириллицей."),
-        80: ("long-line", "word " * (LONG // 5 + 1)),
+        80: ("long-line", "word " * (LONG_LINE_CHARACTERS // 5 + 1)),
         90: ("separator", "a line of a third length\u2028and more"),
     }
     text = list(lines)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import anaphora
-from anaphora.checking.findings import KINDS
+from anaphora.checking.findings import FINDING_KINDS
 from anaphora.tasks import proposal
 from forked import Interpreters
 from micro_runs import MICRO, arguments, pairs, write_pairs
@@ -66,7 +66,7 @@ def test_findings_for_programs(say: Any, flawed: dict[str, Path]) -> None:
     assert {"findings", "classes", "stops", "corpus", "proposal", "cleaned", "exit_code"} <= document.keys()
     for entry in document["findings"]:
         assert {"kind", "file", "line", "message", "cure", "stops"} <= entry.keys()
-        assert entry["kind"] in KINDS
+        assert entry["kind"] in FINDING_KINDS
         assert isinstance(entry["line"], int)
     assert ("duplicate", 61) in {(entry["kind"], entry["line"]) for entry in document["findings"]}
     assert ("leak", 11) in {(entry["kind"], entry["line"]) for entry in document["findings"]}
@@ -196,7 +196,7 @@ def test_in_python(flawed: dict[str, Path]) -> None:
 def trials_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """And copies of this process; tests/tasks/test_proposal.py has one of its own."""
     monkeypatch.setattr(proposal, "subprocess", Interpreters())
-    monkeypatch.setattr(proposal, "SECONDS", 0.2)
+    monkeypatch.setattr(proposal, "TRIAL_SECONDS", 0.2)
 
 
 @pytest.fixture

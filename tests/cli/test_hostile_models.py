@@ -76,11 +76,11 @@ MODELS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a larger tokeniser": (
         damage("tokenizer.json", other_tokenizer(310)),
-        r"tokenizer\.json: this is not the tokeniser that",
+        r"tokenizer\.json: this is not the tokenizer that",
     ),
-    "a tokeniser of the same size": (
+    "a tokenizer of the same size": (
         damage("tokenizer.json", same_size_tokenizer),
-        r"tokenizer\.json: this is not the tokeniser that the model learned with: .*; use the files of one",
+        r"tokenizer\.json: this is not the tokenizer that the model learned with: .*; use the files of one",
     ),
 }
 
@@ -98,7 +98,7 @@ def test_a_tokeniser_that_does_not_fit_is_told_by_the_weights_alone(own: World) 
     (own.model / "metrics.json").unlink()
     damage("tokenizer.json", other_tokenizer(290))(own.model)
     assert re.search(
-        r"does not fit its tokeniser: it has weights for 300 tokens, the tokeniser has 2\d\d; use the files of one",
+        r"does not fit its tokenizer: it has weights for 300 tokens, the tokenizer has 2\d\d; use the files of one",
         own.refused(*own.good("translate")),
     )
 

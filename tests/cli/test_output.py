@@ -1,4 +1,4 @@
-"""What a program and what a person get: JSON last, results on stdout, progress on stderr, pipes, colours, speed."""
+"""What a program and what a person get: JSON last, results on stdout, progress on stderr, pipes, colors, speed."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_train_progress_goes_to_stderr_and_nothing_to_stdout(tmp_path: Path, cor
     assert done.stdout == ""
     assert "corpus: 19 pairs for training, 1 for validation" in done.stderr
     assert f"finished: 2 updates done. Now: {Path(sys.executable).name} -m anaphora translate" in done.stderr
-    assert "\x1b[" not in done.stderr  # no colours where there is no terminal
+    assert "\x1b[" not in done.stderr  # no colors where there is no terminal
     assert "Warning" not in done.stderr
 
 
@@ -225,13 +225,13 @@ def in_terminal(words: list[object], **environment: str) -> str:
     return b"".join(chunks).decode()
 
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-7][0-9;]*m|\x1b\[[0-9;]*38;5")
+COLOR = re.compile(r"\x1b\[[0-9;]*[34][0-7][0-9;]*m|\x1b\[[0-9;]*38;5")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_no_color_is_obeyed_at_a_terminal() -> None:
-    assert COLOUR.search(in_terminal(["--help"]))
-    assert not COLOUR.search(in_terminal(["--help"], NO_COLOR="1"))
+    assert COLOR.search(in_terminal(["--help"]))
+    assert not COLOR.search(in_terminal(["--help"], NO_COLOR="1"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
@@ -241,7 +241,7 @@ def test_training_at_a_terminal_shows_a_bar_and_samples(tmp_path: Path, corpus: 
     )
     assert "training" in shown
     assert "reference" in shown
-    assert not COLOUR.search(shown)
+    assert not COLOR.search(shown)
 
 
 # Help ---------------------------------------------------------------------------------------------------------------

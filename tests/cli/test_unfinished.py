@@ -51,7 +51,7 @@ class Breaking:
 
 @pytest.fixture
 def breaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Breaking]:
-    monkeypatch.setattr(translate, "WINDOW", 4096)
+    monkeypatch.setattr(translate, "WINDOW_LINES", 4096)
     yield Breaking(monkeypatch)
 
 

@@ -37,7 +37,7 @@ def test_the_table_has_a_line_for_each_row() -> None:
 
 def test_the_best_row_is_that_of_the_ruler_and_ties_are_told() -> None:
     quality, slow = COLUMNS[0], row("slow", bits_per_byte=2.2501, seconds=99.0)
-    worse, odd = row("last", bits_per_byte=3.0), row("odd", bits_per_byte=0.1, normalised=False)
+    worse, odd = row("last", bits_per_byte=3.0), row("odd", bits_per_byte=0.1, normalized=False)
     unmeasured, failed = row("unmeasured", bits_per_byte=None), row("failed", state="failed", bits_per_byte=0.0)
     rows = [slow, row("quick"), worse, odd, unmeasured, failed, row("endless", bits_per_byte=float("inf"))]
     best, because = best_row(rows, quality, lower_is_better=True)
@@ -129,7 +129,7 @@ def test_a_row_that_diverged_does_not_flatten_the_picture(monkeypatch: pytest.Mo
 
 
 @contextmanager
-def labelled(dots: list[tuple[float, float, str]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def labeled(dots: list[tuple[float, float, str]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Boxes of the names, and places of the dots, in pixels."""
     import matplotlib
 
@@ -151,7 +151,7 @@ def labelled(dots: list[tuple[float, float, str]]) -> Iterator[tuple[dict[str, A
 def test_labels_of_dots_near_each_other_do_not_overlap() -> None:
     names = ["dan", "window", "rnn", "gru", "lstm", "conv", "transformer-decoder", "gpt2"]
     dots = [(1e12 * (1 + 0.02 * place), 2.3 + 0.004 * (place % 3), name) for place, name in enumerate(names)]
-    with labelled(dots) as (boxes, _):
+    with labeled(dots) as (boxes, _):
         found = list(boxes.values())
     assert len(found) == len(names)
     for place, box in enumerate(found):
@@ -163,7 +163,7 @@ def test_labels_of_dots_near_each_other_do_not_overlap() -> None:
 def test_the_name_beside_a_dot_is_its_own(across: float, up: float) -> None:
     """Two dots that nearly touch: each name, unless a line leads to it, is nearer to its own."""
     dots = [(1e12, 2.3, "window"), (1e12 * across, 2.3 + up, "rnn")]
-    with labelled(dots) as (boxes, places):
+    with labeled(dots) as (boxes, places):
         for name, other in (("window", "rnn"), ("rnn", "window")):
             box, near = boxes[name], {}
             for one in (name, other):

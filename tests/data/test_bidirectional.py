@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.data.batches import Batches
-from anaphora.data.bidirectional import BidirectionalStart, BothWays
+from anaphora.data.bidirectional import BidirectionalPairs, BidirectionalStart
 from anaphora.data.corpus import Corpus
 from anaphora.tokenizers.tokenizer import BOS, EOS
 
@@ -36,7 +36,7 @@ PAIRS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, 
 @given(pairs=PAIRS, data=st.data())
 def test_a_turned_row_is_the_pair_turned_round(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
     corpus, n = corpus_of(pairs), len(pairs)
-    both = BothWays(corpus)
+    both = BidirectionalPairs(corpus)
     assert len(both) == 2 * n
     rows = np.array(data.draw(st.lists(st.integers(0, 2 * n - 1), min_size=1, max_size=20)))
     for side, other in (SIDES, SIDES[::-1]):

@@ -104,7 +104,7 @@ def test_a_lost_shard_is_missed(pairs: Path, tmp_path: Path) -> None:
 
 
 def test_every_block_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checksums, "BLOCK", 16)
+    monkeypatch.setattr(checksums, "BLOCK_BYTES", 16)
     (tmp_path / "ids").write_bytes(bytes(range(100)))
     (tmp_path / "empty").write_bytes(b"")
     write_checksums(tmp_path)

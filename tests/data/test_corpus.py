@@ -45,7 +45,7 @@ def test_rows_keep_text_ids_and_line(tmp_path: Path, pair_files: Files) -> None:
 
 def test_ids_gather_over_shards(tmp_path: Path, pair_files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = prepare(tmp_path / "one", pair_files, tokenizer=SMALL, hold_out=0).train
-    monkeypatch.setattr(preparation, "CHUNK", 30)
+    monkeypatch.setattr(preparation, "CHUNK_ROWS", 30)
     monkeypatch.setattr(preparation, "SHARD_ROWS", 64)
     done = prepare(tmp_path / "many", pair_files, tokenizer=SMALL, hold_out=0)
     assert len(done.train.shards) == done.manifest["train"]["shards"] == 7
@@ -158,7 +158,7 @@ def test_changed_content_is_noticed(tmp_path: Path, pair_files: Files) -> None:
     assert rebuilt.manifest["settings"]["text"] == fingerprint(pair_files)
     for change, message in (
         ({"max_length": 9}, "data.max_length changed"),
-        ({"tokenizer": TokenizerConfig(vocabulary=401)}, "the tokeniser changed"),
+        ({"tokenizer": TokenizerConfig(vocabulary=401)}, "the tokenizer changed"),
         ({"hold_out": 3, "seed": 9}, "data.hold_out and data.seed changed"),
     ):
         with pytest.raises(CorpusChanged, match=message):
@@ -206,7 +206,7 @@ def test_progress_and_tidying_are_reported(tmp_path: Path) -> None:
 def test_a_long_corpus_is_sampled_evenly(
     tmp_path: Path, pair_files: Files, monkeypatch: pytest.MonkeyPatch, english: list[str]
 ) -> None:
-    monkeypatch.setattr(preparation, "CHUNK", 7)
+    monkeypatch.setattr(preparation, "CHUNK_ROWS", 7)
     survey = preparation._survey(pair_files, 0, 60, 1, None)
     assert survey.lines["target"] == english[::8]
 

@@ -45,7 +45,7 @@ def test_blocks_may_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     content = "\n\nfür dich\r\n\nüber 👩‍👧\nlast".encode()
     (tmp_path / "a").write_bytes(content)
     for size in range(1, len(content) + 2):
-        monkeypatch.setattr("anaphora.data.lines.BLOCK", size)
+        monkeypatch.setattr("anaphora.data.lines.BLOCK_BYTES", size)
         assert [row[0] for row in read_rows({"text": [str(tmp_path / "a")]})] == [
             "",
             "",

@@ -122,7 +122,7 @@ def test_a_given_vocabulary(tmp_path: Path) -> None:
     assert found.manifest["train"]["unknown_tokens"] == 2
     assert found.manifest["vocabulary"] == 6
     (tmp_path / "words").write_text("<s>\n</s>\ncat\n")
-    with pytest.raises(CorpusChanged, match="the tokeniser changed"):
+    with pytest.raises(CorpusChanged, match="the tokenizer changed"):
         prepared(tmp_path, ["the dog", "cat <s>"], config)
 
 
@@ -196,7 +196,7 @@ def test_what_is_held_out_and_what_is_counted_are_the_text(
         places = set(range(len(kept) - number, len(kept)))
     rest = [line for place, line in enumerate(kept) if place not in places]
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines_module, "BLOCK", block)
+        patch.setattr(lines_module, "BLOCK_BYTES", block)
         say = {"hold_out": number, "seed": seed, "boundaries": boundaries, "blank_lines": blank_lines}
         if not any(line.strip() for line in rest):
             with pytest.raises(UserError, match=rf"with {number} lines held out no text is left but \d+ blank lines"):
@@ -265,7 +265,7 @@ def test_what_is_odd_is_counted_once(tmp_path: Path, kind: str, hold_out: int | 
 )
 def test_blocks_are_the_lines(lines: list[str], bom: bool, ended: bool, block: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines_module, "BLOCK", block)
+        patch.setattr(lines_module, "BLOCK_BYTES", block)
         file = Path(folder) / "text"
         file.write_bytes(b"\xef\xbb\xbf" * bom + "\n".join(lines).encode() + b"\n" * ended)
         by_line, by_block = Counter[str](), Counter[str]()
@@ -343,7 +343,7 @@ def test_the_same_text_is_prepared_once(tmp_path: Path) -> None:
         prepared(tmp_path, [*LINES, "more"])
     with pytest.raises(CorpusChanged, match=r"data\.boundaries changed"):
         prepared(tmp_path, LINES, boundaries="stream")
-    with pytest.raises(CorpusChanged, match="the tokeniser changed"):
+    with pytest.raises(CorpusChanged, match="the tokenizer changed"):
         prepared(tmp_path, LINES, TokenizerConfig(kind="byte"))
     data = DataConfig(text=[str(tmp_path / "text.txt")], blank_lines="drop")
     assert not prepare_text(tmp_path / "data", data, WORDS, on_change="rebuild").reused

@@ -41,7 +41,7 @@ def test_words_are_numbered_as_they_come(texts: list[bytes]) -> None:
 @given(BYTES, st.integers(1, 7))
 def test_blocks_end_between_lines(text: bytes, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_ids, "BLOCK", block)
+        patch.setattr(word_ids, "BLOCK_BYTES", block)
         found = [*WordIds().read(BytesIO(text))]
     assert np.concatenate([np.zeros(0), *found]).tolist() == reference(text, {}, grow=True)
 

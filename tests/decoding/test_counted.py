@@ -102,7 +102,7 @@ def test_said_aloud_it_is_the_same(model: NgramModel | Mixture) -> None:
     config = DecodingConfig(sample=True, max_length=10, n_best=1)
     for prompt in PROMPTS:
         ours, theirs = (
-            list(way.search_prompt_aloud(model, prompt, config, sentence_id=9, lines=2))  # type: ignore[attr-defined]
+            list(way.stream_search_prompt(model, prompt, config, sentence_id=9, lines=2))  # type: ignore[attr-defined]
             for way in (counted, prompted)
         )
         assert [token for token, _ in ours] == [token for token, _ in theirs]

@@ -139,7 +139,7 @@ def test_a_text_does_not_depend_on_its_batch(prompts: list[list[int]], samples: 
     model = fitted(TEXTS, VOCABULARY, order=3)
     together = texts_of(generate(model, prompts, SAMPLING, tokens=9, samples=4))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generation, "NUMBERS", numbers)
+        patch.setattr(generation, "MAX_STEP_LOGITS", numbers)
         fewer = texts_of(generate(model, prompts[:2], SAMPLING, tokens=9, samples=samples))
     assert fewer == [own[:samples] for own in together[:2]]
 

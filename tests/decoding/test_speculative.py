@@ -242,7 +242,7 @@ def test_texts_are_drawn_as_often_as_without_a_draft(
 ) -> None:
     """Pairs of new tokens against the exact distribution, and acceptance neither never nor always."""
     if bent:  # one draw seldom finds what the draft had too little of: all of it is looked at then
-        monkeypatch.setattr(speculative, "TRIES", 1)
+        monkeypatch.setattr(speculative, "RESAMPLE_TRIES", 1)
     model, prompt, samples = Recurrent(VOCABULARY), [4, 5, 6, 7, 4, 5], 800
     config = DecodingConfig(sample=True, min_length=2, temperature=0.8, **bent)
     (found,), each = generate_speculatively(

@@ -140,8 +140,8 @@ def test_padding_and_marks_are_not_penalised_into_being() -> None:
     scores = torch.full((2, 6), -torch.inf)
     scores[:, EOS] = -1.0
     scores[0, 4], scores[1, 5] = -2.0, -3.0
-    from anaphora.decoding.constraints import penalise_repeats
+    from anaphora.decoding.constraints import penalize_repeats
 
-    penalise_repeats(scores, torch.tensor([[PAD, BOS, 4, EOS], [UNK, 4, 4, 5]]), penalty=3.0)
+    penalize_repeats(scores, torch.tensor([[PAD, BOS, 4, EOS], [UNK, 4, 4, 5]]), penalty=3.0)
     assert scores[0].tolist() == [-math.inf, -math.inf, -1.0, -math.inf, -6.0, -math.inf]
     assert scores[1].tolist() == [-math.inf, -math.inf, -1.0, -math.inf, -math.inf, -9.0]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import anaphora
 from anaphora.cli.main import main
 from anaphora.errors import UserError
-from anaphora.evaluation.by_length import FEW, LengthBin, by_length, fewest
+from anaphora.evaluation.by_length import MIN_BIN_LINES, LengthBin, by_length, fewest
 from anaphora.evaluation.translation_metrics import bleu
 from anaphora.explain.draw.lengths_picture import lengths_picture
 from micro_runs import pairs
@@ -23,10 +23,19 @@ from micro_runs import pairs
 
 def test_bins_by_hand() -> None:
     right, wrong = "a b c d e f", "u v w x y z"
-    lengths = [3] * FEW + [6] * FEW + [14] * FEW
-    said = [right] * FEW + [right] * (FEW // 2) + [wrong] * (FEW - FEW // 2) + [wrong] * FEW
+    lengths = [3] * MIN_BIN_LINES + [6] * MIN_BIN_LINES + [14] * MIN_BIN_LINES
+    said = (
+        [right] * MIN_BIN_LINES
+        + [right] * (MIN_BIN_LINES // 2)
+        + [wrong] * (MIN_BIN_LINES - MIN_BIN_LINES // 2)
+        + [wrong] * MIN_BIN_LINES
+    )
     found = by_length(lengths, said, [right] * len(said))
-    assert [(one.name, one.lines) for one in found] == [("1–5", FEW), ("6–10", FEW), ("11–14", FEW)]
+    assert [(one.name, one.lines) for one in found] == [
+        ("1–5", MIN_BIN_LINES),
+        ("6–10", MIN_BIN_LINES),
+        ("11–14", MIN_BIN_LINES),
+    ]
     assert found[0].bleu == pytest.approx(100)
     assert found[0].bleu > found[1].bleu > found[2].bleu
     assert found[1].length_ratio == 1
@@ -35,9 +44,13 @@ def test_bins_by_hand() -> None:
 
 
 def test_few_lines_join_their_neighbours() -> None:
-    lengths = [2] + [8] * FEW + [12] * FEW + [17, 18, 33]
+    lengths = [2] + [8] * MIN_BIN_LINES + [12] * MIN_BIN_LINES + [17, 18, 33]
     found = by_length(lengths, ["a"] * len(lengths), ["a"] * len(lengths))
-    assert [(one.name, one.lines) for one in found] == [("1–10", FEW + 1), ("11–15", FEW), ("16–33", 3)]
+    assert [(one.name, one.lines) for one in found] == [
+        ("1–10", MIN_BIN_LINES + 1),
+        ("11–15", MIN_BIN_LINES),
+        ("16–33", 3),
+    ]
     assert [one.name for one in by_length([0, 1, 40], ["a"] * 3, ["a"] * 3)] == ["1–5", "36–40"]
     assert by_length([0], [""], [""])[0].longest == 1
     assert by_length([], [], []) == []

@@ -53,7 +53,7 @@ def test_similarity_counts_what_it_leaves_out() -> None:
 
 @pytest.mark.parametrize("cells", [1, 1 << 25])
 def test_analogies_by_section(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anaphora.evaluation.vector_benchmarks.CELLS", cells)  # one by one, or all at once
+    monkeypatch.setattr("anaphora.evaluation.vector_benchmarks.MAX_COSINES", cells)  # one by one, or all at once
     sections = {"royal": [("man", "woman", "king", "queen"), ("man", "king", "woman", "queen")]}
     sections["odd"] = [("man", "woman", "king", "apple"), ("man", "woman", "king", "unheard")]
     found = evaluate_analogies(WORDS, UNITS, sections)

@@ -12,7 +12,7 @@ from anaphora.models.vectors.word_vectors import Vectors
 
 
 def clouds(groups: int, members: int, dim: int = 20, noise: float = 0.3, seed: int = 0) -> tuple[Vectors, np.ndarray]:
-    """Points around some centres, and of which each is."""
+    """Points around some centers, and of which each is."""
     draw = np.random.default_rng(seed)
     group = np.repeat(np.arange(groups), members)
     matrix = draw.normal(size=(groups, dim))[group] + noise * draw.normal(size=(groups * members, dim))
@@ -134,6 +134,6 @@ def test_a_sample_of_a_bad_map_is_as_bad(monkeypatch: pytest.MonkeyPatch) -> Non
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     places = draw.normal(size=(800, 2))
     sampled = distortion(units, places)
-    monkeypatch.setattr("anaphora.explain.vector_map.LOOKED_AT", 800)
+    monkeypatch.setattr("anaphora.explain.vector_map.SAMPLE_WORDS", 800)
     assert sampled == pytest.approx(distortion(units, places), abs=0.02)
     assert sampled[2] == pytest.approx(0.5, abs=0.05)

@@ -1,4 +1,4 @@
-"""A walk through attention is what `attend` computes, for every score, mask, bias and normaliser, and says so."""
+"""A walk through attention is what `attend` computes, for every score, mask, bias and normalizer, and says so."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def attentions(draw: st.DrawFn) -> dict[str, Any]:
     queries, keys, size, wide = (draw(st.integers(1, 6)) for _ in range(4))
     score = draw(st.sampled_from(list(SCORES)))
     of_key = draw(st.integers(1, 6)) if score == "bilinear" else size
-    normaliser = draw(st.sampled_from(["softmax", "none"]))
+    normalizer = draw(st.sampled_from(["softmax", "none"]))
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))
     random = torch.Generator().manual_seed(draw(st.integers(0, 1000)))
 
@@ -39,12 +39,12 @@ def attentions(draw: st.DrawFn) -> dict[str, Any]:
         return torch.randn(*shape, generator=random, dtype=dtype) * draw(st.sampled_from([0.0, 0.5, 3.0]))
 
     weight = {"bilinear": (size, of_key), "additive": (size,)}.get(score)
-    biased = normaliser == "softmax" and draw(st.booleans())
+    biased = normalizer == "softmax" and draw(st.booleans())
     return {
         "matrices": (matrix(queries, size), matrix(keys, of_key), matrix(keys, wide)),
         "score": score,
         "weight": None if weight is None else matrix(*weight),
-        "normaliser": normaliser,
+        "normalizer": normalizer,
         "mask": torch.rand(queries, keys, generator=random) < 0.6 if draw(st.booleans()) else None,
         "causal": draw(st.booleans()),
         "bias": matrix(queries, keys) if biased else None,
@@ -63,8 +63,8 @@ def test_a_walk_is_what_attend_computes(given: dict[str, Any]) -> None:
     mask = given["mask"]
     joined = torch.ones(len(rows), len(columns)).bool() if mask is None else mask
     if given["causal"]:
-        joined = joined & Causal().materialise(len(rows), len(columns))
-    if given["normaliser"] == "softmax":
+        joined = joined & Causal().materialize(len(rows), len(columns))
+    if given["normalizer"] == "softmax":
         shown = walk.step("A")
         assert np.allclose(shown.values, weights, atol=1e-5)
         sums = shown.values.sum(axis=1)[joined.any(dim=1).numpy()]
@@ -128,17 +128,17 @@ def test_a_memory_may_have_another_width() -> None:
     [
         ({"score": "dot"}, "attend() gives, backend sdpa"),
         ({"causal": True}, "attend() gives, backend sdpa"),
-        ({"normaliser": "none"}, "attend() gives, backend linear"),
-        ({"normaliser": "none", "causal": True}, "attend() gives, backend linear"),
-        ({"normaliser": "none", "mask": Padding(torch.tensor([3]))}, "attend() gives, backend linear"),
-        ({"normaliser": "none", "mask": torch.eye(4).bool()}, "NumPy gives"),
-        ({"normaliser": "none", "window": 2, "causal": True}, "NumPy gives"),
-        ({"score": "bilinear", "weight": [[1.0, 2.0], [0.0, 1.0]], "window": 2, "normaliser": "none"}, "NumPy gives"),
+        ({"normalizer": "none"}, "attend() gives, backend linear"),
+        ({"normalizer": "none", "causal": True}, "attend() gives, backend linear"),
+        ({"normalizer": "none", "mask": Padding(torch.tensor([3]))}, "attend() gives, backend linear"),
+        ({"normalizer": "none", "mask": torch.eye(4).bool()}, "NumPy gives"),
+        ({"normalizer": "none", "window": 2, "causal": True}, "NumPy gives"),
+        ({"score": "bilinear", "weight": [[1.0, 2.0], [0.0, 1.0]], "window": 2, "normalizer": "none"}, "NumPy gives"),
         ({"score": "additive", "weight": [1.0, 2.0]}, "attend() gives, backend additive"),
         ({"score": "additive", "weight": [1.0, 2.0], "causal": True}, "attend() gives, backend additive"),
         ({"score": "additive", "weight": [1.0, 2.0], "bias": np.eye(4), "causal": True}, "NumPy gives"),
         ({"score": "additive", "weight": [1.0, 2.0], "bias": np.eye(4), "mask": np.tri(4, k=-1)}, "NumPy gives"),
-        ({"score": "additive", "weight": [1.0, 2.0], "normaliser": "none"}, "NumPy gives"),
+        ({"score": "additive", "weight": [1.0, 2.0], "normalizer": "none"}, "NumPy gives"),
     ],
 )
 def test_the_last_check_never_compares_the_reference_with_itself(
@@ -159,7 +159,7 @@ def test_scores_that_rounding_decides_are_refused() -> None:
         walk_attention(far, far, far, rows=["a", "b"], score="dot")
     with pytest.raises(ValueError, match="the scores are too large to be computed; make the numbers smaller"):
         walk_attention([[1e200]], [[1e200]], [[1.0]], rows=["a"])
-    assert walk_attention(far, far, far, rows=["a", "b"], score="dot", normaliser="none").holds
+    assert walk_attention(far, far, far, rows=["a", "b"], score="dot", normalizer="none").holds
     near = walk_attention([[1e6, 0.0], [0.0, 1e6]], far, far, rows=["a", "b"], score="dot", scale=1e-3)
     assert near.holds
     assert max(check.tolerance for check in near.checks[:-1]) <= 1e-3
@@ -173,9 +173,9 @@ def test_sums_that_cancel_are_no_mistake(seed: int, power: int, score: Any) -> N
     query, key = (torch.randn(4, 3, generator=random, dtype=torch.float64) for _ in range(2))
     query[:, :2], key[:, 0], key[:, 1] = 10.0**power, 10.0**power, -(10.0**power) * (1 + 1e-13)
     weight = {"additive": torch.ones(3), "bilinear": torch.eye(3)}.get(score)
-    for normaliser in ("softmax", "none"):
+    for normalizer in ("softmax", "none"):
         walk = walk_attention(
-            query, key, 1e6 * key, rows=list("abcd"), score=score, weight=weight, normaliser=normaliser
+            query, key, 1e6 * key, rows=list("abcd"), score=score, weight=weight, normalizer=normalizer
         )
         assert walk.holds, [str(check) for check in walk.checks]
 
@@ -189,7 +189,7 @@ def test_weights_are_shares_and_scores_are_not_whatever_their_numbers() -> None:
     walk = walk_attention(WORDS, WORDS, WORDS, rows=list("AABA"), score="dot")
     assert walk.step("S").values.max() <= 1
     assert [step.symbol for step in walk.steps if step.shares] == ["A"]
-    exact = walk_attention(WORDS, WORDS, WORDS, rows=list("AABA"), score="dot", normaliser="none")
+    exact = walk_attention(WORDS, WORDS, WORDS, rows=list("AABA"), score="dot", normalizer="none")
     assert not any(step.shares for step in exact.steps)
     with pytest.raises(ValueError, match="a share is a number from 0 to 1"):
         Step("A", "", "", ["a"], ["b"], [[1.5]], shares=True)
@@ -212,7 +212,7 @@ def test_projections_come_first_and_must_fit() -> None:
 
 def test_rules_of_masks_are_drawn() -> None:
     walk = walk_attention(WORDS, WORDS, WORDS, rows=list("AABA"), mask=Window(2), causal=True)
-    assert walk.step("masked").mask.tolist() == (Window(2) & Causal()).materialise(4, 4).tolist()  # type: ignore[union-attr]
+    assert walk.step("masked").mask.tolist() == (Window(2) & Causal()).materialize(4, 4).tolist()  # type: ignore[union-attr]
     assert walk.settings["mask"] == "causal and given"
     padded = walk_attention(WORDS, WORDS, WORDS, rows=list("AABA"), mask=Padding(torch.tensor([2])))
     lines = step_text(padded.step("A")).plain.splitlines()
@@ -231,9 +231,9 @@ def test_rules_of_masks_are_drawn() -> None:
         ({"score": "dott"}, "no score is called 'dott'; did you mean 'dot'"),
         ({"score": "additive"}, "additive needs v as weight"),
         ({"base": 1.0}, "a positive base other than 1"),
-        ({"base": 3.0, "normaliser": "none"}, "a base is softmax's"),
+        ({"base": 3.0, "normalizer": "none"}, "a base is softmax's"),
         ({"scale": 2.0, "score": "additive", "weight": [1.0, 1.0]}, "a scale is for dot products"),
-        ({"bias": torch.ones(4, 4), "normaliser": "none"}, "a bias .* shifts a softmax"),
+        ({"bias": torch.ones(4, 4), "normalizer": "none"}, "a bias .* shifts a softmax"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(choices: dict[str, Any], message: str) -> None:

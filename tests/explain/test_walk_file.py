@@ -56,7 +56,7 @@ def test_everything_a_file_may_say(tmp_path: Path) -> None:
     assert read(base=3, score="dot").step("A").says == "the weights, 3^s over its row's sum"
     assert read(score="bilinear", W=[[1, 2], [3, 4]]).step("W").values.tolist() == [[1, 2], [3, 4]]
     assert read(score="additive", v=[1, 2]).step("v").values.tolist() == [[1, 2]]
-    assert read(normaliser="none").steps[-1].formula == "Z = S V"
+    assert read(normalizer="none").steps[-1].formula == "Z = S V"
     assert read(mask=[[1, 0, 1], [True, True, False]]).step("A").values[0, 1] == 0
     assert read(mask=[1, 1, 0]).step("A").values[:, 2].tolist() == [0, 0]  # one row for all queries
     assert read(bias=[[0, 0, 9], [0, 0, 9]]).step("S+B").values[0, 2] == pytest.approx(9 + 1 / 2**0.5)
@@ -77,7 +77,7 @@ def test_everything_a_file_may_say(tmp_path: Path) -> None:
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": ({**DIRECT, "scor": "dot"}, "unknown key 'scor'; did you mean 'score'?"),
     "unknown score": ({**DIRECT, "score": "dott"}, "no score is called 'dott'; did you mean 'dot'?"),
-    "unknown normaliser": ({**DIRECT, "normaliser": "softmx"}, "no normaliser is called 'softmx'; did you mean"),
+    "unknown normaliser": ({**DIRECT, "normalizer": "softmx"}, "no normalizer is called 'softmx'; did you mean"),
     "ragged": ({**DIRECT, "K": [[1, 2], [3]]}, "row 2 of K has 1 numbers, row 1 has 2"),
     "empty rows": ({**DIRECT, "K": [[], []]}, "row 1 of K is empty; give every row as many numbers"),
     "not a number": (
@@ -112,8 +112,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "half a window": ({**DIRECT, "window": 1.5}, "window is 1.5; make it a whole number above 0"),
     "base": ({**DIRECT, "base": -1}, "base is -1; make it a number above 0"),
     "base of one": ({**DIRECT, "base": 1}, "a positive base other than 1"),
-    "base of nothing": ({**DIRECT, "base": 3, "normaliser": "none"}, "a base is softmax's"),
-    "a bias without softmax": ({**DIRECT, "positions": "alibi", "normaliser": "none"}, "shifts a softmax"),
+    "base of nothing": ({**DIRECT, "base": 3, "normalizer": "none"}, "a base is softmax's"),
+    "a bias without softmax": ({**DIRECT, "positions": "alibi", "normalizer": "none"}, "shifts a softmax"),
     "scale": ({**DIRECT, "scale": 2, "score": "additive", "v": [1, 1]}, "a scale is for dot products"),
     "too many numbers": ({**DIRECT, "V": [[1] * 66_667] * 3}, "V has 200,001 numbers; a walk shows at most 200,000"),
     "too large": (
@@ -192,7 +192,7 @@ def impatient() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "key", ["title", "score", "normaliser", "positions", "causal", "base", "window", "tokens", "K"]
+    "key", ["title", "score", "normalizer", "positions", "causal", "base", "window", "tokens", "K"]
 )
 @pytest.mark.parametrize("value", [f"[{NINES}]", f"!!pairs [x: [{NINES}]]"], ids=["list", "pairs"])
 @pytest.mark.usefixtures("impatient")

@@ -58,7 +58,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "multi-query, rotary, window": {"key_value_heads": 1, "positions": "rotary", "window": 2},
     "additive": {"score": "additive"},
     "bilinear": {"score": "bilinear"},
-    "linear": {"normaliser": "none"},
+    "linear": {"normalizer": "none"},
     "flex": {"attention": "flex", "window": 3, "positions": "alibi"},
     "reference": {"attention": "reference"},
 }
@@ -80,7 +80,7 @@ def test_the_parts_multiply_back_to_the_models_own_output(tokenizer: Tokenizer, 
     with torch.no_grad(), capture(model, [path]) as seen:
         model(torch.tensor([[*ids[0], EOS]]), torch.tensor([[BOS, *ids[1]]]))
     weights = seen.weights(path)[0, 3].double().numpy()
-    symbol = "A" if model.config.normaliser == "softmax" else "S"
+    symbol = "A" if model.config.normalizer == "softmax" else "S"
     shown = walk.step(symbol)
     assert np.abs(np.where(weights == 0, 0, shown.values) - weights).max() < 1e-4
     if part == "decoder":
@@ -190,7 +190,7 @@ def test_nothing_stays_behind(tokenizer: Tokenizer) -> None:
     walked(model, tokenizer)
     assert model.training
     for layer in attention_layers(model).values():
-        assert not layer.watchers
+        assert not layer.hooks
         assert not layer._forward_pre_hooks
         assert all(not module._forward_hooks for module in layer.modules())
 
@@ -201,7 +201,7 @@ def test_nothing_stays_behind(tokenizer: Tokenizer) -> None:
 def test_above_the_budget_heads_are_summarised(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     model = translator(tokenizer)
     whole = walked(model, tokenizer, part="encoder", layer=0, head=0)
-    monkeypatch.setattr(walk_model, "BUDGET", 100)
+    monkeypatch.setattr(walk_model, "MAX_ATTENTION_BYTES", 100)
     small = walked(model, tokenizer, part="encoder", layer=0, head=0)
     assert small.walks[0].holds
     assert [a.module for a in small.attention] == [a.module for a in whole.attention]
@@ -239,11 +239,11 @@ def test_a_target_of_its_own_that_is_too_long_may_be_given(tokenizer: Tokenizer)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize("budget", [walk_model.BUDGET, 0])
+@pytest.mark.parametrize("budget", [walk_model.MAX_ATTENTION_BYTES, 0])
 def test_damaged_weights_are_named(
     tokenizer: Tokenizer, value: float, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk_model, "BUDGET", budget)
+    monkeypatch.setattr(walk_model, "MAX_ATTENTION_BYTES", budget)
     model = translator(tokenizer)
     with torch.no_grad():
         next(iter(attention_layers(model).values())).out.weight[0, 0] = value
@@ -284,7 +284,7 @@ def test_the_cell_of_one_query_is_pointed_at_as_in_the_whole(tokenizer: Tokenize
 
 
 def test_without_softmax_the_most_decided_head_has_the_largest_scores(tokenizer: Tokenizer) -> None:
-    walk = walked(translator(tokenizer, normaliser="none"), tokenizer, part="encoder").walks[0]
+    walk = walked(translator(tokenizer, normalizer="none"), tokenizer, part="encoder").walks[0]
     assert "its rows' largest scores are the largest here" in walk.settings["chosen"]
     assert "Row t reads x_t" in walk.says
 

@@ -17,7 +17,15 @@ from anaphora.decoding.unfinished_translation import Unfinished
 from anaphora.errors import UserError
 from anaphora.evaluation.alignment_error import read_pharaoh
 from anaphora.evaluation.vector_benchmarks import read_similarities
-from anaphora.files.foreign import LARGE, is_there, open_file, parse_json, read_bytes, read_json, read_text
+from anaphora.files.foreign import (
+    MAX_LARGE_FILE_BYTES,
+    is_there,
+    open_file,
+    parse_json,
+    read_bytes,
+    read_json,
+    read_text,
+)
 from anaphora.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -198,7 +206,7 @@ def test_a_pipe_that_a_user_names_is_read(tmp_path: Path) -> None:
 
 
 def test_a_packed_file_of_pairs_is_unpacked_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anaphora.files.foreign.SMALL", 1000)
+    monkeypatch.setattr("anaphora.files.foreign.MAX_SMALL_FILE_BYTES", 1000)
     monkeypatch.setattr("anaphora.files.foreign.unpack.__defaults__", (1000,))
     (tmp_path / "pairs.gz").write_bytes(gzip.compress(b"a b 1\n" * 1000))
     with pytest.raises(UserError, match=r"pairs\.gz: is larger"):
@@ -215,7 +223,7 @@ def test_no_more_room_is_made_than_a_file_needs(tmp_path: Path) -> None:
     (tmp_path / "small.json").write_text("[1]")
     tracemalloc.start()
     try:
-        assert read_json(tmp_path / "small.json", LARGE) == [1]
+        assert read_json(tmp_path / "small.json", MAX_LARGE_FILE_BYTES) == [1]
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""`--from`: a trained model learns on, on new text; it keeps tokeniser and shape, and refuses what cannot be."""
+"""`--from`: a trained model learns on, on new text; it keeps tokenizer and shape, and refuses what cannot be."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_separate_vocabularies_are_kept(tmp_path: Path) -> None:
     old, new = (anaphora.load(tmp_path / name, "cpu") for name in ("start", "run"))
     assert old.source_tokenizer.fingerprint() == new.source_tokenizer.fingerprint()
     assert old.target_tokenizer.fingerprint() == new.target_tokenizer.fingerprint()
-    assert new.config.tokenizer == old.config.tokenizer  # what config.yaml says of the tokeniser is true
+    assert new.config.tokenizer == old.config.tokenizer  # what config.yaml says of the tokenizer is true
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,10 @@ TRAINED: list[dict[str, Any]] = [
     | {"model.attention_dropout": 0.2, "model.activation_dropout": 0.2, "model.attention": "reference"},
     {"model.kind": "transformer", "model.heads": 4, "model.attention_dropout": 0.2, "training.cuda_graphs": "off"}
     | {"model.window": 3, "model.positions": "alibi", "model.key_value_heads": 2},
-    {"model.normaliser": "none"},
-    {"model.normaliser": "none", "model.score": "bilinear", "model.attention_dropout": 0.2}
+    {"model.normalizer": "none"},
+    {"model.normalizer": "none", "model.score": "bilinear", "model.attention_dropout": 0.2}
     | {"training.metric": "chrf", "training.validation_beam": 2},
-    {"model.normaliser": "none", "model.score": "additive", "training.precision": "bf16"},
+    {"model.normalizer": "none", "model.score": "additive", "training.precision": "bf16"},
     {"model.experts": 3, "model.experts_per_token": 3, "model.expert_balance": 0.5, "training.precision": "bf16"},
     {"model.experts": 4, "model.experts_every": 2, "model.layers": 2, "training.guided_alignment": 0.1},
     {"training.bidirectional_epochs": 1, "training.consistency": 1.0, "model.dropout": 0.1},
@@ -168,7 +168,7 @@ def test_option_of_learning_from_its_own_translations(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, {"model.score": "additive"}, {"model.normaliser": "none"}], ids=name)
+@pytest.mark.parametrize("changes", [{}, {"model.score": "additive"}, {"model.normalizer": "none"}], ids=name)
 def test_compiled_training(changes: dict[str, Any], tmp_path: Path, corpus: dict[str, Path]) -> None:
     settings = {**MICRO, **changes, "training.compile": "on", "model.dropout": 0.0}
     compiled = anaphora.train(tmp_path / "run", **corpus, settings=settings, device="cpu")

@@ -76,10 +76,10 @@ def test_heads_cost_the_same() -> None:
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("normaliser", ["softmax", "none"])
-def test_growing_keys_is_masking(score: str, normaliser: str) -> None:
-    assert lecture.growing_difference(score, normaliser) < 1e-12
-    assert lecture.growing_difference(score, normaliser, words=1, size=3) < 1e-12
+@pytest.mark.parametrize("normalizer", ["softmax", "none"])
+def test_growing_keys_is_masking(score: str, normalizer: str) -> None:
+    assert lecture.growing_difference(score, normalizer) < 1e-12
+    assert lecture.growing_difference(score, normalizer, words=1, size=3) < 1e-12
 
 
 def test_a_key_from_the_future_would_be_seen() -> None:

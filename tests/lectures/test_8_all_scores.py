@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from anaphora.lectures import all_scores as lecture
-from anaphora.nn.attention_backends import NORMALISERS
+from anaphora.nn.attention_backends import NORMALIZERS
 from anaphora.nn.scores import SCORES
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def test_a_text_holds_its_answer() -> None:
 
 def test_every_score_and_both_normalisers_take_part() -> None:
     assert {changes["model.score"] for changes in lecture.VARIANTS.values()} == set(lecture.PUBLISHED) <= set(SCORES)
-    assert {changes.get("model.normaliser", "softmax") for changes in lecture.VARIANTS.values()} == set(NORMALISERS)
+    assert {changes.get("model.normalizer", "softmax") for changes in lecture.VARIANTS.values()} == set(NORMALIZERS)
 
 
 def test_the_walk_is_made_of_what_was_trained() -> None:

@@ -19,7 +19,7 @@ from anaphora.explain.walk import walk_attention
 from anaphora.explain.walk_file import walk_file
 from anaphora.models import build, settings
 from anaphora.nn.attention import attend, explain_backend
-from anaphora.nn.attention_backends import NORMALISERS
+from anaphora.nn.attention_backends import NORMALIZERS
 from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.nn.scores import SCORES, Score, register, score_named
 from anaphora.nn.source_attention import SourceAttention
@@ -87,7 +87,7 @@ LENGTHS = torch.tensor([5, 3, 2])
 TARGET = torch.tensor([[1, 4, 5, 6], [1, 8, 9, 7], [1, 10, 11, 12]])
 SYSTEMS: dict[str, dict[str, Any]] = {
     "transformer": {"heads": 2, "feed_forward": 8, "key_value_heads": 1},
-    "transformer linear": {"heads": 2, "feed_forward": 8, "normaliser": "none"},
+    "transformer linear": {"heads": 2, "feed_forward": 8, "normalizer": "none"},
     "bahdanau": {},
     "bahdanau lstm": {"cell": "lstm"},
     "luong": {},
@@ -147,15 +147,15 @@ def test_fast_is_plain_steps_are_a_pass_and_captures_are_what_was_used(system: s
         assert (call.weights[2, :, :, 2:] == 0).all()  # padding
 
 
-@pytest.mark.parametrize("normaliser", NORMALISERS)
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
 @pytest.mark.parametrize("score", EVERY)
-def test_language_models_may_choose_too(score: str, normaliser: Any) -> None:
+def test_language_models_may_choose_too(score: str, normalizer: Any) -> None:
     """Fast = reference, with gradients; in pieces = at once; captured = used."""
     encoders = []
     for backend in ("auto", "reference"):
         torch.manual_seed(5)
         shape: dict[str, Any] = {"layers": 2, "heads": 2, "key_value_heads": 1, "causal": True, "backend": backend}
-        encoders.append(TransformerEncoder(8, score=score, normaliser=normaliser, **shape).double().eval())
+        encoders.append(TransformerEncoder(8, score=score, normalizer=normalizer, **shape).double().eval())
     x = torch.randn(2, 70, 8, dtype=torch.float64, requires_grad=True)  # long enough for sums to come first
     outs = [encoder(x) for encoder in encoders]
     close(*outs)
@@ -229,13 +229,13 @@ def test_settings_say_what_does_not_fit_a_new_score() -> None:
         settings({"kind": "bahdanau", "score": "half-dot", "attention_dim": 4})
 
 
-@pytest.mark.parametrize("normaliser", NORMALISERS)
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
 @pytest.mark.parametrize("score", [one.name for one in OWN])
-def test_walks_show_a_new_score(score: str, normaliser: str, tmp_path: Path) -> None:
+def test_walks_show_a_new_score(score: str, normalizer: str, tmp_path: Path) -> None:
     weight = [1.0, 2.0] if score == "diagonal" else None
     rows = [[1.0, 0.5], [0.25, 2.0]]
     walk = walk_attention(
-        rows, rows, rows, rows=list("ab"), score=score, weight=weight, normaliser=normaliser, causal=True
+        rows, rows, rows, rows=list("ab"), score=score, weight=weight, normalizer=normalizer, causal=True
     )
     assert walk.holds
     assert walk.settings["score"] == score
@@ -248,7 +248,7 @@ def test_walks_show_a_new_score(score: str, normaliser: str, tmp_path: Path) -> 
     if score == "near":
         assert step.arithmetic is not None
         assert (step.formula, step.arithmetic(0, 1)) == ("S = -|q - k|²", ["-|q-k|² = -2.812"])
-    text = f"tokens: [a, b]\nQ: {rows}\nK: {rows}\nV: {rows}\nscore: {score}\ncausal: true\nnormaliser: {normaliser}\n"
+    text = f"tokens: [a, b]\nQ: {rows}\nK: {rows}\nV: {rows}\nscore: {score}\ncausal: true\nnormaliser: {normalizer}\n"
     file = tmp_path / "own.yaml"
     file.write_text(text + ("" if weight is None else f"w: [{weight}]\n"))
     assert (walk_file(file).step("S").values == step.values).all()

@@ -85,7 +85,7 @@ class FadingLanguageConfig(FadingConfig, LanguageConfig):
     """A language model that it reads for."""
 
     kind: Literal["fading"] = "fading"
-    """Which system this is."""
+    """The kind of model."""
 
 
 ENCODER = EncoderEntry(kind="fading", settings=FadingConfig)

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from anaphora.models import build, settings
 from anaphora.models.registry import kinds
 from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
-from anaphora.nn.attention_backends import CHUNK
+from anaphora.nn.attention_backends import CHUNK_POSITIONS
 from anaphora.tasks.recipes import load_recipe, recipe_names
 from grouped_flops import COUNTED
 
@@ -89,7 +89,7 @@ def test_learned_positions_count() -> None:
 
 def test_weights_of_scores_count() -> None:
     plain = micro().parameter_count()
-    assert micro(score="dot", normaliser="none").parameter_count() == plain
+    assert micro(score="dot", normalizer="none").parameter_count() == plain
     assert micro(score="additive").parameter_count() - plain == 6 * 4 * 8  # six attentions, four heads, v of 8
     assert micro(score="bilinear").parameter_count() - plain == 6 * 4 * 8 * 8  # W of 8 by 8
 
@@ -117,7 +117,7 @@ def test_a_window_saves_what_it_hides() -> None:
         {"score": "dot"},
         {"score": "bilinear", "key_value_heads": 2},
         {"score": "additive"},
-        {"score": "bilinear", "normaliser": "none"},
+        {"score": "bilinear", "normalizer": "none"},
         {"experts": 6},
         {"experts": 4, "experts_per_token": 3, "experts_every": 2, "layers": 3},
     ],
@@ -140,15 +140,15 @@ def test_flops_are_those_of_a_counter(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("score", ["scaled-dot", "bilinear"])
 def test_flops_of_linear_attention_are_those_of_a_counter(score: str) -> None:
     """Longer than a head is wide (8), it sums keys and values up first; the counter sees a chunk's masked half too."""
-    model = micro(normaliser="none", score=score).eval()
-    batch, source, target = 3, 40, CHUNK
+    model = micro(normalizer="none", score=score).eval()
+    batch, source, target = 3, 40, CHUNK_POSITIONS
     ids = torch.ones(batch, source, dtype=torch.long), torch.full((batch,), source)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(ids[0], torch.ones(batch, target, dtype=torch.long), ids[1])
     stated = model.flops(batch * source, batch * target, source, target)
-    masked = 2 * batch * target * 4 * 32 * CHUNK / 2
+    masked = 2 * batch * target * 4 * 32 * CHUNK_POSITIONS / 2
     assert stated + masked == pytest.approx(counter.get_total_flops(), rel=1e-9)
-    per_pair = micro(normaliser="none", score=score, attention="reference")
+    per_pair = micro(normalizer="none", score=score, attention="reference")
     assert stated < per_pair.flops(batch * source, batch * target, source, target)
 
 

@@ -56,7 +56,7 @@ def test_a_stored_model_says_what_it_said(name: str) -> None:
         ({"positions": "none"}, set()),
         ({"window": 2}, set()),
         ({"key_value_heads": 1}, set()),
-        ({"score": "dot", "normaliser": "none"}, set()),
+        ({"score": "dot", "normalizer": "none"}, set()),
         ({"score": "bilinear"}, SCORE_WEIGHTS),
         ({"score": "additive"}, SCORE_WEIGHTS),
         ({"positions": "relative"}, {"encoder.positions.bias.table.weight", "decoder.positions.bias.table.weight"}),

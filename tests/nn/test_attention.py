@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anaphora.nn.attention import FEW, MultiHeadAttention, attend, attention_weights, causal_mask, padding_mask
+from anaphora.nn.attention import FEW_QUERIES, MultiHeadAttention, attend, attention_weights, causal_mask, padding_mask
 
 A, B = [1.0, 0.0], [0.0, 1.0]
 
@@ -129,7 +129,7 @@ def test_dropout_drops_weights_and_keeps_their_mean() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("queries", [1, FEW, FEW + 1])
+@pytest.mark.parametrize("queries", [1, FEW_QUERIES, FEW_QUERIES + 1])
 def test_auto_agrees_with_both_backends_for_few_and_many_queries(queries: int) -> None:
     query, key, value = (torch.randn(2, 3, length, 4) for length in (queries, 6, 6))
     key[:, :, 5] = value[:, :, 5] = 0.0  # a place of a cache where nothing was written yet

@@ -10,7 +10,7 @@ import torch
 from anaphora.nn import attention_backends as backends
 from anaphora.nn.attention import attend, explain_backend
 from anaphora.nn.attention_backends import Choices, choose
-from anaphora.nn.masks import Causal, Documents, Given, Padding, Window
+from anaphora.nn.masks import Causal, Documents, Padding, TensorMask, Window
 from anaphora.nn.positions import Alibi
 from anaphora.nn.scores import SCORES
 
@@ -33,8 +33,8 @@ class OnGPU:
         (Choices(mask=Window(64) & Causal()), "flex"),
         (Choices(bias=Alibi(4), causal=True), "flex"),
         (Choices(mask=Window(64), dropout=0.1), "sdpa"),
-        (Choices(normaliser="none"), "linear"),
-        (Choices(normaliser="none", mask=Window(64)), "reference"),
+        (Choices(normalizer="none"), "linear"),
+        (Choices(normalizer="none", mask=Window(64)), "reference"),
     ],
 )
 def test_what_a_gpu_would_take(choices: Choices, name: str) -> None:
@@ -105,8 +105,8 @@ def test_a_cpu_is_told_why() -> None:
     assert explain_backend(long, long, long, backend="reference") == ("reference", "it was asked for")
     with torch.no_grad():
         assert "queries on a CPU" in explain_backend(short, long, long).reason
-    assert explain_backend(long, long, long, normaliser="none").name == "linear"
-    assert explain_backend(short, short, short, normaliser="none").name == "reference"
+    assert explain_backend(long, long, long, normalizer="none").name == "linear"
+    assert explain_backend(short, short, short, normalizer="none").name == "reference"
     chosen = explain_backend(long, long, long, score="additive", weight=torch.ones(4))
     assert chosen.name == "reference"
     assert "(B, H, T, S, D)" in chosen.reason
@@ -140,8 +140,8 @@ Q, K = torch.zeros(2, 4, 3, 6), torch.zeros(2, 2, 5, 6)
         ),
         ({"key": K[..., :4], "value": K}, "scaled-dot needs queries and keys of one size; they have 6 and 4 .bilinear"),
         ({"weight": torch.ones(6)}, "scaled-dot has no weight"),
-        ({"normaliser": "sum"}, "no normaliser is called 'sum'; known: none, softmax"),
-        ({"normaliser": "none", "bias": Alibi(4)}, "shifts a softmax"),
+        ({"normalizer": "sum"}, "no normalizer is called 'sum'; known: none, softmax"),
+        ({"normalizer": "none", "bias": Alibi(4)}, "shifts a softmax"),
         ({"bias": Alibi(2)}, "a bias for 2 heads does not fit 4"),
         ({"bias": torch.ones(3, 4)}, r"a bias of shape \(3, 4\) does not broadcast to \(B, H, T, S\) = \(2, 4, 3, 5\)"),
         (
@@ -154,13 +154,13 @@ Q, K = torch.zeros(2, 4, 3, 6), torch.zeros(2, 2, 5, 6)
             r"padding needs lengths \(2,\), one a row; they have shape \(3,\)",
         ),
         ({"mask": Documents(torch.zeros(2, 3))}, r"documents of keys must be \(2, 5\); they have shape \(2, 3\)"),
-        ({"mask": Causal() & Given(torch.ones(1, 9, 1, 1, dtype=torch.bool))}, r"a mask of shape \(1, 9, 1, 1\)"),
+        ({"mask": Causal() & TensorMask(torch.ones(1, 9, 1, 1, dtype=torch.bool))}, r"a mask of shape \(1, 9, 1, 1\)"),
         ({"backend": "flash"}, "no attention backend is called 'flash'"),
         ({"backend": "few"}, "'few' is for the few queries of a step alone; leave it to 'auto'"),
         ({"backend": "linear"}, "'linear' cannot do this: softmax ties every weight"),
-        ({"backend": "linear", "normaliser": "none", "mask": Window(2)}, "padding and causal masks only"),
-        ({"backend": "linear", "normaliser": "none", "dropout": 0.1}, "dropout needs the weights"),
-        ({"backend": "sdpa", "normaliser": "none"}, "always applies softmax"),
+        ({"backend": "linear", "normalizer": "none", "mask": Window(2)}, "padding and causal masks only"),
+        ({"backend": "linear", "normalizer": "none", "dropout": 0.1}, "dropout needs the weights"),
+        ({"backend": "sdpa", "normalizer": "none"}, "always applies softmax"),
         ({"backend": "sdpa", "score": "additive", "weight": torch.ones(6)}, "additive scores are no dot product"),
         ({"backend": "flex", "dropout": 0.1}, "no dropout on weights"),
         ({"backend": "additive"}, "it computes additive scores only"),

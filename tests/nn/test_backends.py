@@ -18,8 +18,8 @@ from torch import Tensor
 
 from anaphora.nn import attention_backends as backends
 from anaphora.nn.attention import attend, attention_weights, explain_backend
-from anaphora.nn.attention_backends import BACKENDS, CHUNK, FEW, Choices
-from anaphora.nn.masks import Causal, Documents, Given, Mask, Padding, Window
+from anaphora.nn.attention_backends import BACKENDS, CHUNK_POSITIONS, FEW_QUERIES, Choices
+from anaphora.nn.masks import Causal, Documents, Mask, Padding, TensorMask, Window
 from anaphora.nn.positions import Alibi, PositionBias, RelativeBias
 from anaphora.nn.scores import SCORES, spread
 
@@ -74,7 +74,7 @@ sizes = {
 }
 lengths = st.one_of(st.integers(1, 7), st.sampled_from([33, 65, 130]))
 shapes = st.fixed_dictionaries({**sizes, "queries": lengths, "keys": lengths})
-decoding = st.fixed_dictionaries({**sizes, "queries": st.integers(1, FEW), "keys": lengths})
+decoding = st.fixed_dictionaries({**sizes, "queries": st.integers(1, FEW_QUERIES), "keys": lengths})
 dtypes = st.sampled_from(list(TOLERANCE))
 
 
@@ -85,12 +85,12 @@ def masks(draw: st.DrawFn, shape: dict[str, int], simple: bool = False) -> Tenso
     paddings = st.lists(st.integers(0, s), min_size=b, max_size=b).map(lambda n: Padding(torch.tensor(n)))
     if simple:
         padding = draw(paddings)
-        return draw(st.sampled_from([None, padding, padding.materialise(t, s), padding & Causal(), Causal()]))
+        return draw(st.sampled_from([None, padding, padding.materialize(t, s), padding & Causal(), Causal()]))
     rows, heads = draw(st.sampled_from([1, b])), draw(st.sampled_from([1, shape["groups"] * shape["share"]]))
     make = torch.Generator().manual_seed(draw(st.integers(0, 99)))
     documents = st.just(Documents(*(torch.randint(-1, 2, (b, size), generator=make) for size in (s, t))))
     tensor = torch.rand(rows, heads, t, s, generator=make) > 0.5
-    kinds = [paddings, documents, st.just(Causal()), st.builds(Window, st.integers(1, 4)), st.just(Given(tensor))]
+    kinds = [paddings, documents, st.just(Causal()), st.builds(Window, st.integers(1, 4)), st.just(TensorMask(tensor))]
     rules = st.lists(st.one_of(kinds), min_size=1, max_size=3)
     joined = rules.map(lambda found: found[0] if len(found) == 1 else found[0] & found[1] & found[-1])
     return draw(st.one_of(st.none(), st.just(tensor), joined))
@@ -105,7 +105,7 @@ def bias_for(kind: str, shape: dict[str, int], dtype: torch.dtype) -> Tensor | P
             bias = bias.masked_fill(torch.rand(bias.shape) > 0.5, float("-inf"))
             bias[:, 0] = float("-inf")
         return bias
-    makers = {"alibi": Alibi, "relative": lambda heads: RelativeBias(heads, both_ways=True, buckets=8, furthest=6)}
+    makers = {"alibi": Alibi, "relative": lambda heads: RelativeBias(heads, bidirectional=True, buckets=8, furthest=6)}
     return makers[kind](heads).to(dtype).requires_grad_(False) if kind in makers else None
 
 
@@ -205,16 +205,16 @@ def test_linear_is_the_reference(
 ) -> None:
     inputs = tensors(shape, score, dtype, data.draw(st.integers(0, 99)), crooked)
     mask = data.draw(masks(shape, simple=True))
-    choices = {"score": score, "mask": mask, "causal": causal, "normaliser": "none"}
+    choices = {"score": score, "mask": mask, "causal": causal, "normalizer": "none"}
     same(results(inputs, backend="linear", **choices), results(inputs, backend="reference", **choices), dtype)
 
 
-@pytest.mark.parametrize("queries", [CHUNK - 1, CHUNK, 2 * CHUNK + 5])
+@pytest.mark.parametrize("queries", [CHUNK_POSITIONS - 1, CHUNK_POSITIONS, 2 * CHUNK_POSITIONS + 5])
 @pytest.mark.parametrize("more", [-3, 0, 70])
 def test_causal_linear_over_many_chunks(queries: int, more: int) -> None:
     shape = {"batch": 2, "groups": 1, "share": 2, "queries": queries, "keys": queries + more, "dim": 4, "value_dim": 3}
     inputs = tensors(shape, "dot", torch.float64, 0, False)
-    choices = {"score": "dot", "normaliser": "none", "causal": True, "mask": Padding(torch.tensor([queries - 9, 999]))}
+    choices = {"score": "dot", "normalizer": "none", "causal": True, "mask": Padding(torch.tensor([queries - 9, 999]))}
     assert explain_backend(inputs["query"], inputs["key"], inputs["value"], **choices).name == "linear"
     same(results(inputs, **choices), results(inputs, backend="reference", **choices), torch.float64)
 
@@ -224,16 +224,16 @@ def test_causal_linear_over_many_chunks(queries: int, more: int) -> None:
 def test_causal_linear_keeps_a_huge_late_value_from_those_before_it(huge: float, more: int) -> None:
     """1e8 takes all digits of what it is added to, 3e38 overflows in the sum of its chunk. Infinity times the 0 of a
     score that is masked is no number, here as in the reference: only earlier chunks are kept from it."""
-    queries = 3 * CHUNK
+    queries = 3 * CHUNK_POSITIONS
     shape = {"batch": 1, "groups": 1, "share": 1, "queries": queries, "keys": queries + more, "dim": 4, "value_dim": 3}
     inputs = tensors(shape, "dot", torch.float32, 0, False)
-    choices = {"score": "dot", "normaliser": "none", "causal": True, "backend": "linear"}
+    choices = {"score": "dot", "normalizer": "none", "causal": True, "backend": "linear"}
     clean = attend(**inputs, **choices)
     before, late = max(0, -more), max(0, more)  # queries before the first key, keys before the first query
-    place = 2 * CHUNK - 1  # the last of the second chunk
+    place = 2 * CHUNK_POSITIONS - 1  # the last of the second chunk
     inputs["key"][:, :, late + place] = 4.0  # its products with the value are beyond 3.4e38
     inputs["value"][:, :, late + place] = huge
-    spared = before + (place if huge < float("inf") else CHUNK)
+    spared = before + (place if huge < float("inf") else CHUNK_POSITIONS)
     torch.testing.assert_close(attend(**inputs, **choices)[:, :, :spared], clean[:, :, :spared], atol=1e-4, rtol=1e-5)
     assert (attend(**inputs, **choices)[:, :, spared + 1 :] != clean[:, :, spared + 1 :]).any()
 
@@ -244,8 +244,8 @@ def test_linear_attention_by_hand() -> None:
         torch.tensor(rows)[None, None] for rows in ([[1.0, 1.0]], [[2.0, 0.0], [1.0, 2.0]], [[10.0], [1.0]])
     )
     for backend in ("reference", "linear"):
-        assert attend(query, key, value, score="dot", normaliser="none", backend=backend).item() == 23.0
-    weights = attention_weights(query, key, score="dot", normaliser="none")
+        assert attend(query, key, value, score="dot", normalizer="none", backend=backend).item() == 23.0
+    weights = attention_weights(query, key, score="dot", normalizer="none")
     assert weights.flatten().tolist() == [2.0, 3.0]
 
 
@@ -254,10 +254,10 @@ def test_linear_attention_by_hand() -> None:
 
 @given(shapes, st.sampled_from(list(SCORES)), st.sampled_from(["softmax", "none"]), st.booleans(), st.data())
 def test_auto_is_the_reference_and_weights_multiply_back(
-    shape: dict[str, int], score: str, normaliser: str, causal: bool, data: st.DataObject
+    shape: dict[str, int], score: str, normalizer: str, causal: bool, data: st.DataObject
 ) -> None:
     inputs = tensors(shape, score, torch.float64, data.draw(st.integers(0, 99)), data.draw(st.booleans()))
-    choices = {"score": score, "mask": data.draw(masks(shape)), "causal": causal, "normaliser": normaliser}
+    choices = {"score": score, "mask": data.draw(masks(shape)), "causal": causal, "normalizer": normalizer}
     found = results(inputs, **choices)
     same(found, results(inputs, backend="reference", **choices), torch.float64)
     weights = attention_weights(inputs["query"], inputs["key"], weight=inputs.get("weight"), **choices)
@@ -275,7 +275,7 @@ def test_a_relative_table_learns_through_every_backend() -> None:
     gradients = []
     for backend in ("reference", "sdpa"):
         torch.manual_seed(0)
-        bias = RelativeBias(2, both_ways=True).double()
+        bias = RelativeBias(2, bidirectional=True).double()
         attend(**inputs, score="dot", bias=bias, causal=True, backend=backend).square().sum().backward()
         gradients.append(bias.table.weight.grad)
     torch.testing.assert_close(*gradients)
@@ -283,11 +283,11 @@ def test_a_relative_table_learns_through_every_backend() -> None:
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("normaliser", ["softmax", "none"])
-def test_a_query_that_may_look_at_nothing_gets_zeros(score: str, normaliser: str) -> None:
+@pytest.mark.parametrize("normalizer", ["softmax", "none"])
+def test_a_query_that_may_look_at_nothing_gets_zeros(score: str, normalizer: str) -> None:
     shape = {"batch": 2, "groups": 2, "share": 2, "queries": 3, "keys": 4, "dim": 4, "value_dim": 3}
     inputs = tensors(shape, score, torch.float32, 0, False)
-    found = results(inputs, score=score, normaliser=normaliser, mask=Padding(torch.tensor([0, 4])))
+    found = results(inputs, score=score, normalizer=normalizer, mask=Padding(torch.tensor([0, 4])))
     assert (found["out"][0] == 0).all()
     assert (found["query"][0] == 0).all()
     assert all(tensor.isfinite().all() for tensor in found.values())
@@ -346,12 +346,12 @@ def test_a_mask_may_leave_out_dimensions(shape: tuple[int, ...], backend: str) -
     query, key, value = torch.randn(2, 3, 4, 6), torch.randn(2, 3, 5, 6), torch.randn(2, 3, 5, 6)
     mask = torch.rand(shape) > 0.4
     whole = mask.expand(2, 3, 4, 5)
-    normaliser = "none" if backend == "linear" else "softmax"
+    normalizer = "none" if backend == "linear" else "softmax"
     if backend == "linear" and len(shape) > 1 and shape[-2] > 1:
         backend = "auto"
-    given: list[dict[str, Any]] = [{"mask": mask, "normaliser": normaliser}]
-    plain: list[dict[str, Any]] = [{"mask": whole, "normaliser": normaliser}]
-    if normaliser == "softmax":
+    given: list[dict[str, Any]] = [{"mask": mask, "normalizer": normalizer}]
+    plain: list[dict[str, Any]] = [{"mask": whole, "normalizer": normalizer}]
+    if normalizer == "softmax":
         given.append({"bias": mask.float()})
         plain.append({"bias": whole.float()})
     with torch.set_grad_enabled(backend != "few"):

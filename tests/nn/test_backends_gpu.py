@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from anaphora.nn.attention import attend, explain_backend
 from anaphora.nn.attention_backends import _efficient_can
-from anaphora.nn.masks import Causal, Documents, Given, Mask, Padding, Window
+from anaphora.nn.masks import Causal, Documents, Mask, Padding, TensorMask, Window
 from anaphora.nn.positions import Alibi, PositionBias, RelativeBias
 from anaphora.nn.transformer import TransformerEncoder
 
@@ -41,13 +41,13 @@ def masks() -> dict[str, Mask | None]:
         "causal": Causal(),
         "window": Window(20) & Causal(),
         "documents": Documents(documents) & Causal() & Padding(lengths),
-        "given": Given(given),
+        "given": TensorMask(given),
     }
 
 
 def biases() -> dict[str, PositionBias | None]:
     torch.manual_seed(0)
-    return {"none": None, "alibi": Alibi(H).cuda(), "relative": RelativeBias(H, both_ways=True).cuda()}
+    return {"none": None, "alibi": Alibi(H).cuda(), "relative": RelativeBias(H, bidirectional=True).cuda()}
 
 
 def learned(
@@ -115,7 +115,7 @@ def test_a_bias_of_minus_infinity_forbids_as_a_mask_does(backend: str, masked: b
     if masked:
         seen = torch.rand(B, 1, T, S, device="cuda") > 0.5
         seen[:, :, 8] = (bias[:, 8] == float("-inf")).all(dim=0)  # nothing by both together
-        mask = Given(seen)
+        mask = TensorMask(seen)
     found = learned(backend, inputs, bias, mask=mask)
     wanted = learned("reference", [x.detach().double().requires_grad_() for x in inputs], bias.double(), mask=mask)
     for one, other in zip(found, wanted):
@@ -129,7 +129,7 @@ def test_a_bias_of_minus_infinity_forbids_as_a_mask_does(backend: str, masked: b
 def test_causal_linear_keeps_a_huge_late_value_from_those_before_it(huge: float) -> None:
     torch.manual_seed(1)
     query, key, value = (torch.randn(1, 2, T, D, device="cuda") for _ in range(3))
-    asked: dict[str, Any] = {"score": "dot", "normaliser": "none", "causal": True, "backend": "linear"}
+    asked: dict[str, Any] = {"score": "dot", "normalizer": "none", "causal": True, "backend": "linear"}
     clean = attend(query, key, value, **asked)
     key[:, :, 200], value[:, :, 200] = 4.0, huge
     gap = (attend(query, key, value, **asked) - clean)[:, :, :200].abs().max() / clean[:, :, :200].abs().max()

@@ -34,7 +34,7 @@ ENCODERS: dict[str, Any] = {
     "gru": lambda: RecurrentEncoder(DIM, cell="gru", layers=3, hidden=5),
     "lstm": lambda: RecurrentEncoder(DIM, cell="lstm", layers=3, hidden=11),
     "convolution": lambda: ConvolutionEncoder(DIM, layers=3, causal=True),
-    "convolution gated": lambda: ConvolutionEncoder(DIM, layers=2, causal=True, gated=True, normalised=True),
+    "convolution gated": lambda: ConvolutionEncoder(DIM, layers=2, causal=True, gated=True, normalized=True),
     "convolution dilated": lambda: ConvolutionEncoder(DIM, width=2, layers=4, causal=True, dilated=True),
     "convolution of one": lambda: ConvolutionEncoder(DIM, width=1, layers=2, causal=True),
     **{
@@ -44,7 +44,7 @@ ENCODERS: dict[str, Any] = {
     "transformer alibi": lambda: transformer(positions="alibi", norm="post", window=4),
     "transformer grouped": lambda: TransformerEncoder(DIM, heads=4, key_value_heads=2, causal=True, score="bilinear"),
     "transformer additive": lambda: transformer(score="additive"),
-    "transformer linear": lambda: transformer(normaliser="none", score="dot", positions="rotary"),
+    "transformer linear": lambda: transformer(normalizer="none", score="dot", positions="rotary"),
 }
 
 
@@ -221,7 +221,7 @@ def test_a_deep_window_by_its_formula() -> None:
 @torch.no_grad()
 def test_a_gated_convolution_by_its_formula() -> None:
     torch.manual_seed(0)
-    encoder = ConvolutionEncoder(2, width=2, causal=True, gated=True, normalised=True)
+    encoder = ConvolutionEncoder(2, width=2, causal=True, gated=True, normalized=True)
     x = torch.tensor([[[1.0, 2.0], [3.0, 5.0]]])
     before, here = (encoder.norms[0](x[0, t]) for t in (0, 1))
     weight, bias = encoder.layers[0].weight, encoder.layers[0].bias

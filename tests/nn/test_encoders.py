@@ -49,9 +49,9 @@ ENCODERS: dict[str, tuple[Maker, bool]] = {
         lambda: TransformerEncoder(DIM, heads=4, key_value_heads=2, score="bilinear", causal=True),
         True,
     ),
-    "transformer linear": (lambda: TransformerEncoder(DIM, heads=2, normaliser="none"), False),
+    "transformer linear": (lambda: TransformerEncoder(DIM, heads=2, normalizer="none"), False),
     "transformer linear causal": (
-        lambda: TransformerEncoder(DIM, heads=2, normaliser="none", score="dot", positions="rotary", causal=True),
+        lambda: TransformerEncoder(DIM, heads=2, normalizer="none", score="dot", positions="rotary", causal=True),
         True,
     ),
     "transformer alibi post-norm": (lambda: TransformerEncoder(DIM, heads=2, positions="alibi", norm="post"), False),
@@ -280,10 +280,10 @@ def test_the_layers_of_a_stack_share_one_table_of_blocks_and_leave_none_behind(m
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("normaliser", ["softmax", "none"])
+@pytest.mark.parametrize("normalizer", ["softmax", "none"])
 @pytest.mark.parametrize("score", ["scaled-dot", "dot", "bilinear", "additive"])
 @pytest.mark.parametrize("groups", [4, 2, 1])
-def test_captured_weights_multiply_back_whatever_the_choices(score: str, normaliser: str, groups: int) -> None:
+def test_captured_weights_multiply_back_whatever_the_choices(score: str, normalizer: str, groups: int) -> None:
     torch.manual_seed(0)
     encoder = TransformerEncoder(
         DIM,
@@ -291,7 +291,7 @@ def test_captured_weights_multiply_back_whatever_the_choices(score: str, normali
         heads=4,
         key_value_heads=groups,
         score=score,  # type: ignore[arg-type]
-        normaliser=normaliser,  # type: ignore[arg-type]
+        normalizer=normalizer,  # type: ignore[arg-type]
         window=3,
     ).eval()
     x, lengths = torch.randn(2, 6, DIM), torch.tensor([6, 3])
@@ -309,4 +309,4 @@ def test_captured_weights_multiply_back_whatever_the_choices(score: str, normali
         assert (call.weights[0, :, 0, 3:] == 0).all()  # beyond the window
         torch.testing.assert_close(block.attention.merge(call.weights @ call.value), outputs[number])
         sums = call.weights.sum(dim=-1)[0]
-        assert torch.allclose(sums, torch.ones_like(sums)) == (normaliser == "softmax")
+        assert torch.allclose(sums, torch.ones_like(sums)) == (normalizer == "softmax")

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from anaphora.nn.masks import Causal, Documents, Given, Mask, Padding, Window, causal_mask, padding_mask, parts
+from anaphora.nn.masks import Causal, Documents, Mask, Padding, TensorMask, Window, causal_mask, padding_mask, parts
 
 
 def drawn(mask: Mask, queries: int, keys: int, row: int = 0) -> list[str]:
     """A line a query, # where it may look."""
-    allowed = mask.materialise(queries, keys)
+    allowed = mask.materialize(queries, keys)
     allowed = allowed.view((1,) * (4 - allowed.dim()) + tuple(allowed.shape)).expand(-1, -1, queries, keys)
     return ["".join("#" if cell else "." for cell in line) for line in allowed[min(row, len(allowed) - 1), 0]]
 
@@ -47,8 +47,8 @@ def test_documents_of_a_packed_row() -> None:
 
 def test_given_is_itself() -> None:
     allowed = torch.tensor([[True, False], [False, True]])
-    assert Given(allowed).materialise(2, 2) is allowed
-    assert drawn(Given(allowed) & Causal(), 2, 2) == ["#.", ".#"]
+    assert TensorMask(allowed).materialize(2, 2) is allowed
+    assert drawn(TensorMask(allowed) & Causal(), 2, 2) == ["#.", ".#"]
 
 
 def test_a_joined_mask_knows_its_parts() -> None:
@@ -68,9 +68,15 @@ def test_a_rule_asked_cell_by_cell_is_the_tensor(queries: int, keys: int, length
     numbers = torch.randint(-1, 2, (len(lengths), keys), generator=torch.Generator().manual_seed(size))
     of_queries = torch.randint(-1, 2, (len(lengths), queries), generator=torch.Generator().manual_seed(size + 1))
     tensor = torch.rand(len(lengths), 1, 1, keys, generator=torch.Generator().manual_seed(size)) > 0.3
-    simple = [Causal(), Window(size), Padding(torch.tensor(lengths)), Documents(numbers, of_queries), Given(tensor)]
+    simple = [
+        Causal(),
+        Window(size),
+        Padding(torch.tensor(lengths)),
+        Documents(numbers, of_queries),
+        TensorMask(tensor),
+    ]
     for mask in [*simple, Causal() & simple[2], simple[3] & simple[1] & simple[4]]:
-        whole = mask.materialise(queries, keys).expand(len(lengths), 2, queries, keys)
+        whole = mask.materialize(queries, keys).expand(len(lengths), 2, queries, keys)
         rule = mask.rule(queries, keys)
 
         def cell(*place: int, rule=rule) -> Tensor:  # type: ignore[no-untyped-def]
@@ -84,6 +90,6 @@ def test_a_rule_asked_cell_by_cell_is_the_tensor(queries: int, keys: int, length
 
 def test_the_plain_functions_are_the_rules() -> None:
     lengths = torch.tensor([0, 2, 4])
-    assert torch.equal(Padding(lengths).materialise(3, 4), padding_mask(lengths, 4))
+    assert torch.equal(Padding(lengths).materialize(3, 4), padding_mask(lengths, 4))
     for queries, keys in ((3, 3), (2, 5), (5, 2)):
-        assert torch.equal(Causal().materialise(queries, keys), causal_mask(queries, keys, torch.device("cpu")))
+        assert torch.equal(Causal().materialize(queries, keys), causal_mask(queries, keys, torch.device("cpu")))

@@ -60,14 +60,14 @@ def test_alibi_slopes_are_the_published_ones() -> None:
 
 
 def test_alibi_lowers_a_score_by_distance() -> None:
-    bias = Alibi(2).materialise(2, 3)  # queries at places 1 and 2
+    bias = Alibi(2).materialize(2, 3)  # queries at places 1 and 2
     assert bias.shape == (2, 2, 3)
     assert bias[0].tolist() == [[-0.0625, 0.0, -0.0625], [-0.125, -0.0625, 0.0]]
 
 
 def test_relative_buckets_are_those_of_t5() -> None:
     """Half of them exact, the others logarithmic up to 128, one for all beyond; by hand from T5's formula."""
-    causal, both = RelativeBias(1, both_ways=False), RelativeBias(1, both_ways=True)
+    causal, both = RelativeBias(1, bidirectional=False), RelativeBias(1, bidirectional=True)
     behind = torch.tensor([0, 1, 15, 16, 17, 20, 32, 64, 127, 128, 10_000])
     assert causal.bucket(-behind).tolist() == [0, 1, 15, 16, 16, 17, 21, 26, 31, 31, 31]
     assert causal.bucket(torch.tensor([3])).tolist() == [0]  # later keys are masked
@@ -75,7 +75,7 @@ def test_relative_buckets_are_those_of_t5() -> None:
 
 
 def test_relative_bias_is_its_table() -> None:
-    bias = RelativeBias(3, both_ways=True)
+    bias = RelativeBias(3, bidirectional=True)
     found = bias(torch.tensor([5]), torch.arange(8))  # (3, 1, 8)
     for head in range(3):
         assert found[head, 0, 4] == bias.table.weight[1, head]
@@ -85,12 +85,12 @@ def test_relative_bias_is_its_table() -> None:
 def test_a_step_is_told_what_the_whole_pass_is_told() -> None:
     places = torch.arange(9)
     for kind in ("alibi", "relative"):
-        positions = RelativePositions(kind, 4, 8, both_ways=False)  # type: ignore[arg-type]
+        positions = RelativePositions(kind, 4, 8, bidirectional=False)  # type: ignore[arg-type]
         whole, step = positions(places, places).bias, positions(torch.tensor([[6, 2], [3, 3]]), places).bias
         assert step.shape == (2, 4, 2, 9)
         assert torch.equal(step[0, :, 0], whole[:, 6])
         assert torch.equal(step[1, :, 1], whole[:, 3])
-    rotary = RelativePositions("rotary", 4, 8, both_ways=False)
+    rotary = RelativePositions("rotary", 4, 8, bidirectional=False)
     turn = rotary(torch.tensor([[6, 2], [3, 3]]), places).rotation
     assert turn.shape == (2, 2, 1, 2, 4)
     assert torch.equal(turn[:, 0, 0, 1], rotary(places, places).rotation[:, 2])
@@ -98,7 +98,7 @@ def test_a_step_is_told_what_the_whole_pass_is_told() -> None:
 
 def test_others_say_nothing_to_attention() -> None:
     for kind in ("none", "learned", "sinusoidal", "sinusoidal-concatenated"):
-        positions = RelativePositions(kind, 4, 8, both_ways=True)  # type: ignore[arg-type]
+        positions = RelativePositions(kind, 4, 8, bidirectional=True)  # type: ignore[arg-type]
         assert positions(torch.arange(3), torch.arange(3)) == (None, None)
         assert not list(positions.parameters())
 
@@ -107,7 +107,7 @@ def test_others_say_nothing_to_attention() -> None:
 def test_rotary_attention_turns_queries_and_keys_and_leaves_values() -> None:
     torch.manual_seed(1)
     attention = MultiHeadAttention(8, 1).double()
-    x, positions = torch.randn(1, 5, 8).double(), RelativePositions("rotary", 1, 8, both_ways=True)
+    x, positions = torch.randn(1, 5, 8).double(), RelativePositions("rotary", 1, 8, bidirectional=True)
     query, key, value = attention.query_key_value(x).split(8, dim=-1)
     turn = rotation(torch.arange(5), 8)
     scores = rotate(query[None], turn)[0] @ rotate(key[None], turn)[0].mT / 8**0.5
@@ -194,7 +194,7 @@ def test_rotary_alibi_and_relative_see_the_same_text_anywhere() -> None:
     """A window of text means the same at the start and far beyond any trained place: only distances count."""
     places = torch.arange(6)
     for kind in ("alibi", "relative"):
-        positions = RelativePositions(kind, 4, 8, both_ways=True)  # type: ignore[arg-type]
+        positions = RelativePositions(kind, 4, 8, bidirectional=True)  # type: ignore[arg-type]
         assert torch.equal(positions(places, places).bias, positions(places + 5000, places + 5000).bias)
 
 
@@ -222,8 +222,8 @@ def test_concatenated_is_a_product_over_token_and_waves_that_begins_as_their_sum
     [
         ({"positions": "rotary", "score": "additive"}, "rotary positions show in plain dot products"),
         ({"positions": "rotary", "score": "bilinear"}, "with bilinear scores distances would be lost"),
-        ({"positions": "alibi", "normaliser": "none"}, "alibi positions shift a softmax"),
-        ({"positions": "relative", "normaliser": "none"}, "relative positions shift a softmax"),
+        ({"positions": "alibi", "normalizer": "none"}, "alibi positions shift a softmax"),
+        ({"positions": "relative", "normalizer": "none"}, "relative positions shift a softmax"),
         ({"positions": "rotary", "heads": 16}, "each head's 1 dimensions must be an even number"),
         ({"heads": 3}, r"dim \(16\) must be a multiple of heads \(3\)"),
         ({"key_value_heads": 3}, r"key_value_heads \(3\) must divide heads \(4\)"),

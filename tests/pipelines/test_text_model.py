@@ -499,11 +499,11 @@ def test_save_arpa_of_what_is_no_table(folders: dict[str, Path], tmp_path: Path)
 def test_another_tokeniser(folders: dict[str, Path], tmp_path: Path) -> None:
     own = Path(shutil.copytree(folders["words"], tmp_path / "own"))
     Tokenizer.of_words(["some", "other"]).save(own / "tokenizer.json")
-    with pytest.raises(UserError, match="not the tokeniser that the model was made with"):
+    with pytest.raises(UserError, match="not the tokenizer that the model was made with"):
         anaphora.load(own)
     same_size = Tokenizer.of_words([f"w{n}" for n in range(anaphora.load(folders["words"]).model.vocabulary - 4)])
     same_size.save(own / "tokenizer.json")
-    with pytest.raises(UserError, match="not the tokeniser that the model was made with"):
+    with pytest.raises(UserError, match="not the tokenizer that the model was made with"):
         anaphora.load(own)
 
 

@@ -232,8 +232,8 @@ def test_sense_labels_name_the_right_words():
             assert (label.index, label.target_index) in pair.alignment
             if label.sense in translations:
                 assert target[label.target_index] in translations[label.sense], pair
-    labelled = {label.sense for pair in train() for label in pair.senses}
-    assert labelled == {sense for senses in AMBIGUOUS.values() for sense in senses}
+    labeled = {label.sense for pair in train() for label in pair.senses}
+    assert labeled == {sense for senses in AMBIGUOUS.values() for sense in senses}
     assert len(AMBIGUOUS) >= 12
 
 

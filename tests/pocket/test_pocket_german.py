@@ -129,59 +129,59 @@ GOLDEN = [
     (
         lambda w: clause(
             the("farmer", "old"), "buy", the("apple", "red", True, None, number=23), time=date(3, "May")
-        ).realise(w),
+        ).realize(w),
         "The old farmer bought twenty-three red apples on the third of May.",
         "Der alte Bauer kaufte am dritten Mai dreiundzwanzig rote Äpfel.",
     ),
     (
-        lambda w: clause(the("woman", "young"), "see", the("neighbour", "lazy"), time=YESTERDAY).realise(
+        lambda w: clause(the("woman", "young"), "see", the("neighbour", "lazy"), time=YESTERDAY).realize(
             w, "time-first"
         ),
         "Yesterday the young woman saw the lazy neighbour.",
         "Gestern sah die junge Frau den faulen Nachbarn.",
     ),
     (
-        lambda w: clause(the("child", determiner="a"), "help", the("king", "old")).realise(w),
+        lambda w: clause(the("child", determiner="a"), "help", the("king", "old")).realize(w),
         "A child helped the old king.",
         "Ein Kind half dem alten König.",
     ),
     (
-        lambda w: clause(NounPhrase("Anna"), "find", the("umbrella", "expensive", determiner="a")).realise(w),
+        lambda w: clause(NounPhrase("Anna"), "find", the("umbrella", "expensive", determiner="a")).realize(w),
         "Anna found an expensive umbrella.",
         "Anna fand einen teuren Regenschirm.",
     ),
     (
-        lambda w: clause(NounPhrase("we"), "invite", the("student"), "perfect").realise(w),
+        lambda w: clause(NounPhrase("we"), "invite", the("student"), "perfect").realize(w),
         "We have invited the student.",
         "Wir haben den Studenten eingeladen.",
     ),
     (
-        lambda w: clause(NounPhrase("she"), "call", the("doctor", determiner="a"), time=YESTERDAY).realise(w),
+        lambda w: clause(NounPhrase("she"), "call", the("doctor", determiner="a"), time=YESTERDAY).realize(w),
         "She called a doctor yesterday.",
         "Sie rief gestern einen Arzt an.",
     ),
     (
-        lambda w: clause(the("dog", None, True), "follow", the("child", None, True), "perfect").realise(w),
+        lambda w: clause(the("dog", None, True), "follow", the("child", None, True), "perfect").realize(w),
         "The dogs have followed the children.",
         "Die Hunde sind den Kindern gefolgt.",
     ),
     (
-        lambda w: clause(the("teacher"), "read", the("story", "long", determiner="this"), negated=True).realise(w),
+        lambda w: clause(the("teacher"), "read", the("story", "long", determiner="this"), negated=True).realize(w),
         "The teacher did not read this long story.",
         "Der Lehrer las diese lange Geschichte nicht.",
     ),
     (
-        lambda w: clause(the("cook"), "drink", the("coffee", "hot", determiner=None), "must").realise(w, "question"),
+        lambda w: clause(the("cook"), "drink", the("coffee", "hot", determiner=None), "must").realize(w, "question"),
         "Must the cook drink hot coffee?",
         "Muss der Koch heißen Kaffee trinken?",
     ),
     (
-        lambda w: clause(the("boy"), "sleep", place=at_place(the("forest", "dark"))).realise(w),
+        lambda w: clause(the("boy"), "sleep", place=at_place(the("forest", "dark"))).realize(w),
         "The boy slept in the dark forest.",
         "Der Junge schlief im dunklen Wald.",
     ),
     (
-        lambda w: clause(the("nurse"), "go", place=to_place(the("church", "old"))).realise(w),
+        lambda w: clause(the("nurse"), "go", place=to_place(the("church", "old"))).realize(w),
         "The nurse went to the old church.",
         "Die Krankenschwester ging zur alten Kirche.",
     ),
@@ -191,38 +191,38 @@ GOLDEN = [
             VERB["give"],
             "past",
             ((the("girl", "sad"), "dat"), (the("dog", "small", determiner="her"), "acc")),
-        ).realise(w),
+        ).realize(w),
         "The queen gave the sad girl her small dog.",
         "Die Königin gab dem traurigen Mädchen ihren kleinen Hund.",
     ),
     (
         lambda w: clause(
             the("child"), "wash", NounPhrase(NOUNS["car"], None, ADJECTIVES["dirty"], owner=NOUNS["farmer"])
-        ).realise(w),
+        ).realize(w),
         "The child washed the farmer's dirty car.",
         "Das Kind wusch das schmutzige Auto des Bauern.",
     ),
     (
         lambda w: Clause(
             the("horse"), BE, "present", predicate=Predicate(ADJECTIVES["old"], than=the("goat", "white"))
-        ).realise(w),
+        ).realize(w),
         "The horse is older than the white goat.",
         "Das Pferd ist älter als die weiße Ziege.",
     ),
     (
-        lambda w: clause(the("man"), EAT_PERSON, the("pear")).realise(w),
+        lambda w: clause(the("man"), EAT_PERSON, the("pear")).realize(w),
         "The man ate the pear.",
         "Der Mann aß die Birne.",
     ),
     (
-        lambda w: Clause(the("pear"), EAT_ANIMAL, agent=the("rabbit", "hungry", determiner="a")).realise(w),
+        lambda w: Clause(the("pear"), EAT_ANIMAL, agent=the("rabbit", "hungry", determiner="a")).realize(w),
         "The pear was eaten by a hungry rabbit.",
         "Die Birne wurde von einem hungrigen Kaninchen gefressen.",
     ),
     (
         lambda w: Clause(
             NounPhrase(NOUN_SENSES["bank.money"].noun, "the"), CONTEXT_VERBS["rob"], agent=the("thief")
-        ).realise(w),
+        ).realize(w),
         "The bank was robbed by the thief.",
         "Die Bank wurde vom Dieb ausgeraubt.",
     ),
@@ -231,14 +231,14 @@ GOLDEN = [
             NounPhrase(NOUN_SENSES["bank.shore"].noun, "the", of=context_noun("river")),
             BE,
             predicate=Predicate(ADJECTIVES["big"]),
-        ).realise(w),
+        ).realize(w),
         "The bank of the river was big.",
         "Das Ufer des Flusses war groß.",
     ),
     (
         lambda w: clause(
             the("student"), CONTEXT_VERBS["pronounce"], NounPhrase(NOUN_SENSES["letter.alphabet"].noun, "the")
-        ).realise(w),
+        ).realize(w),
         "The student pronounced the letter.",
         "Der Student sprach den Buchstaben aus.",
     ),
@@ -253,8 +253,8 @@ def test_golden_sentences(build, english, german):
 def test_verb_final_clauses_and_the_gender_of_it():
     def build(w, thing):
         lamp = the(thing)
-        main = clause(the("woman"), "buy", lamp).realise(w)
-        why = Clause(Pronoun(lamp, "it"), BE, predicate=Predicate(ADJECTIVES["cheap"])).realise(w, "final")
+        main = clause(the("woman"), "buy", lamp).realize(w)
+        why = Clause(Pronoun(lamp, "it"), BE, predicate=Predicate(ADJECTIVES["cheap"])).realize(w, "final")
         sub = joined(w, ("because", "weil"), why)
         return main[0] + sub[0], main[1] + sub[1]
 
@@ -264,7 +264,7 @@ def test_verb_final_clauses_and_the_gender_of_it():
         assert target.endswith(f", weil {german} billig war.")
 
     def invited(w):
-        sub = joined(w, ("that", "dass"), clause(the("aunt"), "invite", the("boy")).realise(w, "final"))
+        sub = joined(w, ("that", "dass"), clause(the("aunt"), "invite", the("boy")).realize(w, "final"))
         return [("we", (w.link(),)), ("know", (w.link(),)), *sub[0]], [("wir", ()), ("wissen", ()), *sub[1]]
 
     assert written(invited)[1] == "Wir wissen, dass die Tante den Jungen einlud."
@@ -285,7 +285,7 @@ def test_every_noun_has_an_adjective_and_agrees_in_every_case():
     for (noun, plural, determiner), forms in paradigms.items():
         phrase = the(noun, "old", plural, determiner)
         for case, expected in zip(("nom", "acc", "dat", "gen"), forms.split("|"), strict=True):
-            assert " ".join(word for word, _ in phrase.realise(Weaver(), case)[1]) == expected
+            assert " ".join(word for word, _ in phrase.realize(Weaver(), case)[1]) == expected
     for noun in nouns_tagged("person", "animal", "food", "object", "readable", "place", "drink"):
         assert adjectives_of(noun), noun.english
 

@@ -58,7 +58,7 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         output_dropout=0.4,
     ),
     "conv": rung("conv"),
-    "conv dilated": rung("conv", layers=3, width=2, dilated=True, gated=False, normalised=False),
+    "conv dilated": rung("conv", layers=3, width=2, dilated=True, gated=False, normalized=False),
     "conv of width one": rung("conv", width=1),
     "transformer-decoder": rung("transformer-decoder"),
     **{
@@ -73,7 +73,7 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "transformer-decoder dot": rung("transformer-decoder", score="dot", positions="alibi", key_value_heads=1),
     "transformer-decoder bilinear": rung("transformer-decoder", score="bilinear", positions="relative"),
     "transformer-decoder additive": rung("transformer-decoder", score="additive", positions="sinusoidal", window=3),
-    "transformer-decoder linear": rung("transformer-decoder", normaliser="none", positions="learned"),
+    "transformer-decoder linear": rung("transformer-decoder", normalizer="none", positions="learned"),
     "transformer-decoder scaled by layer": rung("transformer-decoder", inverse_layer_scale=True),
     "backpack": rung("backpack", senses=4, positions="learned", inverse_layer_scale=True),
     "backpack of one sense": rung("backpack", senses=1),
@@ -94,7 +94,7 @@ MASKED: dict[str, Callable[[], Any]] = {
 }
 LABELS = ["A", "B", "C"]
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
-    f"{kind}{' both ways' if both else ''}": rung(kind, labels=LABELS, both_ways=both, pool=pool)
+    f"{kind}{' both ways' if both else ''}": rung(kind, labels=LABELS, bidirectional=both, pool=pool)
     for kind, both, pool in [
         ("dan", False, "last"),
         ("dan", True, "mean"),

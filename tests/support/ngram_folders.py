@@ -38,7 +38,7 @@ def ngram_folder(
     words: Tokenizer | None = None,
     **model: Any,
 ) -> Path:
-    """A model folder of these lines; `model` are settings of NgramConfig, `words` a tokeniser made before."""
+    """A model folder of these lines; `model` are settings of NgramConfig, `words` a tokenizer made before."""
     folder.mkdir(parents=True)
     settings = TokenizerConfig(**(WORDS if tokenizer is None else tokenizer))
     kept = [line for line in lines if blank_lines == "keep" or line.strip()]

@@ -1,4 +1,4 @@
-"""Random weights of a small Backpack under its three flavours of published names; what it says, computed plainly."""
+"""Random weights of a small Backpack under its three flavors of published names; what it says, computed plainly."""
 
 from __future__ import annotations
 

@@ -75,14 +75,14 @@ MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "transformer additive": (transformer(score="additive"), ALL),
     "transformer grouped additive alibi": (transformer(score="additive", positions="alibi", key_value_heads=2), ALL),
     # without softmax: scores of any sign, so nothing that could be called attended
-    "transformer linear": (transformer(normaliser="none"), ALL - {"attends"}),
-    "transformer linear narrow heads": (transformer(normaliser="none", heads=8, key_value_heads=2), ALL - {"attends"}),
-    "transformer linear rotary": (transformer(normaliser="none", positions="rotary"), ALL - {"attends"}),
+    "transformer linear": (transformer(normalizer="none"), ALL - {"attends"}),
+    "transformer linear narrow heads": (transformer(normalizer="none", heads=8, key_value_heads=2), ALL - {"attends"}),
+    "transformer linear rotary": (transformer(normalizer="none", positions="rotary"), ALL - {"attends"}),
     "transformer linear bilinear window": (
-        transformer(normaliser="none", score="bilinear", window=3),
+        transformer(normalizer="none", score="bilinear", window=3),
         ALL - {"attends"},
     ),
-    "transformer linear additive": (transformer(normaliser="none", score="additive"), ALL - {"attends"}),
+    "transformer linear additive": (transformer(normalizer="none", score="additive"), ALL - {"attends"}),
     "transformer experts": (transformer(experts=5), ALL),
     "transformer experts in the second layer, three of four a token": (
         transformer(experts=4, experts_per_token=3, experts_every=2, norm="post", activation="gelu"),

@@ -40,7 +40,7 @@ def plain_text(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def labelled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def labeled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Lines with more As or more Bs. Read only."""
     folder, draw = tmp_path_factory.mktemp("labelled"), random.Random(3)
     found = {"text": folder / "text.txt", "labels": folder / "labels.txt"}

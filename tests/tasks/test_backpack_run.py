@@ -49,11 +49,11 @@ def test_evaluate_measures_what_the_run_did(
 
 
 def test_sizes_are_the_contextualisers_and_penalties_nobodys() -> None:
-    """What an LSTM says is penalised; what a Backpack says is a sum of senses, and the LSTM only weighs them."""
+    """What an LSTM says is penalized; what a Backpack says is a sum of senses, and the LSTM only weighs them."""
     manifest = {"train": {"tokens": 2_000_000}, "valid": {"tokens": 1}}
     found = {}
     for kind, own in (("lstm", {}), ("backpack", {"model": {"encoder": "lstm"}}), ("backpack", {})):
-        found[kind, bool(own)] = sized_to_run(kind, manifest, load_recipe(kind), own, labelled=False, gently=False)
+        found[kind, bool(own)] = sized_to_run(kind, manifest, load_recipe(kind), own, labeled=False, gently=False)
     lstm, around, usual = (found[key] for key in (("lstm", False), ("backpack", True), ("backpack", False)))
     assert around["model"] == lstm["model"] != usual["model"] and "heads" in usual["model"]
     penalties = {"activation_penalty", "temporal_penalty"}

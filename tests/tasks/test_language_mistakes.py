@@ -82,7 +82,7 @@ def test_a_context_that_is_too_long_is_refused_before_the_text_is_read(
         ("lstm", {"data.max_length": 20}, "data.max_length means nothing"),
         ("lstm", {"tokenizer.dropout": 0.1}, "tokenizer.dropout means nothing"),
         ("lstm", {"model.pool": "last"}, "model.pool means nothing"),
-        ("lstm", {"model.both_ways": True}, "model.both_ways means nothing"),
+        ("lstm", {"model.bidirectional": True}, "model.bidirectional means nothing"),
         ("lstm", {"model.heads": 2}, "unknown setting model.heads"),
         ("transformer-encoder", {"training.activation_penalty": 1}, "training.activation_penalty means nothing"),
         ("transformer-encoder", {"training.stride": 1}, "training.stride means nothing"),

@@ -134,7 +134,7 @@ def test_starting_from_a_model(plain_text: dict[str, Path], tmp_path: Path) -> N
     outcome = anaphora.train(
         tmp_path / "second", **other, recipe="gru", start_from=tmp_path / "first", settings=own, device="cpu"
     )
-    assert outcome.validation["loss"] == pytest.approx(first, abs=1e-3)  # the tokeniser and the weights are the same
+    assert outcome.validation["loss"] == pytest.approx(first, abs=1e-3)  # the tokenizer and the weights are the same
     tokenizers = [(tmp_path / name / "tokenizer.json").read_text() for name in ("first", "second")]
     assert tokenizers[0] == tokenizers[1]
     anaphora.train(tmp_path / "unnamed", **other, start_from=tmp_path / "first", settings=own, device="cpu")

@@ -61,8 +61,8 @@ def test_the_speed_of_this_machine_is_measured_in_a_moment() -> None:
 def test_warnings_come_before_the_first_update_and_once(
     plain_text: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(outlook, "LARGE", 1000)
-    monkeypatch.setattr(outlook, "FOR_EACH", 1)
+    monkeypatch.setattr(outlook, "LARGE_PARAMETERS", 1000)
+    monkeypatch.setattr(outlook, "MAX_PARAMETERS_PER_TOKEN", 1)
     train(tmp_path / "run", plain_text, "transformer-encoder", {"training.max_steps": 1})
     first = (tmp_path / "run/model.safetensors").read_bytes()
     said = capsys.readouterr().err

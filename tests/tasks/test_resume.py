@@ -57,7 +57,7 @@ def test_killed_at_chosen_moments(corpus: Path, unbroken: Path, tmp_path: Path) 
         assert_readable(run)
     done = finish(run, corpus)
     assert done.returncode == 0, done.stderr
-    assert "was killed" in done.stderr  # the abandoned lock is recognised and said
+    assert "was killed" in done.stderr  # the abandoned lock is recognized and said
     assert_same(run, unbroken)
 
 

@@ -37,11 +37,11 @@ def runs(recipe: str) -> list[RunConfig]:
     return [complete_text(recipe, {}, {"train": {"tokens": n}, "valid": {"tokens": 1}}) for n in TOKENS]
 
 
-def begun(folder: Path, recipe: str, *, labelled: bool = False) -> RunConfig:
+def begun(folder: Path, recipe: str, *, labeled: bool = False) -> RunConfig:
     """The settings of a run that begins, as its folder has them then."""
-    files = {"text": folder / "text.txt"} | ({"labels": folder / "labels.txt"} if labelled else {})
+    files = {"text": folder / "text.txt"} | ({"labels": folder / "labels.txt"} if labeled else {})
     files["text"].write_text("the dog sees the cat\nthe cat sees a dog\n" * 60)
-    if labelled:
+    if labeled:
         files["labels"].write_text("one\nother\n" * 60)
     own: Any = {"data": {name: [str(path)] for name, path in files.items()}}
     request = Request(run=folder / "run", own=own, recipe=recipe, start_from=None, device="cpu", force=False)
@@ -81,7 +81,7 @@ def test_a_run_that_has_begun_is_as_listed(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", classifying())
 def test_so_is_a_classifier(kind: str, tmp_path: Path) -> None:
     listed = by_name(kind)
-    assert compare(begun(tmp_path, kind, labelled=True), listed, kind=CLASSIFIERS) == []
+    assert compare(begun(tmp_path, kind, labeled=True), listed, kind=CLASSIFIERS) == []
     (metric,) = listed["training.metric"].elsewhere
     assert (listed["training.metric"].default, metric.value) == ("loss", "accuracy")
 

@@ -11,10 +11,10 @@ def test_the_laboratory_settings_for_a_million_words() -> None:
     """Penn Treebank's 929,589 tokens: what was found to be good for it (docs/lab-notes.md)."""
     from anaphora.tasks.text_sizes import sized_to_text
 
-    lstm = sized_to_text("lstm", 929_589, labelled=False, recipe={"model": {"kind": "lstm"}})
+    lstm = sized_to_text("lstm", 929_589, labeled=False, recipe={"model": {"kind": "lstm"}})
     assert (lstm["model"]["dim"], lstm["model"]["hidden"], lstm["model"]["layers"]) == (400, 1150, 3)
     assert lstm["training"]["warmup_steps"] == pytest.approx(930, rel=0.1)
-    attention = sized_to_text("transformer-decoder", 929_589, labelled=False, recipe={})
+    attention = sized_to_text("transformer-decoder", 929_589, labeled=False, recipe={})
     assert (attention["training"]["context"], attention["training"]["batch_tokens"]) == (256, 8192)
 
 
@@ -24,10 +24,10 @@ def test_every_size_is_a_sound_document(kind: str, tokens: int) -> None:
     from anaphora.tasks.recipes import RunConfig
     from anaphora.tasks.text_sizes import sized_to_text, text_vocabulary
 
-    for labelled in (False,) if kind == "backpack" else (False, True):  # it is no classifier
-        document = sized_to_text(kind, tokens, labelled=labelled, recipe={"model": {"kind": kind}})
+    for labeled in (False,) if kind == "backpack" else (False, True):  # it is no classifier
+        document = sized_to_text(kind, tokens, labeled=labeled, recipe={"model": {"kind": kind}})
         document["model"]["kind"] = kind
-        if labelled:
+        if labeled:
             document["model"]["labels"] = ["a", "b"]
             document["data"] = {"text": ["t"], "labels": ["l"]}
         config = RunConfig.read(document)

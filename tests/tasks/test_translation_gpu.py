@@ -19,7 +19,7 @@ pytestmark = [
 
 SMALL = {"model.dim": 64, "model.layers": 2, "model.heads": 2, "model.feed_forward": 128, "tokenizer.vocabulary": 600}
 
-ATTENTIONS: list[dict[str, str]] = [{}, {"model.score": "additive"}, {"model.normaliser": "none"}]
+ATTENTIONS: list[dict[str, str]] = [{}, {"model.score": "additive"}, {"model.normalizer": "none"}]
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def sampler(kind: str) -> SubwordSampler:
 @settings(deadline=None, max_examples=150)
 @given(texts=st.lists(TEXT, max_size=4))
 def test_without_dropout_it_is_the_tokenizer(kind: str, texts: list[str]) -> None:
-    """The slow twin: the tokeniser itself."""
+    """The slow twin: the tokenizer itself."""
     one = sampler(kind)
     assert [ids.tolist() for ids in one.encode_batch(texts, 0.0, (1,))] == one.tokenizer.encode_batch(texts)
 

@@ -1,4 +1,4 @@
-"""Words between blanks, as counting tools have them; vocabularies in files; and the tokeniser of bytes."""
+"""Words between blanks, as counting tools have them; vocabularies in files; and the tokenizer of bytes."""
 
 from __future__ import annotations
 

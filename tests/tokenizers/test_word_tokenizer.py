@@ -1,4 +1,4 @@
-"""A word tokeniser opened the quick way is the one that the library would have opened."""
+"""A word tokenizer opened the quick way is the one that the library would have opened."""
 
 from __future__ import annotations
 

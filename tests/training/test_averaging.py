@@ -42,7 +42,7 @@ def test_in_place_lends_the_average_and_gives_the_weights_back_bit_for_bit() -> 
             assert torch.equal(p, average.mean[name])
             assert not torch.equal(p, before[name])
     assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
-    assert [p.data_ptr() for p in model.parameters()] == pointers  # the optimiser still holds the right memory
+    assert [p.data_ptr() for p in model.parameters()] == pointers  # the optimizer still holds the right memory
 
     with pytest.raises(ZeroDivisionError), average.in_place():
         _ = 1 / 0

@@ -101,7 +101,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Cell:
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     shell = type("ZMQInteractiveShell", (), {})()
     monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
-    monkeypatch.setattr(bars, "EVERY", 0.0)
+    monkeypatch.setattr(bars, "REFRESH_SECONDS", 0.0)
     return cell
 
 

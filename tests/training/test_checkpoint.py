@@ -17,7 +17,7 @@ from anaphora.models.translation.transformer_translator import Transformer, Tran
 from anaphora.models.weights import load_weights, model_weights, read_weights, write_weights
 from anaphora.training.averaging import MovingAverage
 from anaphora.training.checkpoint import Checkpoints, Progress
-from anaphora.training.optimizer import build_optimiser
+from anaphora.training.optimizer import build_optimizer
 from anaphora.training.training_settings import TrainingConfig
 
 
@@ -27,13 +27,13 @@ def model(seed: int, **changes: Any) -> Transformer:
     return Transformer(TransformerConfig(**{**shape, **changes}), 30, 30)
 
 
-def learn(net: Transformer, optimiser: torch.optim.Optimizer, ema: MovingAverage | None, step: int) -> None:
+def learn(net: Transformer, torch_optimizer: torch.optim.Optimizer, ema: MovingAverage | None, step: int) -> None:
     """One update on tokens drawn from torch's generator, with dropout: it depends on the whole state."""
     net.train()
     source, target = torch.randint(3, 30, (2, 4, 6))
     net(source, target).square().mean().backward()
-    optimiser.step()
-    optimiser.zero_grad(set_to_none=True)
+    torch_optimizer.step()
+    torch_optimizer.zero_grad(set_to_none=True)
     if ema is not None:
         ema.update(step)
 
@@ -46,16 +46,16 @@ def test_everything_comes_back_exactly(tmp_path: Path, tie: str, with_ema: bool,
     config = TrainingConfig(optimizer=optimizer)  # type: ignore[arg-type]
     checkpoints = Checkpoints(tmp_path, keep=3, every=1)
     first = model(1, tie=tie)
-    optimiser, ema = build_optimiser(first, config), MovingAverage(first, 0.9) if with_ema else None
+    torch_optimizer, ema = build_optimizer(first, config), MovingAverage(first, 0.9) if with_ema else None
     for step in range(1, 4):
-        learn(first, optimiser, ema, step)
+        learn(first, torch_optimizer, ema, step)
     progress = Progress(step=3, epoch=1, index=2, tokens=72, best=1.25, best_step=2, stale=1, history=[{"loss": 1.25}])
-    path = checkpoints.save(first, optimiser, ema, progress)
+    path = checkpoints.save(first, torch_optimizer, ema, progress)
     for step in range(4, 6):
-        learn(first, optimiser, ema, step)
+        learn(first, torch_optimizer, ema, step)
 
     second = model(99, tie=tie)
-    again, mean = build_optimiser(second, config), MovingAverage(second, 0.9) if with_ema else None
+    again, mean = build_optimizer(second, config), MovingAverage(second, 0.9) if with_ema else None
     learn(second, again, mean, 1)  # whatever state it has must be forgotten
     assert checkpoints.restore(path, second, again, mean) == (progress, {})
     for step in range(4, 6):
@@ -66,7 +66,7 @@ def test_everything_comes_back_exactly(tmp_path: Path, tie: str, with_ema: bool,
     if ema is not None and mean is not None:
         assert all(torch.equal(tensor, mean.mean[name]) for name, tensor in ema.mean.items())
     for (name, p), q in zip(first.named_parameters(), second.parameters()):
-        for key, tensor in optimiser.state[p].items():
+        for key, tensor in torch_optimizer.state[p].items():
             assert torch.equal(tensor, again.state[q][key]), (name, key)
     assert torch.equal(torch.rand(3), _after(checkpoints, path, second, again, mean))
 
@@ -81,9 +81,9 @@ def _after(checkpoints: Checkpoints, path: Path, *state: Any) -> torch.Tensor:
 
 def test_the_model_to_use_is_the_moving_average(tmp_path: Path) -> None:
     net = model(1)
-    optimiser, ema = build_optimiser(net, TrainingConfig()), MovingAverage(net, 0.9)
-    learn(net, optimiser, ema, 1)
-    path = Checkpoints(tmp_path, keep=1, every=1).save(net, optimiser, ema, Progress(step=1))
+    torch_optimizer, ema = build_optimizer(net, TrainingConfig()), MovingAverage(net, 0.9)
+    learn(net, torch_optimizer, ema, 1)
+    path = Checkpoints(tmp_path, keep=1, every=1).save(net, torch_optimizer, ema, Progress(step=1))
     stored = load_file(path / "model.safetensors")
     assert all(torch.equal(stored[name], tensor) for name, tensor in ema.mean.items())
     assert not torch.equal(stored["projection.weight" if "projection.weight" in stored else next(iter(stored))],
@@ -108,7 +108,7 @@ def steps(checkpoints: Checkpoints) -> list[int]:
 def test_what_stays(tmp_path: Path) -> None:
     """The newest `keep` made on schedule, the best, the newest of all; an interruption's goes with the next one."""
     net = model(1)
-    optimiser = build_optimiser(net, TrainingConfig())
+    torch_optimizer = build_optimizer(net, TrainingConfig())
     checkpoints = Checkpoints(tmp_path, keep=2, every=10)
     for step, best, expected in [
         (10, 10, [10]),
@@ -119,7 +119,7 @@ def test_what_stays(tmp_path: Path) -> None:
         (50, 50, [40, 50]),
         (60, None, [50, 60]),
     ]:
-        checkpoints.save(net, optimiser, None, Progress(step=step, best_step=best))
+        checkpoints.save(net, torch_optimizer, None, Progress(step=step, best_step=best))
         assert steps(checkpoints) == expected
     newest = checkpoints.newest()
     assert newest is not None
@@ -129,15 +129,15 @@ def test_what_stays(tmp_path: Path) -> None:
 
 def test_no_checkpoint_is_ever_half_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     net = model(1)
-    optimiser, checkpoints = build_optimiser(net, TrainingConfig()), Checkpoints(tmp_path, keep=2, every=1)
-    checkpoints.save(net, optimiser, None, Progress(step=1))
+    torch_optimizer, checkpoints = build_optimizer(net, TrainingConfig()), Checkpoints(tmp_path, keep=2, every=1)
+    checkpoints.save(net, torch_optimizer, None, Progress(step=1))
 
     def torn(*_: Any, **__: Any) -> str:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(json, "dumps", torn)  # the last of the three files
     with pytest.raises(UserError, match="No space left"):
-        checkpoints.save(net, optimiser, None, Progress(step=2))
+        checkpoints.save(net, torch_optimizer, None, Progress(step=2))
     assert steps(checkpoints) == [1]
     assert not list(tmp_path.rglob(f"{UNFINISHED}*"))
 
@@ -170,5 +170,5 @@ def test_progress_survives_json(tmp_path: Path) -> None:
     net = model(1)
     checkpoints = Checkpoints(tmp_path, keep=1, every=1)
     progress = Progress(step=7, seconds=0.1 + 0.2, flops=1e19 / 3, best=1 / 3, best_step=7)
-    path = checkpoints.save(net, build_optimiser(net, TrainingConfig()), None, progress)
+    path = checkpoints.save(net, build_optimizer(net, TrainingConfig()), None, progress)
     assert checkpoints.read_progress(path) == progress

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from anaphora.training.optimizer import build_optimiser
+from anaphora.training.optimizer import build_optimizer
 from anaphora.training.schedule import SCHEDULES, ScheduleName, learning_rate
 from anaphora.training.training_settings import TrainingConfig
 
@@ -87,15 +87,15 @@ def test_only_matrices_decay(kind: str) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2))
     config = TrainingConfig(optimizer=kind, weight_decay=0.5, learning_rate=0.1)  # type: ignore[arg-type]
-    optimiser = build_optimiser(model, config)
-    decay = {id(p): group["weight_decay"] for group in optimiser.param_groups for p in group["params"]}
+    optimizer = build_optimizer(model, config)
+    decay = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert {name: decay[id(p)] for name, p in model.named_parameters()} == {
         "0.weight": 0.5,
         "0.bias": 0.0,
         "1.weight": 0.0,
         "1.bias": 0.0,
     }
-    assert sum(len(group["params"]) for group in optimiser.param_groups) == 4
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == 4
 
 
 @pytest.mark.parametrize("kind", ["sgd", "asgd"])
@@ -104,11 +104,11 @@ def test_descent_by_hand(kind: str) -> None:
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 2.0)
     config = TrainingConfig(optimizer=kind, momentum=0.5, weight_decay=0.1, learning_rate=0.2)  # type: ignore[arg-type]
-    optimiser = build_optimiser(model, config)
+    optimizer = build_optimizer(model, config)
     weight, velocity = 2.0, 0.0
     for gradient in (1.0, -3.0, 0.5):
         model.weight.grad = torch.full_like(model.weight, gradient)
-        optimiser.step()
+        optimizer.step()
         velocity = 0.5 * velocity + gradient + 0.1 * weight
         weight -= 0.2 * velocity
         assert model.weight.item() == pytest.approx(weight)
@@ -119,12 +119,12 @@ def test_adamw_by_hand() -> None:
     model = nn.Linear(1, 1)
     nn.init.constant_(model.weight, 2.0)
     nn.init.constant_(model.bias, 3.0)
-    optimiser = build_optimiser(model, TrainingConfig(weight_decay=0.5, learning_rate=0.1))
+    optimizer = build_optimizer(model, TrainingConfig(weight_decay=0.5, learning_rate=0.1))
     model(torch.tensor([[4.0]])).sum().backward()
-    optimiser.step()
+    optimizer.step()
     assert model.weight.item() == pytest.approx(2.0 * (1 - 0.1 * 0.5) - 0.1)
     assert model.bias.item() == pytest.approx(3.0 - 0.1)
-    assert isinstance(optimiser, torch.optim.AdamW)
+    assert isinstance(optimizer, torch.optim.AdamW)
 
 
 def test_the_same_step_fused_or_not() -> None:
@@ -134,15 +134,15 @@ def test_the_same_step_fused_or_not() -> None:
     for fused in (True, False):
         model = nn.Linear(5, 4)
         model.load_state_dict(start.state_dict())
-        optimiser = build_optimiser(model, TrainingConfig(weight_decay=0.1))
-        assert optimiser.defaults["fused"]
-        for group in optimiser.param_groups:
+        optimizer = build_optimizer(model, TrainingConfig(weight_decay=0.1))
+        assert optimizer.defaults["fused"]
+        for group in optimizer.param_groups:
             group["fused"] = fused
         for seed in range(3):
             x = torch.randn(6, 5, generator=torch.Generator().manual_seed(seed))
             model(x).square().sum().backward()
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
         ends.append(model.weight.detach())
     torch.testing.assert_close(*ends)
 

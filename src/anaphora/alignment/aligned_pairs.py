@@ -55,7 +55,7 @@ class Pair:
 
 
 class Pairs:
-    """Makes `Pair`s with one model's tokenisers."""
+    """Makes `Pair`s with one model's tokenizers."""
 
     def __init__(self, source: Tokenizer, target: Tokenizer, split: Split = "punctuation") -> None:
         self.source, self.target, self.split = source, target, split

@@ -28,7 +28,7 @@ from anaphora.alignment.model_alignment import (
     attention_maps,
     cross_attentions,
     no_weights,
-    normalise,
+    normalize,
 )
 from anaphora.data.corpus import Corpus
 from anaphora.data.preparation import open_prepared
@@ -121,7 +121,7 @@ def _candidates(maps: np.ndarray) -> tuple[list[Method], np.ndarray]:
             weights += [*of_layer, of_layer.mean(axis=0)]
         methods.append(Method(row=row))
         weights.append(of_row.mean(axis=(0, 1)))
-    return methods, normalise(np.stack(weights))[0]
+    return methods, normalize(np.stack(weights))[0]
 
 
 def _stand_in(pair: Pair, teacher: Agreement) -> GoldAlignment:
@@ -256,7 +256,7 @@ class Rival:
 
     @property
     def best(self) -> str:
-        """The form with the lowest error: chosen with the gold, so in IBM-1's favour."""
+        """The form with the lowest error: chosen with the gold, so in IBM-1's favor."""
         return min(self.scores, key=lambda form: self.scores[form].aer)
 
 

@@ -31,18 +31,18 @@ from anaphora.alignment.agreement import Agreement
 from anaphora.data.corpus import Corpus
 from anaphora.data.preparation import open_prepared
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files.foreign import LARGE, read_bytes
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, read_bytes
 from anaphora.folder import DATA, write_text
 from anaphora.results import brief, html_table
 from anaphora.tokenizers.tokenizer import UNK, Tokenizer
 
 FILE = "dictionary.tsv"
 """Its name in a model folder."""
-LEAST = 0.05
+MIN_PROBABILITY = 0.05
 """Entries less probable than this are not kept."""
-PAIRS = 200_000
+MAX_TRAINING_PAIRS = 200_000
 """Pairs of the training text that it is learned from, at most, spread evenly."""
-COLUMNS = "source, target, probability, count"
+COLUMN_NAMES = "source, target, probability, count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ class Dictionary:
         for word in sorted(links):
             other, count = min(links[word].items(), key=lambda item: (-item[1], item[0]))
             entries.append(Entry(word, other, count / seen[word], count))
-        return cls(entry for entry in entries if entry.probability >= LEAST and _writable(entry))
+        return cls(entry for entry in entries if entry.probability >= MIN_PROBABILITY and _writable(entry))
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
     def write(self, path: Path, origin: str) -> None:
         """Whole or not at all; `origin` says in the first line where the entries come from."""
-        lines = [f"# {origin}", f"# {COLUMNS}; edit, add or delete lines as you like"]
+        lines = [f"# {origin}", f"# {COLUMN_NAMES}; edit, add or delete lines as you like"]
         lines += [f"{entry.source}\t{entry.target}\t{entry.probability:.4g}\t{entry.count}" for entry in self]
         write_text(path, "".join(f"{line}\n" for line in lines))
 
@@ -119,9 +119,9 @@ class Dictionary:
         """A file of two to four columns; what is wrong with it is said with its line."""
         if not path.exists() or path.is_dir():
             what = "is a folder, not a dictionary" if path.exists() else "there is no such dictionary"
-            raise UserError(what, file=path, cure=f"name a file of tab-separated lines: {COLUMNS}")
+            raise UserError(what, file=path, cure=f"name a file of tab-separated lines: {COLUMN_NAMES}")
         try:
-            lines = read_bytes(path, LARGE).decode("utf-8-sig").split("\n")
+            lines = read_bytes(path, MAX_LARGE_FILE_BYTES).decode("utf-8-sig").split("\n")
         except UnicodeDecodeError:
             raise UserError("this dictionary is not UTF-8 text", file=path, cure="save it as UTF-8") from None
         except OSError as error:
@@ -151,7 +151,7 @@ def learn_for(
         return f"{FILE} is there already and was kept"
     if given is not None:
         return copy_into(folder, given)
-    rows = np.unique(np.linspace(0, len(train) - 1, min(len(train), PAIRS)).astype(np.int64))
+    rows = np.unique(np.linspace(0, len(train) - 1, min(len(train), MAX_TRAINING_PAIRS)).astype(np.int64))
     if not (train.ids("target", rows)[0] == UNK).any():
         return "the vocabulary has every target word, so no dictionary is needed"
     sides = zip(("source", "target"), tokenizers)
@@ -192,7 +192,7 @@ def _entry(line: str, path: Path, number: int) -> Entry:
 
     if not 2 <= len(columns) <= 4:
         many = "one column" if len(columns) == 1 else f"{len(columns)} columns"
-        raise wrong(f"has {many}, and an entry has two to four", f"part them by tabs: {COLUMNS}")
+        raise wrong(f"has {many}, and an entry has two to four", f"part them by tabs: {COLUMN_NAMES}")
     source, target = columns[:2]
     if not source or not target:
         raise wrong(f"has no {'target' if source else 'source'} word", "fill it in, or delete the line")
@@ -222,7 +222,7 @@ def _writable(entry: Entry) -> bool:
 
 
 def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The words of a text as a word-level tokeniser cuts it, white space left out: one for each of its other tokens."""
+    """The words of a text as a word-level tokenizer cuts it, white space left out: one for each of its other tokens."""
     return [word for piece in tokenizer.pieces(text) if (word := piece.strip())]
 
 

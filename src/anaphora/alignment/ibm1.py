@@ -5,7 +5,7 @@ equally likely beforehand, with a probability t(f | e) that only depends on the 
 
     P(f | source) = 1 / (S + 1) · Σ_e t(f | e)        e over the S source words and NULL
 
-Expectation maximisation finds t: guess who came from whom with the present t (posteriors), count, divide, repeat. The
+Expectation maximization finds t: guess who came from whom with the present t (posteriors), count, divide, repeat. The
 likelihood has a single hill, so the start does not matter and the result is the same every time.
 
 The table holds only words that met in a pair, in rows of one source word, sorted by target word (compressed sparse

@@ -43,10 +43,10 @@ from anaphora.tokenizers.words import Split, Word
 
 Kind = Literal["attention", "occlusion", "members"]
 Row = Literal["predicts", "reads"]
-KINDS: tuple[Kind, ...] = ("attention", "occlusion", "members")
+METHOD_KINDS: tuple[Kind, ...] = ("attention", "occlusion", "members")
 ROWS: tuple[Row, ...] = ("predicts", "reads")
 
-BATCH_TOKENS, BATCH_PAIRS, WINDOW = 2048, 64, 1024
+BATCH_TOKENS, BATCH_PAIRS, WINDOW_PAIRS = 2048, 64, 1024
 TRACE_VERSION = 1
 """Of the JSON document that `Alignment.document` makes."""
 
@@ -71,7 +71,7 @@ class Method:
     """Of an ensemble (kind: members): how each member is read; None for one that is left out."""
 
     def __post_init__(self) -> None:
-        known = self.kind in KINDS and self.row in ROWS and self.rule in RULES
+        known = self.kind in METHOD_KINDS and self.row in ROWS and self.rule in RULES
         numbers = [number for number in (self.layer, self.head) if number is not None]
         if not known or not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError(f"no such method: {self}")
@@ -279,7 +279,7 @@ def no_weights(model: Translator) -> str | None:
     attentions = [attention_layers(model)[path] for path in cross_attentions(model)]
     if not attentions:
         return "the model has no attention over the source"
-    if any(attention.normaliser != "softmax" for attention in attentions):
+    if any(attention.normalizer != "softmax" for attention in attentions):
         return "the model's attention has no softmax: its weights are scores of any sign, no shares"
     return None
 
@@ -374,7 +374,7 @@ def word_weights(model: Translator, pairs: Sequence[Pair], method: Method) -> li
     return found
 
 
-def normalise(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def normalize(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(..., T, S + 1) -> rows that sum to one over the words (..., T, S), and the end mark's share (..., T)."""
     words, total = weights[..., :-1].sum(axis=-1, keepdims=True), weights.sum(axis=-1)
     real = weights[..., :-1] / np.where(words > 0, words, 1)
@@ -390,7 +390,7 @@ def align(model: Translator, pairs: Sequence[Pair], method: Method, split: Split
         found[place] = weights
     alignments = []
     for pair, weights in zip(pairs, found):
-        real, end_mark = normalise(weights)
+        real, end_mark = normalize(weights)
         links = links_of(real, method.rule)
         texts, words = (pair.source_text, pair.target_text), (pair.source, pair.target)
         alignments.append(Alignment(*texts, *words, real, end_mark, links, method, split, pair.problem))
@@ -408,7 +408,7 @@ def align_pairs(
 ) -> Iterator[Alignment]:
     """Align given pairs of text, lazily and in order."""
     maker, pairs = Pairs(source_tokenizer, target_tokenizer, split), iter(pairs)
-    while block := [(clean(source), clean(target)) for source, target in islice(pairs, WINDOW)]:
+    while block := [(clean(source), clean(target)) for source, target in islice(pairs, WINDOW_PAIRS)]:
         made = maker.texts(block)
         for pair in made:
             pair.problem = pair.problem or _too_long(model, pair)
@@ -423,7 +423,7 @@ def align_translations(
     method: Method,
     *,
     split: Split = "punctuation",
-    window: int = WINDOW,
+    window: int = WINDOW_PAIRS,
 ) -> Iterator[Translation]:
     """The same translations, lazily and in order, each candidate with its `alignment`: from the ids read and said."""
     maker, translations = Pairs(source_tokenizer, target_tokenizer, split), iter(translations)

@@ -25,7 +25,7 @@ import numpy as np
 from anaphora.alignment.agreement import diagonal
 from anaphora.alignment.aligned_pairs import Pair
 from anaphora.alignment.dictionary import Dictionary, Entry, first_word, is_wordlike
-from anaphora.alignment.model_alignment import Method, normalise, word_weights
+from anaphora.alignment.model_alignment import Method, normalize, word_weights
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.splitting import parts_of
 from anaphora.decoding.translate import Candidate, Replacement, Translation, clean, one_line
@@ -35,7 +35,7 @@ from anaphora.tokenizers.tokenizer import UNK, Tokenizer
 from anaphora.tokenizers.words import Word
 
 Mode = Literal["dictionary", "copy", "none"]
-WINDOW = 1024
+WINDOW_PAIRS = 1024
 OPENING = "([{<«„“‚‘¿¡\"'"
 """After one of these with a space in front, a word has none."""
 JOINING = "-/@_"
@@ -85,7 +85,7 @@ class UnknownWords:
         self.limit = min(config.max_source_tokens or model.max_source_length, model.max_source_length) - 1
         self.glues = target.split == "punctuation"  # otherwise there is a space between any two words
 
-    def __call__(self, translations: Iterable[Translation], *, window: int = WINDOW) -> Iterator[Translation]:
+    def __call__(self, translations: Iterable[Translation], *, window: int = WINDOW_PAIRS) -> Iterator[Translation]:
         """The same translations, lazily and in order, with words in the place of ⟨unk⟩."""
         translations = iter(translations)
         while block := list(islice(translations, window)):
@@ -98,7 +98,7 @@ class UnknownWords:
             asked = [(one, number) for one in lacking for number in one.pieces()]
             pairs = [one.pair(number) for one, number in asked]
             for (one, number), weights in zip(asked, word_weights(self.model, pairs, self.method)):
-                one.weights[number] = normalise(weights)[0]
+                one.weights[number] = normalize(weights)[0]
             for one in lacking:
                 self._replace(one)
             for translation in block:

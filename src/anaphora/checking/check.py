@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from anaphora.checking import coverage, encoding, pairs
 from anaphora.checking import language_guess as language
 from anaphora.checking.file_reading import Side, read_side
-from anaphora.checking.findings import KINDS, Finding, Report, finding
+from anaphora.checking.findings import FINDING_KINDS, Finding, Report, finding
 from anaphora.data.corpus import Sides
 from anaphora.errors import UserError, option
 
@@ -92,7 +92,7 @@ class Check:
         """Stopping ones first, then in the order of the kinds, then by file; two columns of one table, or one file
         that is given twice, have a problem of a line in common, and it is told once."""
         files = {side.files[0]: n for n, part in enumerate(self.parts.values()) for side in part.sides}
-        order = {kind: n for n, kind in enumerate(KINDS)}
+        order = {kind: n for n, kind in enumerate(FINDING_KINDS)}
         once: list[Finding] = []
         for found in self.findings:
             if found not in once:
@@ -194,7 +194,7 @@ class Check:
             for side in part.sides:
                 huge = []
                 for number, tokens in pairs.too_long(side.lines, self.max_length):
-                    if tokens >= pairs.HUGE:
+                    if tokens >= pairs.HUGE_LINE_BYTES:
                         huge.append(number)
                     elif number < len(part):
                         long[number] = f"the {side.name} has about {tokens:,} tokens, more than {self.max_length:,}"
@@ -231,16 +231,16 @@ class Check:
 
     def shifts(self, *, quick: bool = False) -> None:
         """Sides that go apart, by number or by content."""
-        from anaphora.checking.shift import DENSE, LEAST, find_shifts  # numba, only here
+        from anaphora.checking.shift import DENSE_LINES, MIN_LINES, find_shifts  # numba, only here
 
         for part in self.two_sided():
             first: int | None = None
-            if len(part) >= LEAST:
+            if len(part) >= MIN_LINES:
 
                 def step(done: int, total: int) -> None:
                     self.progress("alignment of lines", done, total)
 
-                dense = QUICK_LINES if quick else DENSE
+                dense = QUICK_LINES if quick else DENSE_LINES
                 part.stretches = find_shifts(part.source.lines, part.target.lines, dense=dense, progress=step).stretches
                 wrong = [stretch for stretch in part.stretches if stretch.offset != 0]
                 for stretch in wrong:
@@ -345,7 +345,7 @@ def read_parts(files: dict[str, Sides], progress: Progress | None = None) -> dic
 def check_corpus(
     files: dict[str, Sides], *, max_length: int = 256, vocabulary: int | None = None, progress: Progress | None = None
 ) -> tuple[Report, Check]:
-    """The whole check. `vocabulary`: words that a word tokeniser with fallback=unk would keep."""
+    """The whole check. `vocabulary`: words that a word tokenizer with fallback=unk would keep."""
     began = time.monotonic()
     check = Check(read_parts(files, progress), max_length=max_length, progress=progress)
     check.everything(vocabulary)

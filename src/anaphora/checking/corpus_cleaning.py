@@ -23,9 +23,9 @@ from anaphora.data.lines import COMPRESSIONS
 from anaphora.errors import UserError
 from anaphora.folder import atomic_folder
 
-ROUNDS = 10
-BORDER = 3  # lines dropped on either side of a change of offset
-CHUNK = 4096
+MAX_ROUNDS = 10
+BORDER_LINES = 3  # lines dropped on either side of a change of offset
+CHUNK_LINES = 4096
 DROPPED = (
     "utf8", "replacement", "empty", "huge", "long", "script", "language", "identical", "leak", "leak-source",
     "leak-target", "ratio", "duplicate",
@@ -50,7 +50,7 @@ def write_clean(check: Check, names: dict[str, Sides], folder: Path) -> dict[str
             )
     dropped: dict[str, Counter[str]] = {name: Counter() for name in check.parts}
     mended: dict[str, int] = dict.fromkeys(check.parts, 0)
-    for round in range(ROUNDS):
+    for round in range(MAX_ROUNDS):
         parts = {}
         for name, part in check.parts.items():
             parts[name], count = _clean(part, dropped[name])
@@ -115,8 +115,8 @@ def _pairing(part: Part, dropped: Counter[str]) -> Iterator[tuple[int, int]]:
         yield from ((i, i) for i in range(len(part)))
         return
     for number, stretch in enumerate(stretches):
-        first = stretch.first - 1 + (BORDER if number else 0)
-        last = len(part.source.lines) if number == len(stretches) - 1 else stretch.last - BORDER
+        first = stretch.first - 1 + (BORDER_LINES if number else 0)
+        last = len(part.source.lines) if number == len(stretches) - 1 else stretch.last - BORDER_LINES
         if stretch.offset is None:
             first = last
         kept = range(max(first, -(stretch.offset or 0)), min(last, size - (stretch.offset or 0)))
@@ -126,7 +126,7 @@ def _pairing(part: Part, dropped: Counter[str]) -> Iterator[tuple[int, int]]:
 
 
 def _chunks(rows: Iterator[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    while chunk := list(islice(rows, CHUNK)):
+    while chunk := list(islice(rows, CHUNK_LINES)):
         yield chunk
 
 

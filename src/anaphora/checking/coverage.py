@@ -1,6 +1,6 @@
 """Unknown words: how much of text that a model has not seen consists of words that training never showed.
 
-Subword tokenisers spell such words from pieces and lose nothing; with `tokenizer.fallback=unk` each becomes one unknown
+Subword tokenizers spell such words from pieces and lose nothing; with `tokenizer.fallback=unk` each becomes one unknown
 token. Either way they are what a model translates worst.
 """
 
@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
-WORDS = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
-SAMPLE = 100_000  # training lines that are counted, at most
+WORD_PATTERN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+SAMPLE_LINES = 100_000  # training lines that are counted, at most
 HELD_OUT = 20  # one line in so many stands for unseen text where there is none
 
 
 def count_words(lines: Sequence[str], numbers: range | Sequence[int]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for number in numbers:
-        counts.update(WORDS.findall(lines[number][:2000]))
+        counts.update(WORD_PATTERN.findall(lines[number][:2000]))
     return counts
 
 
@@ -28,7 +28,7 @@ def split(lines: Sequence[str]) -> tuple[list[int], list[int]]:
     """Line numbers that are learned from and that are held out; the same text is always on the same side."""
     learned: list[int] = []
     held: list[int] = []
-    for number in range(0, len(lines), -(-len(lines) // SAMPLE) or 1):
+    for number in range(0, len(lines), -(-len(lines) // SAMPLE_LINES) or 1):
         text = lines[number].encode("utf-8", "surrogateescape")
         (learned if crc32(text) % HELD_OUT else held).append(number)
     return learned, held

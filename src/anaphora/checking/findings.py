@@ -1,7 +1,8 @@
 """What a check tells: findings, each with its kind, file, lines, a message and a cure.
 
-Lines with the same problem in the same file are one `Finding`, which lists them all (up to `LISTED`). For programs
-`Report.document()` spells out one entry a line, so that each planted mistake can be looked up by file and line.
+Lines with the same problem in the same file are one `Finding`, which lists them all (up to `MAX_LISTED_LINES`). For
+programs `Report.document()` spells out one entry a line, so that each planted mistake can be looked up by file and
+line.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 from anaphora.errors import option
 from anaphora.results import brief, html_table
 
-KINDS = ("shift", "duplicate", "leak", "encoding", "empty", "ratio", "length", "language")
-LISTED = 100_000  # lines that one finding names at most
-SPELLED = 10_000  # entries of one finding in the JSON document at most; its `lines` in `classes` has the rest
+FINDING_KINDS = ("shift", "duplicate", "leak", "encoding", "empty", "ratio", "length", "language")
+MAX_LISTED_LINES = 100_000  # lines that one finding names at most
+MAX_DOCUMENT_ENTRIES = (
+    10_000  # entries of one finding in the JSON document at most; its `lines` in `classes` has the rest
+)
 
 
 @dataclass
@@ -57,7 +60,7 @@ class Finding:
             return [{**shared, "line": self.line, "message": self.message, **rest, **self.extra}]
         return [
             {**shared, "line": line, "message": self.details.get(line, self.message), **rest, **self.extra}
-            for line in self.lines[:SPELLED]
+            for line in self.lines[:MAX_DOCUMENT_ENTRIES]
         ]
 
     def summary(self) -> dict[str, Any]:
@@ -134,7 +137,7 @@ class Report:
             "proposal": self.proposal,
             "cleaned": self.cleaned,
             "seconds": round(self.seconds, 2),
-            "listed_at_most": {"findings": SPELLED, "lines": LISTED},
+            "listed_at_most": {"findings": MAX_DOCUMENT_ENTRIES, "lines": MAX_LISTED_LINES},
         }
 
 
@@ -295,7 +298,7 @@ def finding(
     """The finding of some lines of a file with a known problem."""
     lines = list(lines)
     kind, one, many, cure = WORDING[problem]
-    details = {line: one.format(**words) for line in lines[:SPELLED]} | (details or {})
+    details = {line: one.format(**words) for line in lines[:MAX_DOCUMENT_ENTRIES]} | (details or {})
     message = details[lines[0]] if len(lines) == 1 else many.format(n=f"{len(lines):,}", **words)
     extra = {key: value for key, value in words.items() if key == "of"}
     return Finding(
@@ -307,7 +310,7 @@ def finding(
         cure.format(clean=option("write_clean")),
         count=len(lines),
         stops=problem in STOPPING,
-        lines=lines[:LISTED],
+        lines=lines[:MAX_LISTED_LINES],
         details=details,
         extra=extra,
     )

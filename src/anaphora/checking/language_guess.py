@@ -44,12 +44,12 @@ SCRIPTS: dict[str, str] = {
     "Mongolian": "1800-18af",
     "Han and kana": "3005-3007 3040-30ff 31f0-31ff 3400-4dbf 4e00-9fff f900-faff ff66-ff9d 20000-3ffff",
 }
-LETTERS, LATIN_LETTERS = 6, 16  # letters of a wrong script that a line must have
+MIN_WRONG_LETTERS, MIN_WRONG_LATIN_LETTERS = 6, 16  # letters of a wrong script that a line must have
 TRIGRAMS = 16  # trigrams of letters that a line must have
 PER_TRIGRAM = 1.2  # nats by which each must fit the other side better, on average
 IN_ALL = 30.0  # nats, summed over the line
 BUCKETS = 1 << 18  # of hashed trigrams
-CHUNK = 8192  # lines at a time
+CHUNK_LINES = 8192  # lines at a time
 FAMILIAR = 20  # occurrences on its own side, and this many times those on the other, make a word its side's own
 PROFILE = 200_000  # lines that a profile is made of, at most
 
@@ -73,7 +73,7 @@ def _chunks(lines: Sequence[str], step: int = 1) -> Iterator[tuple[np.ndarray, l
             continue
         numbers.append(number)
         texts.append(text[:2000])  # enough to know a language by
-        if len(texts) == CHUNK:
+        if len(texts) == CHUNK_LINES:
             yield np.array(numbers), texts
             numbers, texts = [], []
     if texts:
@@ -115,7 +115,7 @@ def wrong_script(counts: np.ndarray, usual: np.ndarray) -> dict[int, str]:
     it takes a longer line of them."""
     letters = counts[:, 1:]
     strange = np.where(usual[1:], 0, letters)
-    least = np.where(strange.argmax(axis=1) == 0, LATIN_LETTERS, LETTERS)
+    least = np.where(strange.argmax(axis=1) == 0, MIN_WRONG_LATIN_LETTERS, MIN_WRONG_LETTERS)
     found = np.flatnonzero((strange.sum(axis=1) >= least) & (2 * strange.sum(axis=1) > letters.sum(axis=1)))
     names = list(SCRIPTS)
     return {int(n): names[int(strange[n].argmax())] for n in found}

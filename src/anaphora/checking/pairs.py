@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-HUGE = 1_000_000  # bytes of a line
+HUGE_LINE_BYTES = 1_000_000  # bytes of a line
 _NO_WORD = re.compile(r"[\W_]+")
 _WORDS = re.compile(r"\w+|[^\w\s]")
 
@@ -120,13 +120,13 @@ def _first_places(items: Iterable[Any]) -> dict[Any, int]:
 def too_long(lines: Sequence[str], limit: int) -> Iterator[tuple[int, int]]:
     """(line from 0, about how many tokens) of lines with more tokens than the limit.
 
-    The tokeniser is not there yet, so a token is taken as a word, or as six bytes of a longer one: few enough that a
+    The tokenizer is not there yet, so a token is taken as a word, or as six bytes of a longer one: few enough that a
     line told here is too long for any vocabulary of usual size.
     """
     for number, text in enumerate(lines):
         if len(text) * 4 > limit and len(text.encode("utf-8", "surrogateescape")) > limit:
-            if len(text) > HUGE // 4 and len(text.encode("utf-8", "surrogateescape")) > HUGE:
-                yield number, HUGE
+            if len(text) > HUGE_LINE_BYTES // 4 and len(text.encode("utf-8", "surrogateescape")) > HUGE_LINE_BYTES:
+                yield number, HUGE_LINE_BYTES
                 continue
             pieces = sum(-(-len(word.encode("utf-8", "surrogateescape")) // 6) for word in _WORDS.findall(text))
             if pieces > limit:

@@ -17,7 +17,7 @@ from typing import Any, overload
 from anaphora.checking import encoding, pairs
 from anaphora.checking import language_guess as language
 from anaphora.checking.check import Check, Part, Progress
-from anaphora.checking.corpus_cleaning import CHUNK, ROUNDS, file_names
+from anaphora.checking.corpus_cleaning import CHUNK_LINES, MAX_ROUNDS, file_names
 from anaphora.checking.file_reading import Lines, Side, read_side
 from anaphora.checking.findings import Finding, Report
 from anaphora.errors import UserError
@@ -27,7 +27,7 @@ TELLING = 20
 """Characters of a line that hardly comes twice by chance."""
 BOILERPLATE = 10
 """Times that such a line stands in a text to be a header, a footer, a menu."""
-LONG = 20_000
+LONG_LINE_CHARACTERS = 20_000
 """Characters: a longer line is a text without line ends."""
 BLANK = 0.5
 """Share of blank lines from which on they are worth a word."""
@@ -70,9 +70,9 @@ class TextCheck(Check):
                 blank, first = blank + 1, number if first is None else first
             characters += len(text)
             size += len(text.encode("utf-8", "surrogateescape")) + 1
-            if len(text) > LONG:
+            if len(text) > LONG_LINE_CHARACTERS:
                 long[number] = f"this line has {len(text):,} characters"
-        self.tell(part, "long-line", list(long), details=long, limit=f"{LONG:,}")
+        self.tell(part, "long-line", list(long), details=long, limit=f"{LONG_LINE_CHARACTERS:,}")
         if first is not None and BLANK * len(lines) < blank < len(lines):
             (file, line), message = part.source.where(first), f"{blank:,} of {len(lines):,} lines are blank"
             cure = "data.blank_lines=drop leaves them out; where they part paragraphs, keep them"
@@ -175,7 +175,7 @@ def write_clean_text(check: TextCheck, names: dict[str, list[str]], folder: Path
         raise UserError("already exists", file=folder, cure="choose a new folder; nothing was changed")
     dropped: dict[str, Counter[str]] = {name: Counter() for name in check.parts}
     mended: dict[str, int] = dict.fromkeys(check.parts, 0)
-    for round in range(ROUNDS):
+    for round in range(MAX_ROUNDS):
         parts = {}
         for name, part in check.parts.items():
             parts[name], count = _clean(part, dropped[name])
@@ -209,7 +209,7 @@ def _clean(part: Part, dropped: Counter[str]) -> tuple[Part, int]:
     """One round: lines that stay, mended; and how many were."""
     new, mended = Lines(), 0
     lines = enumerate(part.source.lines)
-    while some := list(islice(lines, CHUNK)):
+    while some := list(islice(lines, CHUNK_LINES)):
         kept = []
         for number, text in some:
             why = next((problem for problem in DROPPED if number in part.wrong.get(problem, ())), None)

@@ -14,8 +14,8 @@ Scores become log-likelihood ratios "true pair : strangers", and a Viterbi searc
 at no offset at all, which pays for every change, finds the stretches. An offset that is not zero must beat zero by far
 to be told, and strangers must have strange lengths too: rare words alone can make a poor lexicon.
 
-Corpora of more than `DENSE` lines are judged on evenly spread blocks of lines; a change is then looked for line by line
-in the gap between two blocks.
+Corpora of more than `DENSE_LINES` lines are judged on evenly spread blocks of lines; a change is then looked for line
+by line in the gap between two blocks.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from numba import njit
 
 from anaphora.alignment.ibm1 import IBM1, Sentences
 
-DENSE = 30_000  # lines scored in all; above that, blocks of them
-BLOCK = 32  # lines of a block
-FOLD = 64  # lines that go to the same half in cross-fitting
-FIT = 40_000  # pairs that the lexicon is fitted on, at most
-WINDOW = 512  # lines whose lengths are correlated at a time
-FARTHEST = 200  # lines: the largest offset looked for in each window
-WHOLE = 1 << 22  # lines up to which all of the file is correlated at once, for offsets of any size
-NEAR = 3  # offsets always tried
-PROPOSED = 6  # other offsets tried, those most windows propose
-LONGEST = 40  # words of a line that are looked at
-STEM = 5  # letters of a word that are looked at: endings only make words rare
-CHANGE = 25.0  # nats that a change of offset costs
-CERTAIN = 60.0  # nats by which a stretch must be better at its offset than at zero
-LEAST = 200  # lines below which nothing can be said
-SHORTEST = 20  # lines of a stretch worth telling
+DENSE_LINES = 30_000  # lines scored in all; above that, blocks of them
+BLOCK_LINES = 32  # lines of a block
+FOLD_LINES = 64  # lines that go to the same half in cross-fitting
+MAX_LEXICON_PAIRS = 40_000  # pairs that the lexicon is fitted on, at most
+WINDOW_LINES = 512  # lines whose lengths are correlated at a time
+MAX_OFFSET_LINES = 200  # lines: the largest offset looked for in each window
+MAX_WHOLE_FILE_LINES = 1 << 22  # lines up to which all of the file is correlated at once, for offsets of any size
+NEAR_OFFSETS = 3  # offsets always tried
+PROPOSED_OFFSETS = 6  # other offsets tried, those most windows propose
+MAX_WORDS = 40  # words of a line that are looked at
+STEM_LETTERS = 5  # letters of a word that are looked at: endings only make words rare
+CHANGE_NATS = 25.0  # nats that a change of offset costs
+CERTAIN_NATS = 60.0  # nats by which a stretch must be better at its offset than at zero
+MIN_LINES = 200  # lines below which nothing can be said
+MIN_STRETCH_LINES = 20  # lines of a stretch worth telling
 STRANGERS = 100  # lines of a stretch of strangers worth telling
 
 # one character of a script that is written without spaces, or a word
-WORDS = re.compile(
+WORD_PATTERN = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]|[^\W_]+"
 )
 
@@ -82,20 +82,20 @@ def words_of(line: str) -> list[str]:
     >>> words_of("Die Fahrradfahrer fuhren über die Straße.")
     ['die', 'fahrr', 'fuhre', 'über', 'die', 'straß']
     """
-    return [word[:STEM] for word in WORDS.findall(line[: 12 * LONGEST].lower())[:LONGEST]]
+    return [word[:STEM_LETTERS] for word in WORD_PATTERN.findall(line[: 12 * MAX_WORDS].lower())[:MAX_WORDS]]
 
 
 def find_shifts(
     source: Sequence[str],
     target: Sequence[str],
     *,
-    dense: int = DENSE,
+    dense: int = DENSE_LINES,
     progress: Callable[[int, int], None] | None = None,
 ) -> Shifts:
     """Where the lines of two sides go apart. The sides may have different numbers of lines; at most `dense` of them are
     looked at closely."""
     lines = min(len(source), len(target))
-    if lines < LEAST:
+    if lines < MIN_LINES:
         return Shifts([])
     report = progress or (lambda done, total: None)
     ripples = _ripples(_log_lengths(source)), _ripples(_log_lengths(target))
@@ -108,7 +108,7 @@ def find_shifts(
     report(2, 5)
     calibration = scorer.calibrate(chosen, guess)
     if calibration.separation < 0.85:  # lengths may say nothing at all: try the near offsets for all of the file
-        for offset in (o for o in range(-NEAR, NEAR + 1) if o):
+        for offset in (o for o in range(-NEAR_OFFSETS, NEAR_OFFSETS + 1) if o):
             constant = np.full(lines, offset)
             another = _Scorer.fit(from_, into, chosen, constant)
             better = another.calibrate(chosen, constant)
@@ -121,7 +121,7 @@ def find_shifts(
         return Shifts([], calibration.separation)
     ratios = calibration.ratios(scorer(chosen, offsets))  # (n, offsets + 1), the last column for strangers
     report(4, 5)
-    path = _viterbi(ratios, CHANGE)
+    path = _viterbi(ratios, CHANGE_NATS)
     borders = np.concatenate([[0], np.flatnonzero(np.diff(path)) + 1])
     found = [(0, int(path[0]))]
     for border in borders[1:].tolist():  # between two blocks of chosen lines: look line by line
@@ -144,16 +144,16 @@ def find_shifts(
 def propose(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Offsets worth trying, and the likeliest one of every line, from the ripples of line lengths alone."""
     lines = min(len(a), len(b))
-    anywhere = [lag for lag in far_offsets(a, b) if abs(lag) > FARTHEST]
-    centres = np.arange(0, lines, WINDOW // 2)
-    best = np.zeros(len(centres), np.int64)
-    sure = np.zeros(len(centres), bool)
-    lags = np.arange(-FARTHEST, FARTHEST + 1)
-    size = 1 << (2 * WINDOW + 2 * FARTHEST - 1).bit_length()
-    for n, centre in enumerate(centres.tolist()):
-        begin, end = max(0, centre - WINDOW // 2), min(lines, centre + WINDOW // 2)
+    anywhere = [lag for lag in far_offsets(a, b) if abs(lag) > MAX_OFFSET_LINES]
+    centers = np.arange(0, lines, WINDOW_LINES // 2)
+    best = np.zeros(len(centers), np.int64)
+    sure = np.zeros(len(centers), bool)
+    lags = np.arange(-MAX_OFFSET_LINES, MAX_OFFSET_LINES + 1)
+    size = 1 << (2 * WINDOW_LINES + 2 * MAX_OFFSET_LINES - 1).bit_length()
+    for n, center in enumerate(centers.tolist()):
+        begin, end = max(0, center - WINDOW_LINES // 2), min(lines, center + WINDOW_LINES // 2)
         here = a[begin:end]
-        low, high = begin - FARTHEST, end + FARTHEST
+        low, high = begin - MAX_OFFSET_LINES, end + MAX_OFFSET_LINES
         there = np.zeros(high - low)
         there[max(0, -low) : max(0, -low) + min(high, len(b)) - max(0, low)] = b[max(0, low) : min(high, len(b))]
         sums = np.fft.irfft(np.fft.rfft(there, size) * np.conj(np.fft.rfft(here, size)), size)[: len(lags)]
@@ -166,29 +166,31 @@ def propose(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
                 best[n], most = lag, echo
         sure[n] = most > 6
     if not sure.any():
-        return np.array(sorted({*range(-NEAR, NEAR + 1), *anywhere[:PROPOSED]})), np.zeros(lines, np.int64)
+        return np.array(sorted({*range(-NEAR_OFFSETS, NEAR_OFFSETS + 1), *anywhere[:PROPOSED_OFFSETS]})), np.zeros(
+            lines, np.int64
+        )
     known = np.flatnonzero(sure)
-    after = np.searchsorted(known, np.arange(len(centres))).clip(max=len(known) - 1)
+    after = np.searchsorted(known, np.arange(len(centers))).clip(max=len(known) - 1)
     before = (after - 1).clip(min=0)
-    nearer = np.abs(known[before] - np.arange(len(centres))) <= np.abs(known[after] - np.arange(len(centres)))
+    nearer = np.abs(known[before] - np.arange(len(centers))) <= np.abs(known[after] - np.arange(len(centers)))
     guess = best[np.where(nearer, known[before], known[after])]
     values, counts = np.unique(best[sure], return_counts=True)
-    far = [int(v) for v in values[np.argsort(-counts, kind="stable")] if abs(v) > NEAR][:PROPOSED]
-    by_line = guess[np.minimum((np.arange(lines) + WINDOW // 4) // (WINDOW // 2), len(centres) - 1)]
-    return np.array(sorted({*range(-NEAR, NEAR + 1), *far})), by_line
+    far = [int(v) for v in values[np.argsort(-counts, kind="stable")] if abs(v) > NEAR_OFFSETS][:PROPOSED_OFFSETS]
+    by_line = guess[np.minimum((np.arange(lines) + WINDOW_LINES // 4) // (WINDOW_LINES // 2), len(centers) - 1)]
+    return np.array(sorted({*range(-NEAR_OFFSETS, NEAR_OFFSETS + 1), *far})), by_line
 
 
 def far_offsets(a: np.ndarray, b: np.ndarray) -> list[int]:
     """Offsets at which a good part of the two files agrees, the clearest first; and the one that the numbers of lines
     suggest."""
     difference = [len(b) - len(a)] if len(a) != len(b) else []
-    if max(len(a), len(b)) > WHOLE:
+    if max(len(a), len(b)) > MAX_WHOLE_FILE_LINES:
         return difference
     size = 1 << (len(a) + len(b) - 1).bit_length()
     sums = np.fft.irfft(np.fft.rfft(b, size) * np.conj(np.fft.rfft(a, size)), size)
     sums[min(len(b), size) : size - len(a)] = 0  # no two lines stand so far apart
     z = sums / (np.sqrt(min((a**2).sum(), (b**2).sum())) + 1e-9)  # about a standard normal among strangers
-    peaks = [int(at) for at in np.argsort(-z)[:PROPOSED] if z[at] > 7]
+    peaks = [int(at) for at in np.argsort(-z)[:PROPOSED_OFFSETS] if z[at] > 7]
     return list(dict.fromkeys([*difference, *(at if at < len(b) else at - size for at in peaks)]))
 
 
@@ -248,12 +250,12 @@ def _varied(*sides: _Lines) -> bool:
 def _chosen(lines: int, dense: int) -> np.ndarray:
     if lines <= dense:
         return np.arange(lines)
-    starts = np.linspace(0, lines - BLOCK, dense // BLOCK).astype(np.int64)
-    return np.unique((starts[:, None] + np.arange(BLOCK)).ravel())
+    starts = np.linspace(0, lines - BLOCK_LINES, dense // BLOCK_LINES).astype(np.int64)
+    return np.unique((starts[:, None] + np.arange(BLOCK_LINES)).ravel())
 
 
 def _fold(lines: np.ndarray) -> np.ndarray:
-    return lines // FOLD % 2
+    return lines // FOLD_LINES % 2
 
 
 class _Scorer:
@@ -269,7 +271,7 @@ class _Scorer:
         for half in (0, 1):
             rest = lines[_fold(lines) != half]
             pairs = [(i, j) for i, j in zip(rest.tolist(), (rest + guess[rest]).tolist()) if j in target.words]
-            pairs = pairs[:: -(-len(pairs) // (FIT // 2)) or 1]
+            pairs = pairs[:: -(-len(pairs) // (MAX_LEXICON_PAIRS // 2)) or 1]
             models.append(
                 IBM1.fit([source.words[i] for i, _ in pairs], [target.words[j] for _, j in pairs], iterations=4)
             )
@@ -327,8 +329,8 @@ class _Calibration:
         separation = (below + upto).mean() / 2 / len(strangers)
 
         def middle(values: np.ndarray) -> tuple[float, float]:
-            low, centre, high = np.quantile(values, (0.16, 0.5, 0.84))
-            return float(centre), float(max((high - low) / 2, 1e-3))
+            low, center, high = np.quantile(values, (0.16, 0.5, 0.84))
+            return float(center), float(max((high - low) / 2, 1e-3))
 
         return cls(middle(own), middle(strangers), float(separation))
 
@@ -381,7 +383,7 @@ def _tell(
     for (first, which), end in zip(found, ends):
         inside = (chosen >= first) & (chosen < end)
         gain = float((ratios[inside, which] - ratios[inside, zero]).sum())
-        certain = gain > CERTAIN and end - first >= SHORTEST
+        certain = gain > CERTAIN_NATS and end - first >= MIN_STRETCH_LINES
         if which == strangers:
             certain &= end - first >= STRANGERS and _own_echo(ripples, first, end) < 3
         offset = 0 if which == zero or not certain else None if which == strangers else int(offsets[which])

@@ -170,11 +170,11 @@ def _show(out: Output, drawn: list[Alignment], names: list[str], picture: Path |
             from anaphora.explain.draw.terminal import heat_map
 
             console = Console(highlight=False)
-            colours = console.color_system is not None and not console.no_color
+            colors = console.color_system is not None and not console.no_color
             for place, alignment in enumerate(drawn):
                 if names:
                     console.print(printable(names[place]), markup=False)
-                console.print(heat_map(alignment, width=console.width, colours=colours), end="")
+                console.print(heat_map(alignment, width=console.width, colors=colors), end="")
                 out.result(alignment.pharaoh(base=base))
         return
     from anaphora.explain.draw.terminal import shown

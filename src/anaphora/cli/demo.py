@@ -105,8 +105,8 @@ def _show_alignment(out: Output, report: DemoReport) -> None:
     from anaphora.explain.draw.terminal import heat_map
 
     console = Console(highlight=False)
-    colours = console.color_system is not None and not console.no_color
+    colors = console.color_system is not None and not console.no_color
     out.result("")
     out.result("Which English word each German word came from (the darker, the more the model looked there):")
-    drawn = heat_map(Alignment.from_document(report.alignment), width=console.width, colours=colours)
+    drawn = heat_map(Alignment.from_document(report.alignment), width=console.width, colors=colors)
     console.print(drawn, end="")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anaphora.pipelines.text_model import TextModel
 
 FORMATS = (".npy", ".jsonl", ".safetensors")
-DIGITS = 6
+DECIMAL_DIGITS = 6
 
 
 def encode(
@@ -121,14 +121,14 @@ def _as_lines(
     if words:
         for line in loaded.stream_word_vectors(lines, **how):
             own = [
-                {"word": word.text, "vector": [round(value, DIGITS) for value in vector]}
+                {"word": word.text, "vector": [round(value, DECIMAL_DIGITS) for value in vector]}
                 for word, vector in zip(line.words, line.vectors.tolist())
             ]
             shape = line.vectors.shape
             yield {"text": line.text, "words": own}, (len(own), shape[1])
         return
     for text, vector in zip(lines, loaded.encode(lines, **how)):
-        numbers = [round(value, DIGITS) for value in vector.tolist()]
+        numbers = [round(value, DECIMAL_DIGITS) for value in vector.tolist()]
         yield {"text": text, "vector": numbers}, (1, len(numbers))
 
 

@@ -189,7 +189,7 @@ def evaluate(
         raise UserError("is not a supported image format", file=picture, cure="use a name ending in .svg or .png")
     for written in (output, picture):
         check_new_file(written, force=force, inputs=[*(source or ()), *(target or ())])
-    bleu([""], [""], tokenize=tokenize)  # an unknown tokeniser is named before the work is done
+    bleu([""], [""], tokenize=tokenize)  # an unknown tokenizer is named before the work is done
     notes: Counter[str] = Counter()
     sources, targets = read_pairs(source, target, notes)
     warn_of_notes(out, notes)

@@ -108,7 +108,7 @@ def generate(
     anaphora generate model.arpa.gz --file prompts.txt --beam 8 --json
     """
     from anaphora import api
-    from anaphora.decoding.decoding_settings import SAYING
+    from anaphora.decoding.decoding_settings import GENERATION_SETTINGS
     from anaphora.decoding.extent import Extent
     from anaphora.decoding.line_breaks import one_line
     from anaphora.errors import UserError, nearest
@@ -122,9 +122,11 @@ def generate(
     flags |= {"repetition_penalty": repetition_penalty, "stop": stop or None, "unknown": unknown or None}
     settings = decoding_settings(set_, **flags, beam=beam)
     for name in settings:
-        if name not in (*SAYING, "beam"):
+        if name not in (*GENERATION_SETTINGS, "beam"):
             listed = "`anaphora settings decoding` tells what they mean"
-            raise UserError(f"--set {name} has no meaning in generation", cure=f"{nearest(name, SAYING)}; {listed}")
+            raise UserError(
+                f"--set {name} has no meaning in generation", cure=f"{nearest(name, GENERATION_SETTINGS)}; {listed}"
+            )
     reads_terminal(out, model, file)
     loaded = open_text_model(out, model, device, patch)
     guess: Any = draft if draft in (None, "prompt") else api.load_text_model(str(draft))

@@ -13,7 +13,7 @@ from anaphora.cli import completion
 
 PROGRAMS = ("anaphora ", "echo ")
 """What a paragraph begins with that is an example."""
-WIDTH = 78
+WIDTH_COLUMNS = 78
 
 
 class _Plain:
@@ -63,7 +63,7 @@ def _example(command: str) -> str:
     """A command to copy, in lines of at most 78 columns that end between options."""
     lines = ["$"]
     for piece in re.split(r" (?=--?[a-z])", command):
-        if len(lines[-1]) + len(piece) + 1 > WIDTH - len(" \\"):
+        if len(lines[-1]) + len(piece) + 1 > WIDTH_COLUMNS - len(" \\"):
             lines.append("     ")
         lines[-1] += f" {piece}"
     return " \\\n".join(lines)

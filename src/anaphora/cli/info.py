@@ -140,7 +140,7 @@ def _learned_vectors(metrics: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
     """What there is to say of a language model, whatever it was made of."""
-    from anaphora.evaluation.bits_per_byte import UNNORMALISED
+    from anaphora.evaluation.bits_per_byte import UNNORMALIZED
 
     cut = found["tokenizer"]
     parted = {"blanks": " between blanks", "whitespace": " between spaces", "punctuation": ", punctuation apart"}
@@ -166,7 +166,7 @@ def _language_model(found: dict[str, Any]) -> list[tuple[str, str]]:
         cache = found["cache_bytes_per_token"]
         rows.append(("costs", f"{found['flops_per_token']:,.0f} FLOP a token, {cache:,} bytes of cache"))
     if not found["normalised"]:
-        rows.append(("sums", UNNORMALISED))
+        rows.append(("sums", UNNORMALIZED))
     return rows + [("note", note) for note in found["notes"]]
 
 

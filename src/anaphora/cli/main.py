@@ -13,6 +13,7 @@ interruption.begin()
 import io  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
+import warnings  # noqa: E402
 from typing import NoReturn  # noqa: E402
 
 from anaphora.cli import streams  # noqa: E402
@@ -28,6 +29,7 @@ def main() -> NoReturn:
         if isinstance(sys.stdout, io.TextIOWrapper):  # text is UTF-8, in and out, whatever the locale
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
         threading.excepthook = _thread_ended
+        warnings.showwarning = _note
         code = _run()
     except KeyboardInterrupt:
         interruption.end()
@@ -96,6 +98,14 @@ def _thread_ended(ended: threading.ExceptHookArgs) -> None:
     """A thread that writes a log and finds the disk full hands its error to the main one, which says it."""
     if not isinstance(ended.exc_value, OSError):
         threading.__excepthook__(ended)
+
+
+def _note(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
+    """A setting by its old name is worth a line; other warnings are as Python shows them."""
+    if category.__name__ != "OldName":
+        print(warnings.formatwarning(message, category, *where[:2]), end="", file=streams.Steadfast(sys.stderr))  # type: ignore[arg-type]
+    elif not {"-q", "--quiet"} & set(sys.argv):
+        print(f"note: {message}", file=streams.Steadfast(sys.stderr))
 
 
 def _complain(text: str | None, code: int) -> int:

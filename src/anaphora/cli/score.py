@@ -122,7 +122,7 @@ def _score_text(
     stride: int | None,
     patch: list[Path] | None,
 ) -> None:
-    from anaphora.decoding.text_scoring import PSEUDO, WINDOW
+    from anaphora.decoding.text_scoring import PSEUDO, WINDOW_LINES
     from anaphora.evaluation.bits_per_byte import bits_per_byte, note_on, perplexity, text_bytes
     from anaphora.tokenizers.token_names import shown_token
     from anaphora.tokenizers.tokenizer import UNK
@@ -136,7 +136,7 @@ def _score_text(
     lines = dropped = size = unknown = total_bytes = 0
     with nullcontext() if interactive else out.bar("scoring") as bar:
         # somebody who types sees each answer before the next line; otherwise lines are scored by thousands
-        ahead = 1 if interactive else WINDOW
+        ahead = 1 if interactive else WINDOW_LINES
         scored = loaded.stream_score(read_text(text, notes), stride=stride, progress=bar, window=ahead)
         for number, line in enumerate(scored, start=1):
             if not line.tokens:  # a blank line that this model leaves out
@@ -169,7 +169,7 @@ def _score_text(
         "logarithm": "10" if log10 else "e",
         "perplexity": perplexity(total, size),
         "bits_per_byte": bits_per_byte(total, total_bytes),
-        "note": note_on(unknown, size, normalised="normalised" in loaded.model.capabilities)
+        "note": note_on(unknown, size, normalized="normalised" in loaded.model.capabilities)
         or (PSEUDO if "masked" in loaded.model.capabilities else None),
     }
     if not lines:

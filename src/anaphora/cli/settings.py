@@ -14,7 +14,7 @@ from anaphora.cli.output import Json, Output, Quiet
 if TYPE_CHECKING:
     from anaphora.tasks.settings_listing import Setting
 
-WIDEST = 100
+MAX_COLUMNS = 100
 """Columns: longer lines are hard to read, however wide the terminal."""
 
 
@@ -54,7 +54,7 @@ def settings(
         open_model_file(model)
         recipe = recipe or choose(model, ()).kind
     found = find_settings(name, recipe)
-    width = min(max(shutil.get_terminal_size().columns, 40), WIDEST)
+    width = min(max(shutil.get_terminal_size().columns, 40), MAX_COLUMNS)
     one_by_one = name is not None and name.removesuffix(".") not in SECTIONS
     section = None
     for setting in found:

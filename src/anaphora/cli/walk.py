@@ -215,11 +215,11 @@ def _show(out: Output, made: Trace, picture: Path | None, trace: Path | None) ->
 
         wide = max(shutil.get_terminal_size().columns, 20)
         console = Console(highlight=False, soft_wrap=True, width=wide)
-        colours = console.color_system is not None and not console.no_color
+        colors = console.color_system is not None and not console.no_color
         for number, walk in enumerate(made.walks):
             if number:
                 out.result("")
-            text = walk_text(walk, width=wide, colours=colours)
+            text = walk_text(walk, width=wide, colors=colors)
             text.rstrip()
             console.print(text)
     document = made.document() if out.as_json or trace is not None else {}

@@ -18,7 +18,7 @@ from anaphora.training.reporting import duration
 if TYPE_CHECKING:
     from rich.console import Console
 
-TAIL = 2000
+TAIL_BYTES = 2000
 """Bytes at the end of a log in which its last line is found."""
 
 
@@ -73,7 +73,7 @@ def last_record(job: Job) -> dict[str, Any] | None:
     try:
         with open_file(job.run / LOGS / "log.jsonl") as log:
             log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - TAIL))
+            log.seek(max(0, log.tell() - TAIL_BYTES))
             lines = log.read().splitlines()
     except (OSError, UserError):
         return None

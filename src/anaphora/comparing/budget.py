@@ -13,7 +13,7 @@ from typing import Any
 from anaphora.config import convert
 from anaphora.errors import UserError, nearest, option
 
-KINDS = ("tokens", "flops", "minutes")
+BUDGET_KINDS = ("tokens", "flops", "minutes")
 LIMITS = ("max_steps", "epochs", "max_tokens", "max_minutes")
 
 
@@ -27,8 +27,8 @@ class Budget:
         """`tokens=2e6`, `flops=1e13` or `minutes=5`."""
         kind, equals, amount = written.partition("=")
         cure = f"write {option('budget', 'tokens=2e6')}, flops=1e13 or minutes=5"
-        if kind not in KINDS:
-            cure = nearest(kind, KINDS) if kind and equals else cure
+        if kind not in BUDGET_KINDS:
+            cure = nearest(kind, BUDGET_KINDS) if kind and equals else cure
             raise UserError(f"{option('budget')} {written} says nothing that can be spent", cure=cure)
         number = convert(amount, float, name=f"{option('budget')} {kind}")
         if number <= 0 or (kind == "tokens" and number < 1):

@@ -24,9 +24,9 @@ from anaphora.tasks.recipes import Document
 
 ENDING = re.compile(r"big|posunk|rl|ensemble(\d{1,2})?")
 MEMBERS = 3
-MOST = 16
+MAX_MEMBERS = 16
 STARTED: Document = {"training": {"objective": "reinforce"}}
-WORDS: Document = {"tokenizer": {"kind": "word", "fallback": "unk", "shared": False}}
+WORD_TOKENIZER: Document = {"tokenizer": {"kind": "word", "fallback": "unk", "shared": False}}
 
 
 def combined(asked: Sequence[Entry], seed: Callable[[Entry], int]) -> list[Entry]:
@@ -81,13 +81,15 @@ class _Workshop:
                 f"{entry.name}: +{last} changes what is learned from the beginning",
                 cure=f"let it come first: {below.recipe}+{last}+{'+'.join(below.endings)}",
             )
-        words = WORDS if last == "posunk" else {}
+        words = WORD_TOKENIZER if last == "posunk" else {}
         return replace(entry, settings=merge(below.settings, words, entry.settings))
 
     def members(self, entry: Entry, below: Entry, ending: str) -> tuple[str, ...]:
         many = int(ending.removeprefix("ensemble") or MEMBERS)
-        if not 2 <= many <= MOST:
-            raise UserError(f"{entry.name}: an ensemble has 2 to {MOST} members, not {many}", cure="write +ensemble3")
+        if not 2 <= many <= MAX_MEMBERS:
+            raise UserError(
+                f"{entry.name}: an ensemble has 2 to {MAX_MEMBERS} members, not {many}", cure="write +ensemble3"
+            )
         if below.together:
             raise UserError(f"{entry.name} is an ensemble of an ensemble", cure="write +ensemble once, with a number")
         if entry.settings:

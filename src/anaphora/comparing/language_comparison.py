@@ -1,4 +1,4 @@
-"""Language models side by side: one text, one tokeniser, the same held-out lines; bits per byte is the ruler.
+"""Language models side by side: one text, one tokenizer, the same held-out lines; bits per byte is the ruler.
 
 The text is prepared once, and every run folder gets it by hard links: `train` finds it there and looks only whether it
 is still the text that it was made of. Masked models are left out: what they make of a word they know from both sides of
@@ -27,7 +27,7 @@ from anaphora.data.formats import read_blocks
 from anaphora.data.language_corpus import check_text, fingerprint, prepare_text
 from anaphora.data.prepared_text import MANIFEST, PreparedText
 from anaphora.errors import UserError, option
-from anaphora.evaluation.bits_per_byte import UNNORMALISED, note_on_unknown
+from anaphora.evaluation.bits_per_byte import UNNORMALIZED, note_on_unknown
 from anaphora.folder import DATA, read_metrics
 from anaphora.models import settings_class
 from anaphora.results import count
@@ -37,9 +37,9 @@ from anaphora.tasks.request import Request
 from anaphora.tokenizers.tokenizer import TextTokenizer, TokenizerConfig
 from anaphora.training.reporting import RunReporter
 
-SAID = 128
+TIMED_TOKENS = 128
 """Tokens that a model says while it is timed."""
-TIMES = 3
+TIMED_REPEATS = 3
 """How often; the middle one counts."""
 
 
@@ -241,7 +241,7 @@ class LanguageTask(RecipeTask):
             "counted": counted,
             "unknown_tokens": validation.get("unknown_tokens", 0),
             "valid_tokens": validation["tokens"],
-            "normalised": UNNORMALISED not in (validation.get("note") or ""),
+            "normalised": UNNORMALIZED not in (validation.get("note") or ""),
         }
 
     def measure(self, run: Path) -> dict[str, Any]:
@@ -278,13 +278,13 @@ class LanguageTask(RecipeTask):
         if odd := note_on_unknown(unknown, over_all):
             notes.append(odd)
         if odd_ones := [row["name"] for row in done if not row.get("normalised", True)]:
-            notes.append(f"{', '.join(odd_ones)} cannot be compared: {UNNORMALISED}")
+            notes.append(f"{', '.join(odd_ones)} cannot be compared: {UNNORMALIZED}")
         if any(row.get("counted") for row in done):
             notes.append("n-grams are counted: they read the text once, and their FLOPs are not reported")
         return notes
 
 
-def speed(model: Any, tokens: int = SAID) -> float:
+def speed(model: Any, tokens: int = TIMED_TOKENS) -> float:
     """Tokens a second of one text drawn at random, one token after the other, with the model's cache."""
 
     def say(many: int) -> float:
@@ -293,4 +293,4 @@ def speed(model: Any, tokens: int = SAID) -> float:
         return len(said.token_ids) / (time.perf_counter() - began)
 
     say(tokens)  # what is compiled or allocated at the first time is not counted
-    return statistics.median(say(tokens) for _ in range(TIMES))
+    return statistics.median(say(tokens) for _ in range(TIMED_REPEATS))

@@ -16,7 +16,7 @@ from anaphora.comparing.task import Column
 from anaphora.explain.draw.dot_labels import INK, PALE, label_dots
 
 COUNTED, LEARNED = "#b3591f", "#1f5f99"
-SIZE, DOTS = (8.0, 5.0), 150
+SIZE_INCHES, DOTS_PER_INCH = (8.0, 5.0), 150
 
 
 def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better: bool) -> bytes | None:
@@ -36,17 +36,24 @@ def draw(rows: Sequence[Mapping[str, Any]], quality: Column, *, lower_is_better:
     parts = [part for part in (counted, learned) if part]
     shares = [1.3, 5.0] if len(parts) == 2 else [1.0]
     figure, axes = plt.subplots(
-        1, len(parts), figsize=SIZE, dpi=DOTS, sharey=True, squeeze=False, width_ratios=shares, layout="constrained"
+        1,
+        len(parts),
+        figsize=SIZE_INCHES,
+        dpi=DOTS_PER_INCH,
+        sharey=True,
+        squeeze=False,
+        width_ratios=shares,
+        layout="constrained",
     )
     try:
         for axis, part in zip(axes[0], parts):
             is_counted = part is counted
             across = [0.0] * len(part) if is_counted else [row["flops"] for row in part]
-            colour, up = COUNTED if is_counted else LEARNED, [row[quality.key] for row in part]
-            faces = ["white" if row.get("made_of") else colour for row in part]
-            axis.scatter(across, up, s=36, facecolors=faces, edgecolors=colour, linewidths=1.6, zorder=3)
+            color, up = COUNTED if is_counted else LEARNED, [row[quality.key] for row in part]
+            faces = ["white" if row.get("made_of") else color for row in part]
+            axis.scatter(across, up, s=36, facecolors=faces, edgecolors=color, linewidths=1.6, zorder=3)
             if any(row.get("made_of") for row in part) and not is_counted:
-                ring = {"marker": "o", "ls": "", "color": colour, "mfc": "white", "mew": 1.6, "ms": 6}
+                ring = {"marker": "o", "ls": "", "color": color, "mfc": "white", "mew": 1.6, "ms": 6}
                 handle = axis.plot([], [], label="made of other rows, with their cost", **ring)
                 above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "frameon": False}
                 axis.legend(handles=handle, fontsize=9, labelcolor=INK, **above)

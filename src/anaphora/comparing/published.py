@@ -1,7 +1,7 @@
 """The table of the lectures, with our own rows beside it: what each system was published with, and what it does here.
 
 The published figures are those of Vaswani et al. 2017, *Attention Is All You Need*, table 2: BLEU on newstest2014 and
-the cost of training, English to German and English to French. Their BLEU is tokenised, of models trained on 4.5 and 36
+the cost of training, English to German and English to French. Their BLEU is tokenized, of models trained on 4.5 and 36
 million pairs; their operations are estimates (hours × GPUs × what a GPU sustains), ours are counted. So it is not the
 figures that should agree, but their order.
 

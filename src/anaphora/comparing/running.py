@@ -24,7 +24,7 @@ from anaphora.files.foreign import check_files
 
 LOOK = 0.2
 """Seconds between two looks at the processes."""
-PATIENCE = 120.0
+PATIENCE_SECONDS = 120.0
 """Seconds that an interrupted row may take to save what it has."""
 HINDERED = -1000
 """The exit code of a row that never began, since one that it is made of is not there."""
@@ -139,7 +139,7 @@ def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
         for process in processes:
             with suppress(ProcessLookupError):
                 process.terminate()  # SIGTERM: what ignores Ctrl-C, as a shell's background does, hears this too
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + PATIENCE_SECONDS
         for process in processes:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, until - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Translators side by side: one corpus, the same lines to be measured on, one tokeniser for all that can share it.
+"""Translators side by side: one corpus, the same lines to be measured on, one tokenizer for all that can share it.
 
 The corpus is prepared once for each way to cut it (subwords for most; bytes for ByteNet, which spells; words for what
 replaces unknown ones), and every run folder gets it by hard links. Held-out pairs are drawn by their text, so they are
@@ -44,7 +44,7 @@ OF_THE_START = ("learning_rate", "schedule", "warmup_steps", "consistency")
 """Settings of all rows that are for learning from the beginning, and not said to what goes on from a model."""
 OF_TRANSFORMERS = ("heads", "feed_forward")
 """Settings of a model that mean something only where a Transformer reads."""
-SLOWER = 2.0
+SAMPLING_SLOWDOWN = 2.0
 """Operations of drawing translations, word by word, take about this much longer than those of reading them."""
 
 
@@ -89,7 +89,7 @@ class TranslationTask(RecipeTask):
         published: bool = False,
     ) -> None:
         """valid, test: files by side. settings: of all rows; section data is shared, tokenizer by all rows that say no
-        tokeniser of their own, others hold where they mean something. published: also the lectures' table."""
+        tokenizer of their own, others hold where they mean something. published: also the lectures' table."""
         own, self.published = settings or {}, published
         for side, given in (("source", source), ("target", target)):
             if not given:
@@ -141,11 +141,11 @@ class TranslationTask(RecipeTask):
 
     def own_of(self, entry: Entry) -> Document:
         own = super().own_of(entry)
-        if entry.after:  # model and tokeniser are those of the start
+        if entry.after:  # model and tokenizer are those of the start
             training = {key: value for key, value in own.get("training", {}).items() if key not in OF_THE_START}
             return {section: values for section, values in {**own, "training": training}.items() if section != "model"}
         says = merge(load_recipe(entry.recipe), entry.settings)
-        if "model" in own and getattr(model_settings(says.get("model", {})), "reads_with", "") != "transformer":
+        if "model" in own and getattr(model_settings(says.get("model", {})), "encoder_name", "") != "transformer":
             own["model"] = {key: value for key, value in own["model"].items() if key not in OF_TRANSFORMERS}
         return {**own, "tokenizer": {} if "kind" in says.get("tokenizer", {}) else self.tokenizer}
 
@@ -171,7 +171,7 @@ class TranslationTask(RecipeTask):
         if self.tokenizer and not any(self.own_of(entry).get("tokenizer") for entry in entries if not entry.after):
             key = next(iter(self.tokenizer))
             raise UserError(
-                f"tokenizer.{key} is for rows that share a tokeniser, and each of these has its own",
+                f"tokenizer.{key} is for rows that share a tokenizer, and each of these has its own",
                 cure="leave it out, or set it for a row: NAME=RECIPE:tokenizer.…",
             )
 
@@ -301,7 +301,7 @@ class TranslationTask(RecipeTask):
         start = self.start(entry)
         if start is not None:
             pace = self.paces.get(self._alike(start))
-            return None if pace is None else SLOWER * pace * plan.flops
+            return None if pace is None else SAMPLING_SLOWDOWN * pace * plan.flops
         alike = self._alike(entry)
         if alike not in self.paces:
             from anaphora.comparing.trial import time_updates

@@ -11,9 +11,9 @@ from anaphora.tasks.recipes import Document, RunConfig
 if TYPE_CHECKING:
     from anaphora.data.preparation import Prepared
 
-TRIED = 64
+TRIAL_LINES = 64
 """Validation lines that are translated for an estimate of time."""
-LOOKED_AT = 2_000
+SAMPLE_PAIRS = 2_000
 """Pairs, spread over the corpus, that its mean costs are taken from."""
 
 
@@ -21,7 +21,7 @@ def flops_a_token(model: Any, prepared: Prepared, config: RunConfig) -> float:
     """Operations of learning from one target token, forward and backward: the mean over the corpus, sentence by
     sentence, since long ones cost more."""
     lengths = prepared.train.lengths
-    some = lengths[:: max(1, len(lengths) // LOOKED_AT)].tolist()
+    some = lengths[:: max(1, len(lengths) // SAMPLE_PAIRS)].tolist()
     whole = spoken = 0.0
     training = config.training
     for source, target in some:
@@ -52,7 +52,7 @@ def translate_some(run: Any, trainer: Any) -> float:
     corpus = run.prepared.valid
     if corpus is None or run.config.training.metric == "loss":
         return 0.0
-    lines = [corpus.text("source", row) for row in range(min(TRIED, len(corpus)))]
+    lines = [corpus.text("source", row) for row in range(min(TRIAL_LINES, len(corpus)))]
     greedy = dataclasses.replace(run.config.decoding, beam=run.config.training.validation_beam, n_best=1)
     run.model.eval()
     source, target = run.tokenizers

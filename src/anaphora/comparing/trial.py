@@ -25,7 +25,7 @@ from anaphora.training.interruption import Interrupted
 from anaphora.training.loop import Trainer
 from anaphora.training.memory import is_out_of_memory
 
-SECONDS = 1.0
+TRIAL_SECONDS = 1.0
 """Of updates."""
 
 
@@ -46,7 +46,7 @@ def time_updates(
     steps: int,
     *,
     validate: Callable[[LearningRun, Trainer], float | None] = validate,
-    seconds: float = SECONDS,
+    seconds: float = TRIAL_SECONDS,
 ) -> float | None:
     """Seconds that so many updates and the validations between them will take; nothing if it does not even begin: why,
     the run itself will say. validate: does it once, or does a part of it and tells how many such parts there are."""

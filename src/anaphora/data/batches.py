@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from anaphora.tokenizers.subword_dropout import SubwordSampler
 
 BLOCK_ROWS, POOL_BLOCKS = 65_536, 16  # a pool: about a million rows
-JITTER = 2.0  # tokens by which the other side may be out of order; 4 % padding on Multi30k, 3 % without
-GROWTH = 1.5  # room for subword dropout; BPE-dropout of 0.1 makes text 1.3 times as long
+JITTER_TOKENS = 2.0  # tokens by which the other side may be out of order; 4 % padding on Multi30k, 3 % without
+DROPOUT_GROWTH = 1.5  # room for subword dropout; BPE-dropout of 0.1 makes text 1.3 times as long
 Position = tuple[int, int]  # (epoch, index)
 
 
@@ -192,7 +192,7 @@ class RowBatches(EpochBatches[B]):
         backwards = longest // self.multiple % 2
         skew = (lengths[:, 0] - lengths[:, -1]) * (1.0 - 2.0 * backwards)  # (n,) which side is longer, by how much
         if random is not None:
-            skew += random.random(len(rows)) * JITTER
+            skew += random.random(len(rows)) * JITTER_TOKENS
         rows = rows[np.lexsort((skew, longest))]  # stable: without `random`, equals stay in the order of the corpus
         longest = self._longest[rows]
         batches, start = [], 0
@@ -274,7 +274,7 @@ class Batches(RowBatches[Batch]):
         self.samplers = dict(samplers or {}) if dropout > 0 else {}
         self.dropout = dropout
         self.ahead = bool(self.samplers)  # cutting words anew takes a while
-        growth = GROWTH if self.samplers else 1.0
+        growth = DROPOUT_GROWTH if self.samplers else 1.0
         super().__init__(
             corpus.sides, corpus.lengths, batch_tokens, seed, growth=growth, multiple=multiple, max_length=max_length
         )

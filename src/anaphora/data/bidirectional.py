@@ -17,7 +17,7 @@ from anaphora.data.batches import Batch, Batches, EpochBatches
 from anaphora.data.corpus import Corpus
 
 
-class BothWays:
+class BidirectionalPairs:
     """A corpus of pairs seen twice: row i < n is pair i, row n + i the same pair turned round."""
 
     def __init__(self, corpus: Corpus) -> None:
@@ -65,7 +65,7 @@ class BidirectionalStart(EpochBatches[Batch]):
         """settings: as `Batches` takes them."""
         self.epochs = epochs
         self.after = Batches(corpus, **settings)
-        self.before = Batches(BothWays(corpus), **settings)
+        self.before = Batches(BidirectionalPairs(corpus), **settings)
         self.ahead = self.after.ahead
 
     def at(self, epoch: int) -> Batches:

@@ -19,11 +19,11 @@ from typing import Any
 from zlib import crc32
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files.foreign import LARGE, open_file, read_json
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, open_file, read_json
 from anaphora.folder import UNFINISHED, write_json
 
 CHECKSUMS = "checksums.json"
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 """Bytes that one checksum is of."""
 
 Progress = Callable[[str, int, int | None], None]  # (stage, done, total if known)
@@ -43,7 +43,7 @@ def write_checksums(folder: Path) -> None:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != CHECKSUMS and not path.name.startswith(UNFINISHED):
             files[path.relative_to(folder).as_posix()] = {"size": path.stat().st_size, "crc32": _blocks(path)}
-    document: dict[str, Any] = {"block": BLOCK, "files": files}
+    document: dict[str, Any] = {"block": BLOCK_BYTES, "files": files}
     write_json(folder / CHECKSUMS, {**document, "crc32": _own(document)})
 
 
@@ -71,9 +71,9 @@ def read_checksums(folder: Path) -> dict[str, Any] | None:
     """The list of a folder; nothing where there is none."""
     path = folder / CHECKSUMS
     try:
-        document: dict[str, Any] = read_json(path, LARGE)
+        document: dict[str, Any] = read_json(path, MAX_LARGE_FILE_BYTES)
         own = document.pop("crc32")
-        if own != _own(document) or document["block"] != BLOCK:
+        if own != _own(document) or document["block"] != BLOCK_BYTES:
             raise ValueError(own)
     except FileNotFoundError:
         return None
@@ -101,14 +101,14 @@ def _check(folder: Path, names: Iterable[str], listed: dict[str, Any], progress:
         found = _blocks(path, tell)
         for number, (now, then) in enumerate(zip(found, file["crc32"], strict=True)):
             if now != then:
-                last = min((number + 1) * BLOCK, file["size"]) - 1
-                where = f"bytes {number * BLOCK:,} to {last:,} are not those that were written"
+                last = min((number + 1) * BLOCK_BYTES, file["size"]) - 1
+                where = f"bytes {number * BLOCK_BYTES:,} to {last:,} are not those that were written"
                 raise DamagedData(f"this file is damaged: {where}", path, folder)
         done += file["size"]
 
 
 def _blocks(path: Path, progress: Callable[[int], None] = lambda read: None) -> list[str]:
-    found, buffer, read = [], bytearray(BLOCK), 0
+    found, buffer, read = [], bytearray(BLOCK_BYTES), 0
     view = memoryview(buffer)
     try:
         with open_file(path) as file:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from anaphora.data.formats import read_blocks
 
 NO_BREAK = "\u00a0"
-AROUND = re.compile(rb" *\t *|^ +| +$", re.MULTILINE)
+SURROUNDING_BLANKS = re.compile(rb" *\t *|^ +| +$", re.MULTILINE)
 """Blanks that are no part of an item."""
 
 
@@ -29,7 +29,7 @@ def read_items(files: list[str], notes: Counter[str]) -> Iterator[bytes]:
 
 def whole(block: bytes) -> bytes:
     """Lines of items between tabs, with no blank but between two items."""
-    tidy = AROUND.sub(lambda found: b"\t" if b"\t" in found[0] else b"", block)
+    tidy = SURROUNDING_BLANKS.sub(lambda found: b"\t" if b"\t" in found[0] else b"", block)
     return tidy.replace(b" ", NO_BREAK.encode())
 
 

@@ -40,7 +40,7 @@ def _print(files: list[str]) -> str:
 def write_classes(folder: Path, data: DataConfig, held_out: NDArray[np.int64], keep: Keep) -> list[str]:
     """Write the class of each line, and tell their names. held_out: places, among the lines kept, of those that are not
     learned from."""
-    labels = list(_labelled(data.text, data.labels, keep))
+    labels = list(_labeled(data.text, data.labels, keep))
     aside = set(held_out.tolist())
     train = [label for place, (_, label) in enumerate(labels) if place not in aside]
     names = sorted(set(train))
@@ -51,7 +51,7 @@ def write_classes(folder: Path, data: DataConfig, held_out: NDArray[np.int64], k
     numbers = {name: number for number, name in enumerate(names)}
     (folder / TRAIN_CLASSES).write_bytes(np.array([numbers[label] for label in train], np.uint32).data)
     if data.valid_labels:
-        valid, cure = list(_labelled(data.valid_text, data.valid_labels, keep)), "every class needs some there too"
+        valid, cure = list(_labeled(data.valid_text, data.valid_labels, keep)), "every class needs some there too"
     else:
         valid = [labels[place] for place in held_out.tolist()]
         cure = "this line is held out: give the class more lines, or set another data.seed"
@@ -68,7 +68,7 @@ def write_classes(folder: Path, data: DataConfig, held_out: NDArray[np.int64], k
     return names
 
 
-def _labelled(files: list[str], labels: list[str], keep: Keep) -> Iterator[tuple[int, str]]:
+def _labeled(files: list[str], labels: list[str], keep: Keep) -> Iterator[tuple[int, str]]:
     """The number, from 1 on, and the label of every line that is kept."""
     names = read_column(labels, "labels", Counter())
     texts = (line for block in read_blocks(files, "text", Counter()) for line in block.split(b"\n")[:-1])

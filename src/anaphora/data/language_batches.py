@@ -29,7 +29,7 @@ from anaphora.tokenizers.tokenizer import BOS, PAD
 
 READ_AT_ONCE = 1 << 22
 """Ids that are looked through at once."""
-POOL = 1 << 16
+POOL_DOCUMENTS = 1 << 16
 """Documents that are packed together: enough to fill every row, few enough to do it quickly."""
 NO_DOCUMENT = -1
 """Number of what only fills a row up."""
@@ -256,8 +256,8 @@ class PackedBatches(EpochBatches[LanguageBatch]):
         random = np.random.Generator(np.random.PCG64([self.seed, epoch]))
         shuffled = np.argsort(random.random(len(self.pieces)))
         rows: list[list[int]] = []
-        for at in range(0, len(shuffled), POOL):
-            rows += pack(shuffled[at : at + POOL], self.pieces.sizes, self.context + 1)
+        for at in range(0, len(shuffled), POOL_DOCUMENTS):
+            rows += pack(shuffled[at : at + POOL_DOCUMENTS], self.pieces.sizes, self.context + 1)
         return [rows[place] for place in np.argsort(random.random(len(rows)))]
 
     def count(self, epoch: int) -> int:

@@ -4,10 +4,10 @@
 
 `train.ids` is nothing but 32-bit numbers, one after the other: what counting reads. `valid.ids` has the text to measure
 on, each line w … ⟨/s⟩. With `boundaries: stream` the whole training text has one ⟨s⟩, at its beginning. Where lines are
-labelled, `train.classes` and `valid.classes` have a number for each, and the manifest the names.
+labeled, `train.classes` and `valid.classes` have a number for each, and the manifest the names.
 
 Words between blanks take the short way: their bytes are numbered by compiled code as they are read (word_ids.py), and
-when all have been seen the most frequent one gets the lowest id. Every other kind of token is made by the tokeniser,
+when all have been seen the most frequent one gets the lowest id. Every other kind of token is made by the tokenizer,
 which has to learn from the text first. Nothing here is held in memory but the vocabulary and a block of text.
 
 The folder appears under its name only when it is complete, as in preparation.py, and is found again by its manifest.
@@ -39,14 +39,23 @@ from anaphora.data.prepared_text import MANIFEST, TOKENIZER, TRAIN, VALID, VERSI
 from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError, option
 from anaphora.folder import atomic_folder, write_json
-from anaphora.tokenizers.tokenizer import BOS, EOS, LONGEST_LESSON, SMALLEST, SPECIALS, UNK, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import (
+    BOS,
+    EOS,
+    MAX_TRAINING_CHARACTERS,
+    MIN_SIZE,
+    SPECIALS,
+    UNK,
+    Tokenizer,
+    TokenizerConfig,
+)
 from anaphora.tokenizers.vocabulary_file import read_vocabulary
 from anaphora.tokenizers.word_tokenizer import write_word_tokenizer
 
 BLANK_LINE = re.compile(rb"^[ \t\r\v\f]*\n", re.MULTILINE)
 ENCODED_AT_ONCE = 1 << 18  # bytes of text: as ids in Python lists they take a hundred times as much
 RENUMBERED_AT_ONCE = 1 << 20  # ids
-ENOUGH = 0.9  # of the vocabulary asked for: learning pieces may stop a little short of it
+MIN_VOCABULARY_SHARE = 0.9  # of the vocabulary asked for: learning pieces may stop a little short of it
 
 U32 = NDArray[np.uint32]
 Progress = Callable[[str, int, int | None], None]  # (stage, done, total if known)
@@ -62,7 +71,7 @@ class Part:
     held_out_lines: int = 0
     bytes: int = 0
     tokens: int = 0
-    """Words, or whatever the tokeniser makes, and the end mark of each line."""
+    """Words, or whatever the tokenizer makes, and the end mark of each line."""
     unknown_tokens: int = 0
     fingerprint: Any = field(default_factory=hashlib.sha256, repr=False)
 
@@ -80,7 +89,7 @@ def prepare_text(
     on_change: Literal["raise", "rebuild"] = "raise",
     progress: Progress = lambda stage, done, total: None,
 ) -> PreparedText:
-    """Turn text into ids in `folder`, or find them there. keep: a tokeniser to use, instead of learning one. at_most:
+    """Turn text into ids in `folder`, or find them there. keep: a tokenizer to use, instead of learning one. at_most:
     nobody asked for that many subwords, so a text that has fewer (one that repeats itself, say) is no mistake."""
     check_text(data)
     manifest = read_manifest(folder)
@@ -196,12 +205,12 @@ class _Preparation:
         measured = bool(self.data.valid_text or len(self.held_out))
         if measured:
             self._validation(encode)
-        labelled = {}
+        labeled = {}
         if self.data.labels:
-            labelled["classes"] = write_classes(self.folder, self.data, self.held_out, self._keeps)
+            labeled["classes"] = write_classes(self.folder, self.data, self.held_out, self._keeps)
             settings = {**settings, "labels": label_prints(self.data)}
         return {
-            **labelled,
+            **labeled,
             "settings": {
                 **settings,
                 "text": {"text": self.train.fingerprint.hexdigest()},
@@ -366,7 +375,7 @@ class _Preparation:
     # -- every other kind of token -------------------------------------------------------------------------------------
 
     def _tokens(self, file: BinaryIO) -> tuple[Encode, int, str]:
-        """Train the tokeniser, then encode with it."""
+        """Train the tokenizer, then encode with it."""
         tokenizer = self.keep
         if tokenizer is None:
             tokenizer = Tokenizer.train(self.tokenizer, self._lessons(), pairs=self._count_lines())
@@ -386,11 +395,11 @@ class _Preparation:
     def _refuse_too_many(self, found: int) -> None:
         """A text may hold fewer different pieces than were asked for."""
         asked = self.tokenizer.vocabulary
-        if self.tokenizer.kind in ("bpe", "unigram") and asked is not None and found < ENOUGH * asked:
+        if self.tokenizer.kind in ("bpe", "unigram") and asked is not None and found < MIN_VOCABULARY_SHARE * asked:
             raise UserError(
                 f"tokenizer.vocabulary is {asked:,}, but this text has no more than {found:,} different tokens",
                 file=self.data.text[0],
-                cure=f"ask for fewer (tokenizer.vocabulary={max(SMALLEST, found // 2)}, say), or leave it to the text",
+                cure=f"ask for fewer (tokenizer.vocabulary={max(MIN_SIZE, found // 2)}, say), or leave it to the text",
             )
 
     def _count_lines(self) -> int | None:
@@ -407,7 +416,7 @@ class _Preparation:
         for block in self._to_learn_from(stage="reading"):
             lines = block.decode().split("\n")[:-1]
             for line in lines[-seen % every :: every]:  # a long one in pieces: some texts have no line ends
-                kept += [line[at : at + LONGEST_LESSON] for at in range(0, len(line), LONGEST_LESSON)]
+                kept += [line[at : at + MAX_TRAINING_CHARACTERS] for at in range(0, len(line), MAX_TRAINING_CHARACTERS)]
             while len(kept) > most:  # too many: every second one of those, and of those to come
                 kept, every = kept[::2], every * 2
             seen += len(lines)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from anaphora.errors import UserError, first_line, refused_by_system
 
-BLOCK = 1 << 20  # bytes read at a time
+BLOCK_BYTES = 1 << 20  # bytes read at a time
 LONGEST_LINE = 1 << 28  # bytes: a file with a longer one is no text, and would fill the memory
 COMPRESSIONS = (".gz", ".xz", ".zst")
 
@@ -38,11 +38,11 @@ def whole_lines(where: Place) -> Iterator[tuple[bytes, bool]]:
     number = 0
     rest: list[bytes] = []  # the beginning of a line whose end has not been read yet
     with reading(where.path), opened(where.path) as stream:
-        while block := stream.read(BLOCK):
+        while block := stream.read(BLOCK_BYTES):
             ended, feed, begun = block.rpartition(b"\n")
             if not feed:
                 rest.append(block)
-                if len(rest) * BLOCK > LONGEST_LINE and sum(map(len, rest)) > LONGEST_LINE:
+                if len(rest) * BLOCK_BYTES > LONGEST_LINE and sum(map(len, rest)) > LONGEST_LINE:
                     raise UserError(
                         f"this line has more than {LONGEST_LINE >> 20} MB; lines of text end at \\n",
                         file=where.path,

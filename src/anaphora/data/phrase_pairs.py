@@ -34,9 +34,9 @@ MOST_BETWEEN = 4
 """Connectors that may stand in a row inside a phrase: as many bytes as a middle has."""
 FREE = np.uint64(0xFFFFFFFFFFFFFFFF)
 """No pair has this key: words are numbered below 2**32 - 1."""
-FIRST_ROOM, MOST_ROOM = 1 << 16, 1 << 25
+INITIAL_SLOTS, MAX_SLOTS = 1 << 16, 1 << 25
 """Slots of a table, at first and at most (16 bytes each: half a gigabyte); half of them are filled."""
-AT_ONCE = 1 << 22
+PROGRESS_TOKENS = 1 << 22
 """Ids that are read between two words about progress."""
 
 
@@ -65,7 +65,7 @@ def slots(room: int) -> Slots:
 
 @njit(cache=True, nogil=True, inline="always")
 def _hash(key: np.uint64, middle: np.uint32) -> np.uint64:
-    """64 bits, all of which depend on all of the pair's (the finaliser of SplitMix64)."""
+    """64 bits, all of which depend on all of the pair's (the finalizer of SplitMix64)."""
     bits = key + np.uint64(middle) * np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -130,15 +130,15 @@ def _moved(old: Slots, new: Slots, part: np.uint64, bits: int) -> int:
 
 
 def count_pairs(
-    ids: U32, roles: I16, least: int, *, most_room: int = MOST_ROOM, progress: Say = lambda read, of: None
+    ids: U32, roles: I16, least: int, *, most_room: int = MAX_SLOTS, progress: Say = lambda read, of: None
 ) -> Pairs:
     """All pairs of neighbours that come `least` times or more, in the order of their words."""
     todo, found = [(0, 0)], []  # (part, bits): hashes that begin so are still to be counted
     while todo:
         part, bits = todo.pop()
-        table, filled, at, state = slots(min(FIRST_ROOM, most_room)), 0, 0, np.array([-1, 0], np.int64)
+        table, filled, at, state = slots(min(INITIAL_SLOTS, most_room)), 0, 0, np.array([-1, 0], np.int64)
         while at < len(ids):
-            end = min(at + AT_ONCE, len(ids))
+            end = min(at + PROGRESS_TOKENS, len(ids))
             at, filled = _count(ids, at, end, roles, state, table, filled, np.uint64(part), bits)
             progress(at, len(ids))
             if at < end:
@@ -198,8 +198,8 @@ def join_pairs(ids: U32, roles: I16, pairs: Pairs, numbers: I64, *, progress: Sa
     table = slots(room)
     _fill(table, pairs.first, pairs.second, pairs.middle, numbers)
     write, state = 0, np.array([-1, 0, 0], np.int64)
-    for at in range(0, len(ids), AT_ONCE):
-        end = min(at + AT_ONCE, len(ids))
+    for at in range(0, len(ids), PROGRESS_TOKENS):
+        end = min(at + PROGRESS_TOKENS, len(ids))
         write = _join(ids, at, end, write, roles, state, table)
         progress(end, len(ids))
     return write

@@ -29,14 +29,14 @@ from anaphora.data.data_settings import THRESHOLDS, DataConfig
 from anaphora.data.phrase_pairs import APART, MOST_BETWEEN, MOST_CONNECTORS, Pairs, count_pairs, join_pairs
 from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
-from anaphora.files.foreign import LARGE, read_text
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, read_text
 from anaphora.folder import write_text
 from anaphora.tokenizers.tokenizer import SPECIALS
 
 GLUE = "_"
 PHRASES = "phrases.tsv"
 """The name of the table, in a run's folder."""
-COLUMNS = ("pass", "words", "count", "score")
+COLUMN_NAMES = ("pass", "words", "count", "score")
 COUNTED_AT_ONCE = 1 << 22  # ids
 
 I64 = NDArray[np.int64]
@@ -198,19 +198,19 @@ def _bytes(middle: int) -> list[int]:
 def write_phrases(path: Path, phrases: Sequence[Phrase]) -> None:
     """The table, a phrase a line, in the order in which they are joined."""
     rows = (f"{one.step}\t{' '.join(one.words)}\t{one.count}\t{one.score:.9g}" for one in phrases)
-    write_text(path, "\n".join(["\t".join(COLUMNS), *rows, ""]))
+    write_text(path, "\n".join(["\t".join(COLUMN_NAMES), *rows, ""]))
 
 
 def read_phrases(path: str | Path) -> list[Phrase]:
     """What `write_phrases` wrote, or what somebody wrote in that form."""
     path = Path(path)
     try:
-        lines = read_text(path, LARGE).split("\n")
+        lines = read_text(path, MAX_LARGE_FILE_BYTES).split("\n")
     except (OSError, UnicodeDecodeError) as error:
         what = "there is no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
         raise UserError(what, file=path, cure=f"give the {PHRASES} of a run") from None
-    if tuple(lines[0].split("\t")) != COLUMNS:
-        cure = f"give the {PHRASES} of a run: tabs between {', '.join(COLUMNS)}"
+    if tuple(lines[0].split("\t")) != COLUMN_NAMES:
+        cure = f"give the {PHRASES} of a run: tabs between {', '.join(COLUMN_NAMES)}"
         raise UserError("is not a table of phrases", file=path, line=1, cure=cure)
     found: list[Phrase] = []
     for number, line in enumerate(lines[1:], start=2):

@@ -1,9 +1,9 @@
 """Preparing a corpus: text files in, Arrow files out, encoded once.
 
-    files ── pass 1 ──► fingerprint, count, held-out pairs, a tokeniser where there is none
+    files ── pass 1 ──► fingerprint, count, held-out pairs, a tokenizer where there is none
           ── pass 2 ──► ids ──► folder/train/00000.arrow …, folder/valid/00000.arrow …, manifest.json
 
-The folder appears under its name only when it is complete. A second preparation of the same text, tokeniser and
+The folder appears under its name only when it is complete. A second preparation of the same text, tokenizer and
 settings finds it and is done; if something has changed meanwhile, `CorpusChanged` says what, and the caller decides.
 
 Held-out pairs are drawn by a hash of their own text, so the same pairs are held out wherever they stand in the files.
@@ -34,14 +34,14 @@ from anaphora.data.formats import place, read_rows
 from anaphora.errors import UserError
 from anaphora.files.foreign import read_json
 from anaphora.folder import atomic_folder, write_json
-from anaphora.tokenizers.tokenizer import LONGEST_LESSON, Tokenizer, TokenizerConfig
+from anaphora.tokenizers.tokenizer import MAX_TRAINING_CHARACTERS, Tokenizer, TokenizerConfig
 
 VERSION = 1
 MANIFEST = "manifest.json"
-CHUNK = 8192  # rows encoded at a time
+CHUNK_ROWS = 8192  # rows encoded at a time
 SHARD_ROWS, SHARD_BYTES = 65_536, 1 << 28  # a shard ends at whichever comes first; Arrow's strings end at 2^31 bytes
 HOLD_OUT_LIMIT = 2_000
-FEWEST = 2  # lines: from one, nothing can be learned but that one
+MIN_LINES = 2  # lines: from one, nothing can be learned but that one
 
 T = TypeVar("T")
 Progress = Callable[[str, int, int | None], None]  # (stage, done, total if known)
@@ -108,7 +108,7 @@ def prepare(
         if on_change == "raise":
             raise CorpusChanged(changed, folder)
     first = next(iter(sides.values()))[0]
-    if survey.rows < FEWEST:
+    if survey.rows < MIN_LINES:
         what = "there is no text in this corpus" if not survey.rows else f"this corpus has {survey.rows} line only"
         raise UserError(what, file=first, cure="give it at least two lines; a useful model needs thousands")
     refuse_one_file_twice(sides)
@@ -139,7 +139,7 @@ def _opened(folder: Path, manifest: dict[str, Any], *, reused: bool) -> Prepared
 def train_tokenizers(
     config: TokenizerConfig, lines: dict[str, list[str]], pairs: int, progress: Progress | None = None
 ) -> dict[str, Tokenizer]:
-    """One tokeniser for all sides, or one for each."""
+    """One tokenizer for all sides, or one for each."""
     if progress:
         progress("learning the vocabulary", 0, None)
     if config.shared:
@@ -163,7 +163,7 @@ class _Survey:
     rows: int
     notes: Counter[str]  # what reading tidied
     held_out: list[tuple[str, ...]]
-    lines: dict[str, list[str]]  # per side, for the tokeniser
+    lines: dict[str, list[str]]  # per side, for the tokenizer
 
 
 def _survey(sides: Sides, hold_out: int | None, keep: int, seed: int, progress: Progress | None) -> _Survey:
@@ -176,7 +176,7 @@ def _survey(sides: Sides, hold_out: int | None, keep: int, seed: int, progress: 
         for hash, texts in zip(hashes.values(), zip(*chunk)):
             hash.update("\n".join(texts).encode() + b"\n")
         if keep:
-            kept += [row for row in chunk[-rows % every :: every] if max(map(len, row)) <= LONGEST_LESSON]
+            kept += [row for row in chunk[-rows % every :: every] if max(map(len, row)) <= MAX_TRAINING_CHARACTERS]
             while len(kept) > keep:  # too many: every second one of those, and of those to come
                 kept, every = kept[::2], every * 2
         lowest.see(chunk)
@@ -331,7 +331,7 @@ class _Shards:
         self.waiting.append(batch)
         self.waiting_rows += batch.num_rows
         self.waiting_bytes += batch.nbytes
-        if self.waiting_rows + CHUNK > SHARD_ROWS or self.waiting_bytes > SHARD_BYTES:
+        if self.waiting_rows + CHUNK_ROWS > SHARD_ROWS or self.waiting_bytes > SHARD_BYTES:
             self.close()
 
     def close(self) -> None:
@@ -415,5 +415,5 @@ def check_request(sides: Sides, valid_sides: Sides | None, hold_out: int | None,
 
 def _chunks(items: Iterable[T]) -> Iterator[list[T]]:
     iterator = iter(items)
-    while chunk := list(islice(iterator, CHUNK)):
+    while chunk := list(islice(iterator, CHUNK_ROWS)):
         yield chunk

@@ -14,12 +14,12 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from anaphora.data.csv_tables import csv_rows, named_twice
-from anaphora.data.lines import BLOCK, COMPRESSIONS, LONGEST_LINE, Place, one_line, opened, reading, text_lines
+from anaphora.data.lines import BLOCK_BYTES, COMPRESSIONS, LONGEST_LINE, Place, one_line, opened, reading, text_lines
 from anaphora.errors import UserError, first_line, nearest, shown
 
 MOST_UNPACKED = LONGEST_LINE
 """Bytes of a packed Parquet file, unpacked: it is read from its end, so all of it has to be in memory."""
-DIGITS = 6
+MAX_COLUMN_DIGITS = 6
 """Of the number of a column."""
 
 
@@ -57,7 +57,7 @@ def field(line: str, where: Place, number: int, *, strict: bool = True) -> str:
 def _tsv_column(named: str, side: str, path: str) -> str:
     """The number of a TSV's column, if it is one."""
     column = named or {"target": "2"}.get(side, "1")
-    if not (column.isascii() and column.isdigit() and len(column) <= DIGITS and int(column) > 0):
+    if not (column.isascii() and column.isdigit() and len(column) <= MAX_COLUMN_DIGITS and int(column) > 0):
         what = f"columns of a TSV file are numbers from 1, not {shown.repr(column)}"
         raise UserError(what, file=path, cure=f"write {path}#1")
     return column
@@ -184,7 +184,7 @@ def _parquet_file(where: Place) -> Any:
         return parquet.ParquetFile(where.path)
     unpacked = BytesIO()
     with opened(where.path) as stream:
-        while block := stream.read(BLOCK):
+        while block := stream.read(BLOCK_BYTES):
             if unpacked.tell() + len(block) > MOST_UNPACKED:
                 raise UserError(
                     f"has more than {MOST_UNPACKED >> 20} MB when unpacked, which has to be done in memory",

@@ -23,7 +23,7 @@ from anaphora.tokenizers.tokenizer import BOS, EOS, SPECIALS, UNK, Tokenizer
 
 U32 = NDArray[np.uint32]
 EMPTY = np.uint32(0xFFFFFFFF)
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 """Bytes of text that are turned into ids at once."""
 SPACE, TAB, NEWLINE, RETURN = 32, 9, 10, 13  # vertical tab and form feed stand between newline and return
 
@@ -140,7 +140,7 @@ class WordIds:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> WordIds:
-        """The same ids as a tokeniser (kind: word, split: blanks) gives, quickly."""
+        """The same ids as a tokenizer (kind: word, split: blanks) gives, quickly."""
         if tokenizer.split != "blanks":
             raise ValueError(f"a tokenizer that splits words by {tokenizer.split} cannot be looked up in bytes")
         known = tokenizer.rust.get_vocab()
@@ -197,7 +197,7 @@ class WordIds:
                 yield from self.read(stream, framed=framed)
             return
         rest: list[bytes] = []  # of a line whose end has not come yet
-        while block := file.read(BLOCK):
+        while block := file.read(BLOCK_BYTES):
             end = block.rfind(b"\n") + 1
             if end:
                 yield self.ids(b"".join((*rest, block[:end])), framed=framed)

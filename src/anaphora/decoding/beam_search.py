@@ -37,7 +37,7 @@ from anaphora.decoding.constraints import (
     block_repeats,
     forbidden_tokens,
     force,
-    penalise_repeats,
+    penalize_repeats,
     prefix_table,
 )
 from anaphora.decoding.decoding_settings import DecodingConfig, changed
@@ -112,7 +112,7 @@ def search(
 
 
 @torch.no_grad()
-def search_aloud(
+def stream_search(
     model: Translator,
     source: Tensor,
     source_lengths: Tensor,
@@ -200,13 +200,13 @@ class _Engine:
         if config.sample:
             ids = s.number if sentence_ids is None else torch.as_tensor(sentence_ids, dtype=torch.long, device=device)
             s.keys = noise_keys(config.seed, ids, rows)
-        self.penalised = config.repetition_penalty != 1.0
-        if config.no_repeat_ngram or self.penalised:
+        self.penalized = config.repetition_penalty != 1.0
+        if config.no_repeat_ngram or self.penalized:
             s.history = torch.zeros(batch, rows, self.steps, dtype=torch.long, device=device)
         if config.coverage_penalty:
             s.covered = torch.zeros(batch, rows, source.shape[1], device=device)
             s.padding = torch.arange(source.shape[1], device=device) >= source_lengths.to(device)[:, None]
-        if self.penalised and prompt:
+        if self.penalized and prompt:
             s.prompt = source
         self.sentences = s
         self.listeners = None if listeners is None else [[listener] * rows for listener in listeners]
@@ -251,7 +251,7 @@ class _Engine:
                 tokens.view(-1), state, attention=s.covered is not None
             )  # (R, V)
             self.vocabulary = log_probabilities.shape[1]
-            scores, penalised = self._constrain(log_probabilities, forbidden, step)  # (R, V), float32, ours to write
+            scores, penalized = self._constrain(log_probabilities, forbidden, step)  # (R, V), float32, ours to write
             coverage = self._cover(attention)  # (B, K) or 0
 
             end_gain = scores[:, EOS].reshape(-1, rows).clone()  # (B, K)
@@ -259,13 +259,13 @@ class _Engine:
             if last is not None:
                 end_gain.masked_fill_(~last, FORBIDDEN)
             if s.keys is None:
-                live, parent, tokens, gain, ends = extend(penalised, s.live, end_gain, last)
-                if self.penalised:  # what ranks is penalised, what is told is not
+                live, parent, tokens, gain, ends = extend(penalized, s.live, end_gain, last)
+                if self.penalized:  # what ranks is penalized, what is told is not
                     gain = scores.view(-1, rows * self.vocabulary).gather(1, parent * self.vocabulary + tokens)
             else:
                 parent, u = identity.expand_as(s.live), uniform(s.keys, step).view(-1)
                 how = {"temperature": c.temperature, "top_p": c.top_p, "min_p": c.min_p, "epsilon": c.epsilon or 0.0}
-                tokens = draw(penalised, u, top_k=c.top_k, **how).view(-1, rows)
+                tokens = draw(penalized, u, top_k=c.top_k, **how).view(-1, rows)
                 gain = scores.gather(1, tokens.view(-1, 1)).view(-1, rows)
                 ending = tokens == EOS if last is None else (tokens == EOS) & last
                 live = (s.live + gain).masked_fill(ending, FORBIDDEN)
@@ -314,7 +314,7 @@ class _Engine:
 
     def _constrain(self, log_probabilities: Tensor, forbidden: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """-inf for what may not be said, in place: a step's log-probabilities are nobody's but the search's. What is
-        chosen by is the same, or, where repetitions are penalised, another."""
+        chosen by is the same, or, where repetitions are penalized, another."""
         c, s = self.config, self.sentences
         forcing = s.forced is not None and step < s.forced.shape[1]
         scores = log_probabilities.clone() if forcing else log_probabilities
@@ -324,13 +324,13 @@ class _Engine:
             block_repeats(scores, s.history[:, :, :step].flatten(0, 1), c.no_repeat_ngram)
         if forcing and s.forced is not None:
             force(scores, log_probabilities, s.forced[:, step].repeat_interleave(self.rows))
-        if not self.penalised or s.history is None:
+        if not self.penalized or s.history is None:
             return scores, scores
-        penalised, said = scores.clone(), [s.history[:, :, :step].flatten(0, 1)]
+        penalized, said = scores.clone(), [s.history[:, :, :step].flatten(0, 1)]
         if s.prompt is not None:
             said.append(s.prompt.repeat_interleave(self.rows, dim=0))
-        penalise_repeats(penalised, *said, penalty=c.repetition_penalty)
-        return scores, penalised
+        penalize_repeats(penalized, *said, penalty=c.repetition_penalty)
+        return scores, penalized
 
     def _stops(self, live: Tensor, parent: Tensor, tokens: Tensor, step: int) -> Tensor:
         """Which rows have just said a stop string: (B, K). Text is not for the device, so the host waits here."""

@@ -13,9 +13,9 @@ from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 if TYPE_CHECKING:
     from anaphora.models.language.classifier import TextClassifier
 
-WINDOW = 4096
+WINDOW_LINES = 4096
 """Lines read ahead, so that lines of like length stand together."""
-TOKENS = 16_384
+BATCH_TOKENS = 16_384
 """Tokens, padding included, that are read at once."""
 
 
@@ -47,7 +47,7 @@ class Classified:
 
 
 def classify_lines(
-    model: TextClassifier, tokenizer: Tokenizer, lines: Iterable[str], *, window: int = WINDOW
+    model: TextClassifier, tokenizer: Tokenizer, lines: Iterable[str], *, window: int = WINDOW_LINES
 ) -> Iterator[Classified]:
     """One object a line, lazily and in order."""
     from anaphora.decoding.beam_search import evaluating
@@ -62,7 +62,7 @@ def classify_lines(
         rows = [row[:longest] for row in rows]
         found: list[list[float]] = [[] for _ in rows]
         with evaluating(model):
-            for places in token_batches([len(row) for row in rows], TOKENS, len(rows)):
+            for places in token_batches([len(row) for row in rows], BATCH_TOKENS, len(rows)):
                 said = model.classify(*pad([rows[place] for place in places], model.device)).exp()
                 for place, values in zip(places, said.tolist()):
                     found[place] = values

@@ -1,6 +1,6 @@
 """What a hypothesis may not say, and what it must: masks on the log-probabilities of one step.
 
-Each function changes `scores` (R, V) in place: -inf means "not this token". Nothing is renormalised: a hypothesis keeps
+Each function changes `scores` (R, V) in place: -inf means "not this token". Nothing is renormalized: a hypothesis keeps
 the log-probabilities that the model gave it, the mask only says which continuations are looked at. (A penalty on what
 was said before changes how hypotheses are ranked and drawn; what is reported stays the model's own.)
 """
@@ -56,7 +56,7 @@ def block_ends(scores: Tensor, step: int, min_length: int, last: Tensor | None =
         scores[:, EOS].masked_fill_(last, FORBIDDEN)
 
 
-def penalise_repeats(scores: Tensor, *said: Tensor, penalty: float) -> None:
+def penalize_repeats(scores: Tensor, *said: Tensor, penalty: float) -> None:
     """Multiply the log-probabilities of tokens that were said, each (R, t), by the penalty (CTRL, Keskar et al. 2019).
 
     A logarithm of a probability is never positive, so above 1 it falls. The end mark is spared: an output that had to
@@ -117,7 +117,7 @@ class Constraints:
             if c.no_repeat_ngram:
                 block_repeats(row, text[:, len(self.prompt) :], c.no_repeat_ngram)
             if c.repetition_penalty != 1.0:
-                penalise_repeats(row, text, penalty=c.repetition_penalty)
+                penalize_repeats(row, text, penalty=c.repetition_penalty)
         return scores
 
     def shares(self, scores: Tensor) -> Tensor:

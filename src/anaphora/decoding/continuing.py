@@ -18,11 +18,11 @@ from anaphora.decoding.generation import (
     GenerationStream,
     fewest,
     generate,
-    generate_aloud,
     listening,
     room,
     said_tokens,
     spoken,
+    stream_generate,
 )
 from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.spelling import Prompt
@@ -121,7 +121,7 @@ def _generation(
     return dataclasses.replace(found, past_lines=extent.number is None)
 
 
-def continue_aloud(
+def stream_continue(
     model: LanguageModel,
     tokenizer: Tokenizer,
     prompt: Prompt,
@@ -148,7 +148,7 @@ def continue_aloud(
         )
         how: dict[str, Any] = {"tokens": tokens, "lines": extent.ends(tokens), "forgets": extent.stream}
         if ahead is None:
-            return generate_aloud(model, ids, settings, place=place, **how)
+            return stream_generate(model, ids, settings, place=place, **how)
         name = place * MOST_SAMPLES
         return speculate(
             model, ahead.draft, ids, settings, draft_tokens=ahead.tokens, sentence_id=name, told=told, **how

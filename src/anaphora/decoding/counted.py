@@ -114,7 +114,7 @@ def search_prompts(
     return [[row.hypothesis(config.length_penalty)] for row in rows]
 
 
-def search_prompt_aloud(
+def stream_search_prompt(
     model: Counted,
     prompt: Sequence[int],
     config: DecodingConfig,
@@ -204,7 +204,7 @@ def _choose(scores: F32, rows: Sequence[Row], config: DecodingConfig, step: int,
 
 def constrain(scores: F32, rows: Sequence[Row], config: DecodingConfig, step: int) -> tuple[NDArray[np.bool_], F32]:
     """Forbid what each row may not say, in the scores (R, V), as constraints.py does: the rows whose next line end is
-    their end (R,), and the scores that rank, which are the same unless repetitions are penalised."""
+    their end (R,), and the scores that rank, which are the same unless repetitions are penalized."""
     last = np.array([row.lines == 1 for row in rows])
     scores[:, [PAD, BOS] if config.unknown else [PAD, BOS, UNK]] = FORBIDDEN
     if step < config.min_length:
@@ -265,7 +265,7 @@ def _cumulative(p: F32) -> F32:
 
 
 def _scrambled(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser."""
+    """SplitMix64's finalizer."""
     x = (x ^ (x >> np.uint64(30))) * MIX_1
     x = (x ^ (x >> np.uint64(27))) * MIX_2
     return x ^ (x >> np.uint64(31))

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anaphora.decoding.counted import F32, FORBIDDEN, Counted, Ids, Row, constrain, search_prompt_aloud
+from anaphora.decoding.counted import F32, FORBIDDEN, Counted, Ids, Row, constrain, stream_search_prompt
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.hypothesis import Hypothesis, length_penalty
 from anaphora.decoding.spelling import Listener
 from anaphora.tokenizers.tokenizer import EOS
 
-__all__ = ["search_prompt_aloud", "search_prompts"]  # a beam of one is heard as greedy search is
+__all__ = ["search_prompts", "stream_search_prompt"]  # a beam of one is heard as greedy search is
 
 
 def search_prompts(

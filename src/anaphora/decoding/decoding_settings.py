@@ -11,9 +11,9 @@ from anaphora.decoding.options import TextOptions
 from anaphora.errors import UserError, nearest, option
 from anaphora.results import brief
 
-DRAWING = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
+SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "min_p", "epsilon", "seed")
 """Settings of sampling."""
-SAYING = tuple(TextOptions.__annotations__)
+GENERATION_SETTINGS = tuple(TextOptions.__annotations__)
 """Settings that mean something for going on with a text."""
 MOST_PENALTY = 10  # of lengths and of what was left unattended; powers and sums beyond drown all else
 TEMPERATURES = (1e-4, 1e4)
@@ -129,7 +129,7 @@ class DecodingConfig(LanguageDecoding):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
         if self.length_penalty < 0:  # the stopping bound needs a penalty that grows with length
-            raise ValueError("length_penalty must not be negative; 0 favours short outputs most")
+            raise ValueError("length_penalty must not be negative; 0 favors short outputs most")
         for name in ("length_penalty", "coverage_penalty"):
             if getattr(self, name) > MOST_PENALTY:
                 raise ValueError(f"{name} must be at most {MOST_PENALTY}, not {getattr(self, name):g}")
@@ -212,20 +212,22 @@ def changed(own: DecodingConfig, changes: Mapping[str, Any], *, beside: Iterable
     return build(DecodingConfig, {**asdict(own), **given}, section="decoding")
 
 
-def saying(greedy: bool, beam: int | None, decoding: Mapping[str, Any], beside: Iterable[str] = ()) -> dict[str, Any]:
+def generation_changes(
+    greedy: bool, beam: int | None, decoding: Mapping[str, Any], beside: Iterable[str] = ()
+) -> dict[str, Any]:
     """Changes to the settings of a language model that is to go on with a text: it draws, unless it is to be greedy or
     has a beam. What means nothing then is refused."""
     given = {name: value for name, value in decoding.items() if value is not None}
     for name in given:
-        if name not in SAYING:
-            cure = "tokens limits a text" if name == "max_length" else nearest(name, {*SAYING, *beside})
+        if name not in GENERATION_SETTINGS:
+            cure = "tokens limits a text" if name == "max_length" else nearest(name, {*GENERATION_SETTINGS, *beside})
             raise UserError(f"decoding.{name} has no meaning in generation", cure=cure)
     if str(given.get("temperature")) in ("0", "0.0"):
         raise UserError("temperature must be above 0", cure=f"{option('greedy', True)} takes the likeliest token")
     if greedy and beam is not None and str(beam) != "1":
         raise UserError("greedy is a beam of 1, and a wider one is asked for", cure="choose one of the two")
     sample = not greedy and beam is None
-    if not sample and (said := [name for name in DRAWING if name in given]):
+    if not sample and (said := [name for name in SAMPLING_SETTINGS if name in given]):
         raise UserError(f"{said[0]} is for sampling, and nothing is sampled", cure="leave it out, or sample")
     if "length_penalty" in given and (sample or greedy):
         raise UserError("length_penalty is for beam search, and there is no beam", cure="leave it out, or set beam")

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from anaphora.arguments.signatures import spelled_out
-from anaphora.decoding.decoding_settings import DecodingConfig, changed, saying
+from anaphora.decoding.decoding_settings import DecodingConfig, changed, generation_changes
 from anaphora.decoding.extent import Extent
 from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.options import GeneratedOptions
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from anaphora.decoding.speculative import Speculation
     from anaphora.models.contracts import LanguageModel
 
-NUMBERS = 1 << 23
+MAX_STEP_LOGITS = 1 << 23
 """Log-probabilities that a step may hold: rows times vocabulary, 32 MB. More at once is no quicker."""
-STEPS = 1 << 22
+MAX_SEARCH_TOKENS = 1 << 22
 """Tokens that the search may have room for at once: rows times new tokens, 80 MB."""
 MOST_TOKENS = 1 << 20
 MOST_SAMPLES = 1 << 24
@@ -117,7 +117,7 @@ def generate(
     """
     if config is None:
         given = {name: value for name, value in decoding.items() if name != "beam"}
-        config = changed(DecodingConfig(), saying(False, decoding.get("beam"), given))
+        config = changed(DecodingConfig(), generation_changes(False, decoding.get("beam"), given))
     elif decoding:
         config = changed(config, decoding)
     if decoding.get("stop") and listeners is None:
@@ -140,7 +140,10 @@ def generate(
     asked.sort(key=lambda one: (limits[one[0]], -len(prompts[one[0]])))
     found: list[list[Hypothesis]] = [[] for _ in prompts]
     searcher = _searcher(model, config)
-    most = max(1, min(NUMBERS // model.vocabulary, STEPS // tokens) // (1 if config.sample else config.beam))
+    most = max(
+        1,
+        min(MAX_STEP_LOGITS // model.vocabulary, MAX_SEARCH_TOKENS // tokens) // (1 if config.sample else config.beam),
+    )
     config = dataclasses.replace(config, n_best=1 if config.sample else samples)
     begin = 0
     while begin < len(asked):
@@ -168,7 +171,7 @@ def fewest(config: DecodingConfig, prompt: Sequence[int], *, blank: bool) -> int
     return config.min_length if blank or prompt else max(1, config.min_length)
 
 
-def generate_aloud(
+def stream_generate(
     model: LanguageModel,
     prompt: Sequence[int],
     config: DecodingConfig,
@@ -184,7 +187,7 @@ def generate_aloud(
     limit = room(model, len(prompt), tokens, forgets=forgets)
     config = dataclasses.replace(config, n_best=1, max_length=limit, min_length=min(config.min_length, limit - 1))
     searcher, how = _searcher(model, config), {"lines": lines, "forgets": forgets}
-    return searcher.search_prompt_aloud(model, [BOS, *prompt], config, sentence_id=place * MOST_SAMPLES, **how)
+    return searcher.stream_search_prompt(model, [BOS, *prompt], config, sentence_id=place * MOST_SAMPLES, **how)
 
 
 def _searcher(model: LanguageModel, config: DecodingConfig) -> Any:

@@ -27,7 +27,7 @@ MASKS = ("[MASK]", "<mask>")
 MARK = re.compile("|".join(map(re.escape, MASKS)), re.IGNORECASE)
 STAND_IN = "x"
 """Stands in the place of a blank while the line is cut into tokens: what belongs to it is then hidden."""
-LINES = 64
+BATCH_LINES = 64
 """Lines that are read at once."""
 
 
@@ -141,8 +141,8 @@ def fill_lines(
     pattern = blank_of(tokenizer)
     found = [Filled(line, [], pattern) for line in lines]
     asked = [number for number, line in enumerate(lines) if pattern.search(line)]
-    for begin in range(0, len(asked), LINES):
-        some = asked[begin : begin + LINES]
+    for begin in range(0, len(asked), BATCH_LINES):
+        some = asked[begin : begin + BATCH_LINES]
         rows = []
         for number in some:
             rows.append([BOS, *hide(tokenizer, lines[number], model.mask_id), EOS])

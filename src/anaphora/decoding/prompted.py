@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from anaphora.decoding.beam_search import search, search_aloud
+from anaphora.decoding.beam_search import search, stream_search
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.decoding.hypothesis import Hypothesis
 from anaphora.decoding.spelling import Listener
@@ -123,7 +123,7 @@ def search_prompts(
     )
 
 
-def search_prompt_aloud(
+def stream_search_prompt(
     model: LanguageModel,
     prompt: Sequence[int],
     config: DecodingConfig,
@@ -132,7 +132,7 @@ def search_prompt_aloud(
     lines: int = 1,
     forgets: bool = False,
 ) -> Iterator[tuple[int, float]]:
-    """What follows one prompt, while it is being found: see `search_aloud`."""
+    """What follows one prompt, while it is being found: see `stream_search`."""
     source, lengths = pad([prompt], model.device)
     speaker = PromptedModel(model, forgets=forgets)
-    return search_aloud(speaker, source, lengths, config, sentence_ids=[sentence_id], prompt=True, lines=lines)
+    return stream_search(speaker, source, lengths, config, sentence_ids=[sentence_id], prompt=True, lines=lines)

@@ -3,7 +3,7 @@
 A draw needs one uniform number u in [0, 1): the token is the first whose cumulative probability exceeds u (inverse-CDF
 sampling). Ordinary generators hand out numbers in the order they are asked, so a sentence would get another translation
 in another batch. Here the number is a *function* of (seed, sentence, sample, step), a counter-based generator: the
-finaliser of SplitMix64 (Steele, Lea & Flood 2014) scrambles a counter into 64 bits that pass statistical tests. Same
+finalizer of SplitMix64 (Steele, Lea & Flood 2014) scrambles a counter into 64 bits that pass statistical tests. Same
 seed, same sentence: same samples, whatever the batch, its order, or the moment a neighbour finishes.
 """
 
@@ -28,7 +28,7 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 
 
 def scramble(x: Tensor) -> Tensor:
-    """SplitMix64's finaliser: every input bit flips each output bit with probability one half. int64, wrapping."""
+    """SplitMix64's finalizer: every input bit flips each output bit with probability one half. int64, wrapping."""
     x = (x ^ _shifted(x, 30)) * _signed(MIX_1)
     x = (x ^ _shifted(x, 27)) * _signed(MIX_2)
     return x ^ _shifted(x, 31)

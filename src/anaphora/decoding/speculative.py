@@ -12,7 +12,7 @@ al. 2023; Chen et al. 2023). Without drawing, a proposed token is kept if it is 
 decides how fast it goes, never what is said.
 
 To draw from max(0, p - q) nobody need know all of q: draw x from p and keep it with probability
-max(0, 1 - q(x) / p(x)), else draw again. A few draws are made at once, with the judgement, so that the host waits for
+max(0, 1 - q(x) / p(x)), else draw again. A few draws are made at once, with the judgment, so that the host waits for
 the device once a pass.
 
 How many tokens are proposed follows from how many were kept so far: as many as give the most tokens for their cost.
@@ -45,10 +45,10 @@ from anaphora.tokenizers.tokenizer import BOS, EOS
 DRAFT_TOKENS = 8
 """Proposed at once, at the most."""
 MOST_DRAFT_TOKENS = 64
-READING = {"cpu": (4, 0.2), "cuda": (1, 0.03)}
+READING_COSTS = {"cpu": (4, 0.2), "cuda": (1, 0.03)}
 """What a pass costs more for each so many tokens that it reads, as a share of a pass over one: on a CPU, products read
 rows by fours; on a GPU, a few rows are nearly free. By kind of device; another one is taken to be like a GPU."""
-TRIES = 6
+RESAMPLE_TRIES = 6
 """Draws from the model that are made at once, to find one that the draft had too little of."""
 
 
@@ -139,10 +139,10 @@ def _speculate(
     device, first = torch.device(model.device), len(text)
     holds = model.max_length or len(text) + limit
     rules = Constraints(config, text, device, lines=lines)
-    noise = _noise(config.seed, sentence_id, limit) if config.sample else torch.zeros(3 + 2 * TRIES, 0)
-    u_draft, u_left = noise[0].tolist(), noise[2 + TRIES :].T.tolist()  # none where nothing is drawn
-    noise = noise[1 : 2 + TRIES].to(device)
-    block, cost = READING.get(device.type, READING["cuda"])
+    noise = _noise(config.seed, sentence_id, limit) if config.sample else torch.zeros(3 + 2 * RESAMPLE_TRIES, 0)
+    u_draft, u_left = noise[0].tolist(), noise[2 + RESAMPLE_TRIES :].T.tolist()  # none where nothing is drawn
+    noise = noise[1 : 2 + RESAMPLE_TRIES].to(device)
+    block, cost = READING_COSTS.get(device.type, READING_COSTS["cuda"])
     with evaluating(model):
         state, taken = read_text(model, text[:-1], holds, first + limit)
         draft.begin(text, limit)
@@ -173,12 +173,12 @@ def _speculate(
                 place = 0
                 if config.sample and count < k:  # the first that the draft had too little of
                     q = chance(count, tries[0].astype(np.int64))
-                    left = np.flatnonzero(np.array(u_left[at + count][:TRIES]) * tries[2] >= q)
+                    left = np.flatnonzero(np.array(u_left[at + count][:RESAMPLE_TRIES]) * tries[2] >= q)
                     place = int(left[0]) if len(left) else -1
                 if place >= 0:
                     said.append((int(tries[0, place]), float(tries[1, place])))
                 else:
-                    token = _what_is_left(p, chance, count, u_left[at + count][TRIES])
+                    token = _what_is_left(p, chance, count, u_left[at + count][RESAMPLE_TRIES])
                     said.append((token, float(log_p[count, token])))
             state = model.rewind(state, torch.tensor([k - count], device=device))
             taken += 1 + count
@@ -248,7 +248,7 @@ def _noise(seed: int, sentence_id: int, limit: int) -> Tensor:
     one set of them for a place is enough.
     """
     key = noise_keys(seed, torch.tensor([sentence_id]), 1)[0]  # (1,)
-    keys = scramble(key + 1 + torch.arange(3 + 2 * TRIES))
+    keys = scramble(key + 1 + torch.arange(3 + 2 * RESAMPLE_TRIES))
     return uniform(keys[:, None], torch.arange(limit))
 
 

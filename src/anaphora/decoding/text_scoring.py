@@ -43,7 +43,7 @@ Encoder = Callable[[Sequence[str]], Ids]
 """Lines -> their ids one after the other, each line w … ⟨/s⟩, and where each begins (and the last one ends)."""
 Progress = Callable[[int], None]
 
-WINDOW = 8192
+WINDOW_LINES = 8192
 """Lines scored at once."""
 WINDOW_TOKENS = 1 << 22
 """Tokens, those that windows share counted again, that are laid out at once."""
@@ -96,7 +96,7 @@ class TextEvaluation:
     dropped_lines: int
     """Blank lines that were left out (blank_lines: drop)."""
     tokens: int
-    """Predicted: words, or whatever the tokeniser makes, and the end mark of each line."""
+    """Predicted: words, or whatever the tokenizer makes, and the end mark of each line."""
     unknown_tokens: int
     """How many tokens are ⟨unk⟩."""
     bytes: int
@@ -337,7 +337,7 @@ def score_lines(
     context: int | None = None,
     stride: int | None = None,
     progress: Progress | None = None,
-    window: int = WINDOW,
+    window: int = WINDOW_LINES,
 ) -> Iterator[ScoredLine]:
     """One object a line, lazily and in order; a stream is one text and is read to its end before the first answer."""
     lines = iter(lines)
@@ -378,7 +378,7 @@ def evaluate_lines(
     context: int | None = None,
     stride: int | None = None,
     progress: Progress | None = None,
-    window: int = 16 * WINDOW,
+    window: int = 16 * WINDOW_LINES,
 ) -> TextEvaluation:
     """Perplexity, bits per byte and speed over a whole text; only its ids are ever in memory at once, if that."""
     count = dropped = size = 0
@@ -449,7 +449,7 @@ def evaluate_ids(
         known_totals.append(float(scores[~strange].sum(dtype=np.float64)))
     seconds = time.perf_counter() - began
     total, known = math.fsum(totals), math.fsum(known_totals)
-    said = note_on(unknown, tokens, normalised="normalised" in model.capabilities)
+    said = note_on(unknown, tokens, normalized="normalised" in model.capabilities)
     notes = [said, PSEUDO if "masked" in model.capabilities else None]
     return TextEvaluation(
         lines=lines,

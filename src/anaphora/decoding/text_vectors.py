@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 Pool = Literal["mean", "max", "last", "first"]
 F32 = NDArray[np.float32]
-WINDOW = 1024
+WINDOW_LINES = 1024
 """Lines read ahead, so that lines of like length stand together."""
-FIRST = 8
+SHOWN_DIMENSIONS = 8
 """Dimensions of a vector that a notebook shows."""
-TOKENS = 8192
+BATCH_TOKENS = 8192
 """Tokens, padding included, that are read at once."""
 
 
@@ -56,7 +56,7 @@ class WordVectors:
         return brief("WordVectors", self.text, f"{words}, {self.vectors.shape[-1]} dimensions")
 
     def _repr_html_(self) -> str:
-        shown = slice(FIRST)
+        shown = slice(SHOWN_DIMENSIONS)
         heads = ["", "length", *map(str, range(self.vectors.shape[-1])[shown])]
         rows = [
             [word.text, f"{np.linalg.norm(vector):.3f}", *(f"{value:.3f}" for value in vector[shown].tolist())]
@@ -139,7 +139,7 @@ def _read(
     check_layer(model, layer)
     lines, before = iter(lines), 0
     closing = [] if "causal" in model.capabilities else [EOS]
-    while block := [plain(line) for line in islice(lines, WINDOW)]:
+    while block := [plain(line) for line in islice(lines, WINDOW_LINES)]:
         encoded = tokenizer.encode_batch(block)
         rows = [[BOS, *ids, *closing] for ids in encoded]
         for number, row in enumerate(rows):
@@ -151,7 +151,7 @@ def _read(
                 )
         found: list[F32 | None] = [None] * len(rows)
         with evaluating(model):
-            for places in token_batches([len(row) for row in rows], TOKENS, len(rows)):
+            for places in token_batches([len(row) for row in rows], BATCH_TOKENS, len(rows)):
                 vectors = _vectors(model, [rows[place] for place in places], layer)
                 for place, own in zip(places, vectors):
                     found[place] = own[: len(rows[place])].float().cpu().numpy()

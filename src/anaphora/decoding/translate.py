@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from anaphora.alignment.model_alignment import Alignment
     from anaphora.decoding.unfinished_translation import Unfinished
 
-WINDOW = 4096
+WINDOW_LINES = 4096
 """Lines read before any is translated: enough to fill batches with lines of like length."""
 MAX_PIECES = 1 << 20
 """Pieces a line may have before two of them could share the noise of sampling."""
@@ -201,7 +201,7 @@ def translate_lines(
     device: torch.device | str = "cpu",
     prefixes: Iterable[str] | None = None,
     progress: Progress | None = None,
-    window: int = WINDOW,
+    window: int = WINDOW_LINES,
     unfinished: Unfinished | None = None,
 ) -> Iterator[Translation]:
     """Translate lines, lazily and in order: one `Translation` for each.
@@ -286,7 +286,7 @@ def score_lines(
     *,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
-    window: int = WINDOW,
+    window: int = WINDOW_LINES,
 ) -> Iterator[ScoredPair]:
     """Score pairs of (source, translation), lazily and in order: one `ScoredPair` for each."""
     pairs = iter(pairs)
@@ -437,12 +437,12 @@ def _candidate(pieces: list[tuple[_Piece, Hypothesis]], tokenizer: Tokenizer, co
     names, spelled = _shown(tokens, tokenizer)
     token_scores = list(zip(names, (value for part in parts for value in part.token_log_probabilities)))
     total = math.fsum(part.log_probability for part in parts)
-    normalised = total / length_penalty(len(token_scores), config.length_penalty)
+    normalized = total / length_penalty(len(token_scores), config.length_penalty)
     if config.mbr is not None and parts:
-        normalised = fmean(part.score for part in parts)
+        normalized = fmean(part.score for part in parts)
     return Candidate(
         text=texts[0] if len(texts) == 1 else " ".join(text.strip() for text in texts if text.strip()),
-        score=parts[0].score if len(parts) == 1 else normalised,
+        score=parts[0].score if len(parts) == 1 else normalized,
         log_probability=total,
         token_scores=token_scores,
         finished=all(part.finished or part.stopped for part in parts),

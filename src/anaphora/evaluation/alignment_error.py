@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 
 from anaphora.errors import UserError, option
-from anaphora.files.foreign import LARGE, read_bytes
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, read_bytes
 
 Link = tuple[int, int]
 """(source word, target word), both from 0."""
@@ -109,7 +109,7 @@ def parse_pharaoh(
 def read_pharaoh(path: str | PathLike[str], *, base: int = 0) -> list[GoldAlignment]:
     """A file of links, one sentence a line."""
     try:
-        content = read_bytes(Path(path), LARGE, pipes=True)
+        content = read_bytes(Path(path), MAX_LARGE_FILE_BYTES, pipes=True)
     except OSError as error:
         raise UserError(
             f"cannot be read ({error.strerror})", file=path, cure="give a file of Pharaoh alignments"

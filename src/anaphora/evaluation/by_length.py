@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from anaphora.evaluation.translation_metrics import bleu, chrf
 from anaphora.results import brief, figure
 
-FEW = 20
+MIN_BIN_LINES = 20
 """Lines that are enough for a bin at either end."""
 
 
 def fewest(lines: int) -> int:
     """How many of so many lines a bin at either end has at least."""
-    return min(FEW, max(1, lines // FEW))
+    return min(MIN_BIN_LINES, max(1, lines // MIN_BIN_LINES))
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Any
 from anaphora.errors import option
 from anaphora.results import brief, count, figure, html_table
 
-WIDTH = 80
-NUMBERS = ("precision", "recall", "F1", "lines")
+WIDTH_COLUMNS = 80
+METRIC_NAMES = ("precision", "recall", "F1", "lines")
 CONFUSIONS = 10
 """Pairs of classes that are listed where the matrix is too wide."""
 
@@ -90,13 +90,13 @@ class ClassificationReport:
     def __str__(self) -> str:
         return "\n".join(self.table())
 
-    def table(self, width: int = WIDTH) -> Iterator[str]:
+    def table(self, width: int = WIDTH_COLUMNS) -> Iterator[str]:
         """The numbers, the classes and the confusion matrix, in lines of at most `width` columns."""
         yield f"accuracy {self.accuracy:.2%} ({self.correct:,} of {self.lines:,}), macro F1 {100 * self.macro_f1:.2f}"
         yield _cut(f"majority baseline {self.majority_baseline:.2%} (always {self.majority_label!r})", width)
         yield ""
         room = max(5, min(max(map(len, (one.label for one in self.classes)), default=5), width - 4 * 11))
-        yield f"{'class':<{room}}" + "".join(f"{name:>11}" for name in NUMBERS)
+        yield f"{'class':<{room}}" + "".join(f"{name:>11}" for name in METRIC_NAMES)
         for one in self.classes:
             shares = "".join(f"{100 * value:>11.2f}" for value in (one.precision, one.recall, one.f1))
             yield f"{_cut(one.label, room):<{room}}{shares}{one.support:>11,}"

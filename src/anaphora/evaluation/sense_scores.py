@@ -38,9 +38,9 @@ def nearest_centroid(vectors: NDArray[Any], senses: Sequence[str], asked: NDArra
     counts = Counter(senses)
     names = sorted(counts, key=lambda name: (-counts[name], name))  # so that the first of equals is the commonest
     given = np.asarray(senses)
-    centre = vectors.mean(axis=0)  # distances do not change with it; their rounding does
-    means = np.stack([(vectors[given == name] - centre).mean(axis=0) for name in names])  # (senses, dim)
-    shifted = asked - centre
+    center = vectors.mean(axis=0)  # distances do not change with it; their rounding does
+    means = np.stack([(vectors[given == name] - center).mean(axis=0) for name in names])  # (senses, dim)
+    shifted = asked - center
     squares = ((shifted[:, None] - means) ** 2).sum(axis=-1)  # (m, senses)
     size = (vectors**2).sum(axis=-1).mean() + (asked**2).sum(axis=-1, keepdims=True)
     near = squares <= squares.min(axis=1, keepdims=True) + EQUAL * size

@@ -8,7 +8,7 @@ Corpus BLEU is a property of a test set. Whoever trains towards good translation
            counts as 1/2, 1/4, … of a single match, and orders that a short sentence cannot have are left out
     chrf   sacreBLEU's sentence chrF2: F-score, recall weighing double, of character 1- to 6-grams without blanks
 
-Text is compared, not token ids: words are those of sacreBLEU's 13a tokeniser, so that a reward means what is measured
+Text is compared, not token ids: words are those of sacreBLEU's 13a tokenizer, so that a reward means what is measured
 in the end, does not depend on the subwords of the model, and holds when subwords are cut anew at every visit.
 
 Counting is one compiled loop for all of them. An n-gram is known by a 64-bit number made of its symbols, and sorted
@@ -145,7 +145,7 @@ def _count(said: Counts, said_starts: Counts, wanted: Counts, wanted_starts: Cou
 
 @njit(nogil=True, cache=True)
 def longer(numbers: NDArray[np.uint64], symbols: Counts, n: int) -> None:
-    """Each n-gram's number and the next symbol make the number of the longer one: SplitMix64's finaliser mixes them."""
+    """Each n-gram's number and the next symbol make the number of the longer one: SplitMix64's finalizer mixes them."""
     for place in range(len(symbols) - n):
         x = (numbers[place] ^ np.uint64(symbols[place + n] + 1)) + np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

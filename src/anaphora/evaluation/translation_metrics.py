@@ -30,7 +30,7 @@ def bleu(
 
 
 def bleu_metric(tokenize: str = "13a", *, lowercase: bool = False) -> BLEU:
-    """sacreBLEU's BLEU with one of its tokenisers."""
+    """sacreBLEU's BLEU with one of its tokenizers."""
     from sacrebleu.metrics.bleu import BLEU
 
     if tokenize not in BLEU.TOKENIZERS:
@@ -40,9 +40,9 @@ def bleu_metric(tokenize: str = "13a", *, lowercase: bool = False) -> BLEU:
             tokenize=tokenize,
             lowercase=lowercase,
             effective_order=False,
-            force=tokenize == "none",  # whoever says so knows that the text is tokenised
+            force=tokenize == "none",  # whoever says so knows that the text is tokenized
         )
-    except (RuntimeError, ImportError) as error:  # some tokenisers need a package of their own
+    except (RuntimeError, ImportError) as error:  # some tokenizers need a package of their own
         raise UserError(f"sacreBLEU's tokenizer {tokenize!r} cannot be used ({error})", cure="install it") from None
 
 

@@ -24,7 +24,7 @@ from anaphora.results import brief, count, figure, html_table
 F32 = NDArray[np.float32]
 MOST_FREQUENT = 300_000
 """Words that take part, as gensim has it."""
-QUESTIONS, CELLS = 512, 1 << 25
+BATCH_QUESTIONS, MAX_COSINES = 512, 1 << 25
 """Analogies that are answered at once, and cosines of theirs with all words, at most."""
 
 
@@ -208,7 +208,7 @@ def evaluate_analogies(
         known = known.reshape(-1, 4)
         unknown += len(questions) - len(known)
         correct = 0
-        at_once = max(1, min(QUESTIONS, CELLS // max(1, len(table))))
+        at_once = max(1, min(BATCH_QUESTIONS, MAX_COSINES // max(1, len(table))))
         for begin in range(0, len(known), at_once):
             a, b, c, d = known[begin : begin + at_once].T
             scores = (table[b] - table[a] + table[c]) @ table.T

@@ -31,7 +31,7 @@ from anaphora.results import brief, figure, html_table
 F64 = NDArray[np.float64]
 EVERY_DIVISION = 200_000
 """So many divisions are all looked at."""
-DRAWN = 100_000
+SAMPLED_PARTITIONS = 100_000
 """Of more, so many are drawn."""
 ALIKE = 1e-9
 """Sums that differ by less are the same sum, rounded."""
@@ -114,7 +114,7 @@ def association(
     lists: WordLists,
     *,
     most: int = EVERY_DIVISION,
-    draws: int = DRAWN,
+    draws: int = SAMPLED_PARTITIONS,
     seed: int = 1,
 ) -> Association:
     """The test, of vectors that are as long as one each; a word that is not among them is left out, and told."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 TERMS = 6
 """Terms of a sum that are written out."""
-FAR = 30.0
+MAX_EXPONENT = 30.0
 """Exponents beyond this are shown less the largest of their row, as a careful softmax computes them."""
 
 
@@ -63,7 +63,7 @@ def softmax(scores: Sequence[float], place: int, base: float = math.e) -> list[s
     name = "e" if base == math.e else factor(base)
     lines = []
     top = max(scores) if base >= 1 else min(scores)
-    if abs(top * math.log(base)) > FAR:
+    if abs(top * math.log(base)) > MAX_EXPONENT:
         lines.append(f"less the largest score, {number(top)}, which changes no weight: ")
         scores = [score - top for score in scores]
         lines[0] += f"{number(scores[place] + top)} - {factor(top)} = {number(scores[place])}"

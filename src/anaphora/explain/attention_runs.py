@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.nn.masks import Mask, causal_mask
-from anaphora.nn.positions import NOWHERE, PositionBias, rotate
+from anaphora.nn.positions import NO_POSITIONS, PositionBias, rotate
 
 
 @dataclass
@@ -107,7 +107,7 @@ def heads_of(layer: MultiHeadAttention, noted: Noted) -> tuple[Tensor, Tensor, T
         key, value = (split(part) for part in noted.projected["key_value"].chunk(2, dim=-1))
         return split(noted.projected["query"]), key, value, None
     query, key, value = (split(part) for part in noted.projected["query_key_value"].split(layer.parts, dim=-1))
-    turn = noted.called.get("relation", NOWHERE).rotation
+    turn = noted.called.get("relation", NO_POSITIONS).rotation
     if turn is None:
         return query, key, value, None
     turn = turn.float().cpu()
@@ -119,7 +119,7 @@ def mask_of(called: Mapping[str, Any], queries: int, keys: int) -> tuple[Tensor 
     mask, causal = called.get("mask"), bool(called.get("causal"))
     where = torch.ones(queries, keys, dtype=torch.bool)
     if isinstance(mask, Mask):
-        mask = mask.materialise(queries, keys)
+        mask = mask.materialize(queries, keys)
     if mask is not None:
         mask = mask.cpu()
         where = where & mask.reshape((1,) * (4 - mask.dim()) + tuple(mask.shape))[0, 0]
@@ -133,11 +133,11 @@ def mask_of(called: Mapping[str, Any], queries: int, keys: int) -> tuple[Tensor 
 
 def bias_of(called: Mapping[str, Any], head: int, queries: int, keys: int) -> Tensor | None:
     """(T, S) of this head."""
-    bias = called.get("relation", NOWHERE).bias
+    bias = called.get("relation", NO_POSITIONS).bias
     if bias is None:
         return None
     if isinstance(bias, PositionBias):
-        bias = bias.materialise(queries, keys, next(iter([*bias.parameters(), *bias.buffers()])).device)
+        bias = bias.materialize(queries, keys, next(iter([*bias.parameters(), *bias.buffers()])).device)
     table = bias.detach().float().cpu()
     table = table.reshape((1,) * (4 - table.dim()) + tuple(table.shape))[0]  # (H or 1, T or 1, S)
     return table[head if table.shape[0] > 1 else 0].expand(queries, keys)

@@ -7,7 +7,7 @@ import textwrap
 from anaphora.explain.draw.terminal import cells, cut, isolated, visible
 
 BAR = " ▏▎▍▌▋▊▉█"
-NARROWEST = 72
+MIN_COLUMNS = 72
 NUMBER = 9
 """Columns of a number: four digits and a power of ten."""
 

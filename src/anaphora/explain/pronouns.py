@@ -50,11 +50,11 @@ PROMPTS = (
     "My friend is a {}, and",
     "The {} was known for what",
 )
-FEW = 3
+CANDIDATE_SENSES = 3
 """Senses that are tried one by one, those that tell the pair apart most."""
-NEARLY = 0.9
+SIMILAR_EFFECT_SHARE = 0.9
 """Of two operations, one that does this share of what the other does, and is gentler, is taken."""
-AT_ONCE = 256
+BATCH_PROMPTS = 256
 NAMED = 8
 """Words that a message names."""
 
@@ -117,8 +117,8 @@ def prompts_for(words: Sequence[str], templates: Sequence[str]) -> list[str]:
 def log_ratios(model: LanguageModel, prompts: Sequence[Sequence[int]], pair: tuple[int, int]) -> Tensor:
     """log p(a) - log p(b) after each prompt (ids without ⟨s⟩): (n,) float64."""
     found = []
-    for begin in range(0, len(prompts), AT_ONCE):
-        rows = [[BOS, *ids] for ids in prompts[begin : begin + AT_ONCE]]
+    for begin in range(0, len(prompts), BATCH_PROMPTS):
+        rows = [[BOS, *ids] for ids in prompts[begin : begin + BATCH_PROMPTS]]
         lengths = torch.tensor([len(row) for row in rows], device=model.device)
         padded = torch.zeros(len(rows), int(lengths.max()), dtype=torch.long, device=model.device)
         for place, row in enumerate(rows):
@@ -172,7 +172,7 @@ def even(
     both = (first, second)
     telling = tells_apart(model, [lookup(word).chief[0] for word in parted(known)[0]], both)
     before = evenness(model, chosen, both)
-    most = telling.argsort(descending=True)[:FEW].tolist()
+    most = telling.argsort(descending=True)[:CANDIDATE_SENSES].tolist()
     choices: list[Senses] = [*((one,) for one in most), tuple(sorted(most))]
     out = ProjectOut(words=tuple(known), direction=pair)
     # The gentlest first: a projection leaves all that a sense says otherwise, a sense that is removed says nothing, and
@@ -183,7 +183,7 @@ def even(
         (out, _counterweight(model, lookup, out, chosen, both)),
     ]
     ratios = [evenness(apply(model, operations, lookup), chosen, both).ratio for operations in tried]
-    enough = before.ratio - NEARLY * (before.ratio - min(ratios))
+    enough = before.ratio - SIMILAR_EFFECT_SHARE * (before.ratio - min(ratios))
     helps = [operations for operations, ratio in zip(tried, ratios) if ratio <= enough and ratio < before.ratio]
     found = helps[0] if helps else ()
     after = apply(model, found, lookup)
@@ -202,7 +202,7 @@ def even(
 def _counterweight(
     model: Backpack, lookup: WordLookup, out: ProjectOut, prompts: Sequence[Sequence[int]], pair: tuple[int, int]
 ) -> Add:
-    """What, added to the same senses after the projection, makes the pair most even: a text favours one of the two
+    """What, added to the same senses after the projection, makes the pair most even: a text favors one of the two
     whatever the word. Weights do not depend on senses, so log p(a)/p(b) is a straight line of the amount after each
     prompt; two points of it say all, and the mean of the ratios has one minimum."""
     add = Add(words=out.words, senses=out.senses, direction=out.direction, by=1.0)

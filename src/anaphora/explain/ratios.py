@@ -19,7 +19,7 @@ from anaphora.explain.draw.terminal import cells, cut, isolated
 from anaphora.models.vectors.cooccurrence import Cooccurrences, Ratio
 from anaphora.results import brief, count, html_table
 
-LEAST = 5.0
+MIN_SHOWN_COUNT = 5.0
 """Counts, of both together, that a word must have to be shown unasked: rarer ones tell mere chance."""
 NUMBER = 12
 """Columns of a number."""
@@ -60,7 +60,7 @@ class RatioTable:
             f"{self.totals[1]:,.0f} (window {self.window})",
         ]
         if not self.asked:
-            found.append(f"the words that tell the two most apart, of those with {LEAST:g} counts or more")
+            found.append(f"the words that tell the two most apart, of those with {MIN_SHOWN_COUNT:g} counts or more")
         found += ["", " " * (room - 1) + "k" + "".join(_right(head, size) for head, size in zip(heads, wide))]
         for row in self.rows:
             values = [f"{row.first:.1e}" if row.first else "0", f"{row.second:.1e}" if row.second else "0", told(row)]
@@ -113,10 +113,10 @@ def ratio_table(
         table.row(word)  # an unknown one is refused
     if not words and top < 1:
         raise UserError("nothing is asked for", cure=f"name words, or take {option('top', 5)}")
-    chosen = list(dict.fromkeys(words)) or table.telling(first, second, top, least=LEAST)
+    chosen = list(dict.fromkeys(words)) or table.telling(first, second, top, least=MIN_SHOWN_COUNT)
     if not chosen:
         raise UserError(
-            f"no word was counted {LEAST:g} times around {first!r} and {second!r}",
+            f"no word was counted {MIN_SHOWN_COUNT:g} times around {first!r} and {second!r}",
             cure="name the words to ask about, or count more text",
         )
     rows = table.ratios(first, second, chosen)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from anaphora.errors import UserError, option
 from anaphora.explain.trace_parts import Cell, Walk
 
-SHOWN = 12
+MAX_LISTED_LABELS = 12
 """Labels that an error lists."""
 
 
@@ -48,8 +48,8 @@ def place(labels: Sequence[str], asked: str, what: str, words: Sequence[str] = (
 
 def listing(labels: Sequence[str], first: int = 0) -> str:
     """0 the, 1 cat, 2 sat, …"""
-    some = ", ".join(f"{number} {label}" for number, label in enumerate(labels[:SHOWN], start=first))
-    return some if len(labels) <= SHOWN else f"{some}, … {first + len(labels) - 1} {labels[-1]}"
+    some = ", ".join(f"{number} {label}" for number, label in enumerate(labels[:MAX_LISTED_LABELS], start=first))
+    return some if len(labels) <= MAX_LISTED_LABELS else f"{some}, … {first + len(labels) - 1} {labels[-1]}"
 
 
 def cell(walk: Walk, asked: str) -> Cell:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from anaphora.errors import UserError
-from anaphora.explain.columns import NARROWEST, wrapped
+from anaphora.explain.columns import MIN_COLUMNS, wrapped
 from anaphora.explain.draw.terminal import cells, cut, isolated, visible
 from anaphora.explain.sense_uses import TokenUses, Use, Uses
 from anaphora.results import brief, count, html_table
@@ -32,8 +32,8 @@ from anaphora.tokenizers.word_pieces import NEVER, WordTokens, tokens_of_word, u
 if TYPE_CHECKING:
     from anaphora.models.backpack.backpack import Backpack
 
-TOP = 10
-AT_ONCE = 1 << 22
+TOP_WORDS = 10
+MAX_SENSE_NUMBERS = 1 << 22
 """Numbers of sense vectors, or of their products with a vocabulary, that are formed at once."""
 
 
@@ -203,7 +203,7 @@ class SensesText:
 
     def lines(self, width: int = 80) -> Iterator[str]:
         """For a terminal, no line wider than `width`, or 72 columns where it is less."""
-        width = max(width, NARROWEST)
+        width = max(width, MIN_COLUMNS)
         for note in (*([f"senses {visible(self.patched)}"] if self.patches else []), *self.notes):
             yield from wrapped(f"note: {note}", width)
         for place, word in enumerate(self.words):
@@ -271,7 +271,7 @@ def look_up_senses(
     tokenizer: Tokenizer,
     words: Sequence[str],
     *,
-    top: int = TOP,
+    top: int = TOP_WORDS,
     nearest: int = 0,
     uses: Uses | None = None,
     examples: int = 2,
@@ -412,7 +412,7 @@ def nearest_senses(
     """
     queries = torch.nn.functional.normalize(vectors.float(), dim=-1)  # (n, d)
     senses, dim, size = model.senses_count, model.dim, model.vocabulary
-    at_once = at_once or max(1, AT_ONCE // (senses * max(dim, len(queries))))
+    at_once = at_once or max(1, MAX_SENSE_NUMBERS // (senses * max(dim, len(queries))))
     best = queries.new_full((len(queries), 0), 0.0)
     places = torch.zeros((len(queries), 0), dtype=torch.long, device=queries.device)
     for begin in range(0, size, at_once):

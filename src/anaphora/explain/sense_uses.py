@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from anaphora.models.backpack.backpack import Backpack
     from anaphora.tokenizers.tokenizer import Tokenizer
 
-WINDOW = 1024
+WINDOW_LINES = 1024
 """Lines that are cut into tokens together."""
-CELLS = 1 << 24
+MAX_WEIGHTS = 1 << 24
 """Weights, rows · senses · places², that are formed at once: 64 MB."""
 WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 """How Unicode's names of letters begin where words have no space between them: there any token may be a word."""
@@ -147,7 +147,7 @@ def read_uses(
     window: list[str] = []
     for line in lines:
         window.append(line)
-        if len(window) == WINDOW:
+        if len(window) == WINDOW_LINES:
             _read(model, tokenizer, window, found)
             window = []
     if window:
@@ -172,7 +172,7 @@ def _read(model: Backpack, tokenizer: Tokenizer, lines: Sequence[str], found: Us
         rows = 1
         while begin + rows < len(held):
             length = len(held[begin + rows][1]) + 1
-            if (rows + 1) * model.senses_count * length * length > CELLS:
+            if (rows + 1) * model.senses_count * length * length > MAX_WEIGHTS:
                 break
             rows += 1
         _weigh(model, tokenizer, held[begin : begin + rows], found)

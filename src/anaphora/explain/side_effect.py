@@ -27,11 +27,11 @@ from anaphora.models.backpack.backpack import Backpack
 from anaphora.results import brief, figure
 from anaphora.tokenizers.tokenizer import BOS
 
-NUMBERS = 1 << 24
+MAX_LOG_PROBABILITIES = 1 << 24
 """Log-probabilities of one model that are held at once: tokens times vocabulary, 64 MB in float32."""
-TOKENS = 8192
+BATCH_TOKENS = 8192
 """Tokens, padding included, that are read at once."""
-PLACES = 5
+DECIMAL_PLACES = 5
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def side_effect(
             for values, column in zip(found, told):
                 values[where] = column
     kl, old, new = found
-    largest = np.argsort(-kl, kind="stable")[:PLACES]
+    largest = np.argsort(-kl, kind="stable")[:DECIMAL_PLACES]
     return SideEffect(
         tokens=len(ids),
         kl=float(kl.mean()),
@@ -127,7 +127,7 @@ def _told(
     place = 0
     while place < len(order) and sizes[order[place]] > 0:
         longest = int(sizes[order[place]])
-        some = order[place : place + max(1, TOKENS // longest)]
+        some = order[place : place + max(1, BATCH_TOKENS // longest)]
         place += len(some)
         where = windows.begin[some][:, None] + np.arange(longest)  # (B, T)
         inside = np.arange(longest) < sizes[some][:, None]
@@ -141,7 +141,7 @@ def _told(
 
 
 def _compared(vectors: list[Tensor], tokens: Tensor, before: Backpack, after: Backpack) -> tuple[NDArray[Any], ...]:
-    several = max(1, NUMBERS // before.vocabulary)
+    several = max(1, MAX_LOG_PROBABILITIES // before.vocabulary)
     told: list[tuple[Tensor, Tensor, Tensor]] = []
     for old, new, token in zip(vectors[0].split(several), vectors[1].split(several), tokens.split(several)):
         p, q = (F.log_softmax(one.head(x).float(), dim=-1) for one, x in ((before, old), (after, new)))

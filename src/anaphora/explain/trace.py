@@ -4,7 +4,7 @@
       Segment, Token      a text and its tokens; half a character is carried as its bytes
       AttentionMap        the weights of one layer, (heads, T, S), and what its rows mean
       Walk                one computation, step by step
-        Step              one labelled table: symbol, formula, rows, columns, numbers, mask
+        Step              one labeled table: symbol, formula, rows, columns, numbers, mask
         Check             what two ways of computing the same differ by
 
 Its parts are those of trace_parts.py. `document()` is what JSON gets, `Trace.read` takes it back (trace_file.py judges
@@ -24,7 +24,7 @@ from anaphora.explain.trace_parts import SCHEMA, AttentionMap, Check, Segment, W
 from anaphora.results import brief, count
 from anaphora.version import __version__
 
-BUDGET = 8_000_000
+MAX_ATTENTION_BYTES = 8_000_000
 """Bytes of attention that a trace carries whole. Six layers of eight heads over 128 tokens are 3 MB; twelve of twelve
 over 512 would be 151: above the budget each head has statistics instead."""
 
@@ -58,8 +58,8 @@ class Trace:
     def checks(self) -> list[Check]:
         return [check for walk in self.walks for check in walk.checks]
 
-    def document(self, *, budget: int = BUDGET) -> dict[str, Any]:
-        """Plain data. Attention above the budget is summarised, head by head, and says so."""
+    def document(self, *, budget: int = MAX_ATTENTION_BYTES) -> dict[str, Any]:
+        """Plain data. Attention above the budget is summarized, head by head, and says so."""
         size = sum(attention.bytes for attention in self.attention)
         return {
             "schema": SCHEMA,

@@ -32,7 +32,7 @@ from anaphora.explain.trace_parts import (
     Walk,
 )
 
-LARGEST = 256 * 2**20
+MAX_FILE_BYTES = 256 * 2**20
 """Bytes of a file that is read at all."""
 SUM_TOLERANCE = 1e-5
 """How far a row of weights may be from one."""
@@ -82,9 +82,9 @@ def judged(document: Any) -> dict[str, Any]:
 def _load(path: Path) -> Any:
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise UserError(f"is larger than any trace ({LARGEST:,} bytes)", file=path, cure=CURE)
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise UserError(f"is larger than any trace ({MAX_FILE_BYTES:,} bytes)", file=path, cure=CURE)
         text = content.decode("utf-8")
     except FileNotFoundError:
         raise UserError("there is no such file", file=path, cure=CURE) from None
@@ -151,13 +151,13 @@ def _attention(item: Any, where: str, segments: Mapping[str, int]) -> AttentionM
     heads = _list(item, "heads", where)
     if len(heads) != shape[0] or not all(type(head) is int and head >= 0 for head in heads):
         raise _Wrong(f"{where}.heads must name {shape[0]} heads")
-    normaliser = _text(item, "normaliser", where)
-    if normaliser not in ("softmax", "none"):
-        raise _Wrong(f"{where}.normaliser must be 'softmax' or 'none', not {_short(normaliser)}")
+    normalizer = _text(item, "normaliser", where)
+    if normalizer not in ("softmax", "none"):
+        raise _Wrong(f"{where}.normaliser must be 'softmax' or 'none', not {_short(normalizer)}")
     weights, summary = None, None
     allowed = _allowed(item, shape, where)
     if "data" in item:
-        weights = _weights(_decoded(_text(item, "data", where), f"{where}.data"), shape, normaliser, where)
+        weights = _weights(_decoded(_text(item, "data", where), f"{where}.data"), shape, normalizer, where)
         if allowed is not None and (weights[:, ~allowed] != 0).any():
             raise _Wrong(f"{where}.data has a weight where the mask allows none")
     else:
@@ -175,7 +175,7 @@ def _attention(item: Any, where: str, segments: Mapping[str, int]) -> AttentionM
         mask=item["mask"],
         convention=convention,
         weights=weights,
-        normaliser=normaliser,
+        normalizer=normalizer,
         heads=heads,
         shape=shape,
         summary=summary,
@@ -198,13 +198,13 @@ def _allowed(item: Any, shape: list[int], where: str) -> np.ndarray | None:
     return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=queries * keys).astype(bool).reshape(queries, keys)
 
 
-def _weights(data: bytes, shape: list[int], normaliser: str, where: str) -> np.ndarray:
+def _weights(data: bytes, shape: list[int], normalizer: str, where: str) -> np.ndarray:
     if len(data) != 4 * math.prod(shape):
         raise _Wrong(f"{where}.data has {len(data):,} bytes; shape {shape} of float32 needs {4 * math.prod(shape):,}")
     weights = np.frombuffer(data, dtype="<f4").reshape(shape)
     if not np.isfinite(weights).all():
         raise _Wrong(f"{where}.data holds a weight that is no number")
-    if normaliser == "softmax":
+    if normalizer == "softmax":
         if (weights < 0).any():
             raise _Wrong(f"{where}.data holds a negative weight")
         sums = weights.sum(axis=-1, dtype=np.float64)

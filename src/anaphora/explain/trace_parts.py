@@ -28,7 +28,7 @@ Arithmetic = Callable[[int, int], list[str]]
 
 @dataclass(init=False, eq=False)
 class Step:
-    """One labelled table of a walk.
+    """One labeled table of a walk.
 
     `Step("S", "S = Q Kᵀ", "how well each key answers each query", rows, columns, values)`; a cell whose `mask` is
     False holds no number: nobody may look there, or there is nothing to say. Values and mask may be given as lists,
@@ -188,7 +188,7 @@ class Walk:
     steps: list[Step]
     checks: list[Check] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
-    """Plain values: score, normaliser, layer, head, …"""
+    """Plain values: score, normalizer, layer, head, …"""
     cells: list[Cell] = field(default_factory=list)
     """The cells whose arithmetic was asked for."""
     row_words: Sequence[str] = ()
@@ -320,7 +320,7 @@ class AttentionMap:
     weights: np.ndarray | None
     """(heads, T, S) float32; None where there were too many to carry. Softmax: each row sums to one over what it may
     see, and is zero where it may see nothing; a masked cell is exactly 0."""
-    normaliser: str = "softmax"
+    normalizer: str = "softmax"
     heads: Sequence[int] = ()
     shape: Sequence[int] = ()
     summary: list[dict[str, float]] | None = None
@@ -361,7 +361,7 @@ class AttentionMap:
             "key": self.key,
             "mask": self.mask,
             "convention": self.convention,
-            "normaliser": self.normaliser,
+            "normaliser": self.normalizer,
             "shape": list(self.shape),
             "dtype": "float32",
         }
@@ -371,16 +371,16 @@ class AttentionMap:
             return own | {"statistics": self.summary}
         if whole:
             return own | {"data": b64encode(self.weights.tobytes()).decode("ascii")}
-        return own | {"statistics": [statistics(head, self.normaliser) for head in self.weights]}
+        return own | {"statistics": [statistics(head, self.normalizer) for head in self.weights]}
 
 
-def statistics(weights: np.ndarray, normaliser: str = "softmax") -> dict[str, float]:
+def statistics(weights: np.ndarray, normalizer: str = "softmax") -> dict[str, float]:
     """Of one head (T, S): mean over rows of the largest weight and of the entropy in bits, and how far it looks.
 
-    Scores that nothing has normalised are no shares of anything: of these, the mean of the rows' largest alone.
+    Scores that nothing has normalized are no shares of anything: of these, the mean of the rows' largest alone.
     """
     found = {"largest": float(weights.max(axis=-1).mean()) if weights.size else 0.0}
-    if normaliser == "softmax":
+    if normalizer == "softmax":
         positive = np.where(weights > 0, weights, 1.0).astype(np.float64)
         entropy = -(positive * np.log2(positive)).sum(axis=-1)
         rows, columns = weights.shape

@@ -7,7 +7,7 @@ is 1 where all neighbours on the map are neighbours in truth, and falls the furt
     pca     the two directions in which the vectors differ most: a projection, the same for the same words every time
     tsne    t-SNE of scikit-learn: neighbours stay together, and distances between far groups mean nothing
 
-Colours are clusters of the vectors themselves (k-means on the sphere), not of the map: a colour that is torn apart on
+Colors are clusters of the vectors themselves (k-means on the sphere), not of the map: a color that is torn apart on
 the map is the map's fault.
 """
 
@@ -27,13 +27,13 @@ F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 Method = Literal["pca", "tsne"]
 METHODS: tuple[Method, ...] = ("pca", "tsne")
-NEAR = 10
+NEIGHBOR_COUNT = 10
 """Neighbours that are looked for on the map."""
-LOOKED_AT = 500
+SAMPLE_WORDS = 500
 """Words whose neighbours are looked for, of a map with more."""
-MANY = 5000
+THREADED_WORDS = 5000
 """Words from which on t-SNE takes several threads."""
-ROUNDS, STARTS = 50, 4
+KMEANS_ROUNDS, KMEANS_STARTS = 50, 4
 """Of k-means."""
 
 
@@ -90,7 +90,7 @@ def map_vectors(
     seed: int = 1,
 ) -> VectorMap:
     """A map of some words, with `around` neighbours of each, or of the `number` most frequent ones. clusters: how many
-    colours; nothing: one for about eight words, at most eight."""
+    colors; nothing: one for about eight words, at most eight."""
     if method not in METHODS:
         raise UserError(f"there is no map by {method!r}", cure=f"choose {' or '.join(METHODS)}")
     if number < 3 or around < 0 or (clusters is not None and clusters < 1):
@@ -103,23 +103,23 @@ def map_vectors(
     if len(chosen) < 3:
         few = count(len(chosen), "word is", "words are")
         raise UserError(f"{few} no map", cure=f"give three words or more, or {option('around', 10)}")
-    colours = clusters or min(8, max(1, len(chosen) // 8))
+    colors = clusters or min(8, max(1, len(chosen) // 8))
     explained = None
     if method == "pca":
         places, explained = principal(units)
     else:
         places = tsne(units, seed)
     near, kept, trust = distortion(units, places, seed=seed)
-    return VectorMap(chosen, places, spherical_clusters(units, colours, seed), method, near, kept, trust, explained)
+    return VectorMap(chosen, places, spherical_clusters(units, colors, seed), method, near, kept, trust, explained)
 
 
 def principal(units: F32) -> tuple[NDArray[np.float64], float]:
     """The two directions of greatest variance (N, 2), and the share of all variance that they hold."""
-    centred = units.astype(np.float64) - units.mean(0, dtype=np.float64)
-    values, directions = np.linalg.eigh(centred.T @ centred)
+    centered = units.astype(np.float64) - units.mean(0, dtype=np.float64)
+    values, directions = np.linalg.eigh(centered.T @ centered)
     two = directions[:, :-3:-1]
     two = two * np.where(two[np.abs(two).argmax(0), np.arange(two.shape[1])] < 0, -1.0, 1.0)  # the same way every time
-    places = centred @ two
+    places = centered @ two
     if places.shape[1] < 2:  # vectors of one number
         places = np.concatenate((places, np.zeros((len(places), 1))), axis=1)
     total = float(values.sum())
@@ -139,7 +139,7 @@ def tsne(units: F32, seed: int) -> NDArray[np.float64]:
         return np.zeros((len(units), 2))
     perplexity = min(30.0, (len(units) - 1) / 3)
     # a few hundred dots keep one thread busy for seconds; two that share a core with others wait for each other
-    with threadpool_limits(1 if len(units) < MANY else None):
+    with threadpool_limits(1 if len(units) < THREADED_WORDS else None):
         made = TSNE(n_components=2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(units)
     return np.asarray(made, np.float64)
 
@@ -147,12 +147,12 @@ def tsne(units: F32, seed: int) -> NDArray[np.float64]:
 def distortion(units: F32, places: NDArray[np.float64], *, seed: int = 1) -> tuple[int, float, float]:
     """How many neighbours were looked for, the share of them that is kept, and the trustworthiness."""
     n = len(units)
-    near = min(NEAR, (n - 1) // 2)
+    near = min(NEIGHBOR_COUNT, (n - 1) // 2)
     if n < 4 or 2 * n - 3 * near - 1 <= 0:
         return 0, float("nan"), float("nan")
     looked = np.arange(n)
-    if n > LOOKED_AT:
-        looked = np.sort(np.random.default_rng(seed).choice(n, LOOKED_AT, replace=False))
+    if n > SAMPLE_WORDS:
+        looked = np.sort(np.random.default_rng(seed).choice(n, SAMPLE_WORDS, replace=False))
     truth = -(units[looked] @ units.T)  # (L, N), nearest is lowest
     squares = (places**2).sum(1)
     shown = squares[looked, None] + squares - 2 * places[looked] @ places.T
@@ -172,23 +172,23 @@ def spherical_clusters(units: F32, clusters: int, seed: int = 1) -> I64:
     """k-means by cosine: the number of each row's cluster (N,), the largest cluster being 0."""
     clusters = min(clusters, len(units))
     generator, best, labels = np.random.default_rng(seed), -np.inf, np.zeros(len(units), np.int64)
-    for _ in range(STARTS):
-        centres = units[[int(generator.integers(len(units)))]]
-        while len(centres) < clusters:  # each next one far from those there are (k-means++)
-            away = np.maximum(1 - (units @ centres.T).max(1), 0).astype(np.float64)
+    for _ in range(KMEANS_STARTS):
+        centers = units[[int(generator.integers(len(units)))]]
+        while len(centers) < clusters:  # each next one far from those there are (k-means++)
+            away = np.maximum(1 - (units @ centers.T).max(1), 0).astype(np.float64)
             share = away / away.sum() if away.sum() > 0 else np.full(len(units), 1 / len(units))
-            centres = np.concatenate((centres, units[[int(generator.choice(len(units), p=share))]]))
+            centers = np.concatenate((centers, units[[int(generator.choice(len(units), p=share))]]))
         found = np.full(len(units), -1)
-        for _ in range(ROUNDS):
-            new = (units @ centres.T).argmax(1)
+        for _ in range(KMEANS_ROUNDS):
+            new = (units @ centers.T).argmax(1)
             if np.array_equal(new, found):
                 break
             found = new
-            sums = np.zeros_like(centres)
+            sums = np.zeros_like(centers)
             np.add.at(sums, found, units)
             lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-            centres = np.where(lengths > 0, sums / np.maximum(lengths, 1e-30), centres).astype(np.float32)
-        together = float((units * centres[found]).sum())
+            centers = np.where(lengths > 0, sums / np.maximum(lengths, 1e-30), centers).astype(np.float32)
+        together = float((units * centers[found]).sum())
         if together > best:
             best, labels = together, found
     order = np.argsort(-np.bincount(labels, minlength=clusters), kind="stable")

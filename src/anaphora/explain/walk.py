@@ -20,8 +20,8 @@ from torch import Tensor
 from anaphora.explain import arithmetic
 from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.nn.attention import attend, attention_weights
-from anaphora.nn.attention_backends import Choices, Normaliser, cannot
-from anaphora.nn.masks import Causal, Given, Mask, Window
+from anaphora.nn.attention_backends import Choices, Normalizer, cannot
+from anaphora.nn.masks import Causal, Mask, TensorMask, Window
 from anaphora.nn.positions import PositionBias
 from anaphora.nn.scores import AnyScore, Score, score_named, scores
 
@@ -55,7 +55,7 @@ def walk_attention(
     columns: Sequence[str] | None = None,
     score: AnyScore = "scaled-dot",
     weight: Any = None,
-    normaliser: Normaliser = "softmax",
+    normalizer: Normalizer = "softmax",
     mask: Tensor | Mask | Matrix | None = None,
     causal: bool = False,
     window: int | None = None,
@@ -84,8 +84,8 @@ def walk_attention(
             raise ValueError(f"{len(labels)} {what} do not name {len(tensor)} vectors")
     if not (base > 0 and base != 1 and math.isfinite(base)):
         raise ValueError(f"softmax needs a positive base other than 1; {base} was given")
-    if base != math.e and normaliser != "softmax":
-        raise ValueError("a base is softmax's; with normaliser 'none' there is none")
+    if base != math.e and normalizer != "softmax":
+        raise ValueError("a base is softmax's; with normalizer 'none' there is none")
     if scale is not None and not (math.isfinite(scale) and scale):
         raise ValueError(f"a scale is a number other than 0; {scale} was given")
     if scale is not None and not score.is_multiple:
@@ -100,37 +100,37 @@ def walk_attention(
     by = scale or score.scale(size) or 1.0
     # the library is asked with the scale inside the queries, and the base too: base^s = e^(s · ln base)
     inside, plain, inside_weight = _stretched(query, score, weight, by, math.log(base))
-    asked: dict[str, Any] = {"score": plain, "weight": inside_weight, "normaliser": normaliser, "mask": joined}
+    asked: dict[str, Any] = {"score": plain, "weight": inside_weight, "normalizer": normalizer, "mask": joined}
     asked["bias"] = None if added is None else added * math.log(base)
     weights = attention_weights(inside[None, None], key[None, None], **asked)[0, 0]  # (T, S)
     raw = scores(query[None, None], key[None, None], DOT if score.is_multiple else score, weight)[0, 0]
     largest = magnitude(query, key, score, weight, by, added) * (math.log(base) if base > 1 else -math.log(base))
-    _check_size(largest, raw.dtype, normaliser)
+    _check_size(largest, raw.dtype, normalizer)
 
     out = _Steps(rows, columns, query, key, value, weight, joined)
     if vectors:
         out.vectors(dimensions, value_dimensions, score)
     final = out.scores(raw, score, by, added, size)
     if joined is not None:
-        out.masked(final, normaliser)
-    if normaliser == "softmax":
+        out.masked(final, normalizer)
+    if normalizer == "softmax":
         out.softmax(final, weights, base)
     result = weights @ value  # (T, D_v)
-    out.output(weights, result, value_dimensions, normaliser)
+    out.output(weights, result, value_dimensions, normalizer)
     # causal is told, not drawn, and a rule stays one: some backends take nothing else
     rule = mask if isinstance(mask, Mask) and window is None else others
     fast, by_whom = _otherwise(inside, key, value, asked | {"mask": rule, "causal": causal}, joined)
-    found = checks(weights, joined, final, normaliser, base, largest)
+    found = checks(weights, joined, final, normalizer, base, largest)
     allowed = max(1.0, _largest(result)) * TOLERANCE[result.dtype]
-    if normaliser == "softmax":  # an error in a weight is one in the sum
-        allowed = max(allowed, weight_tolerance(largest, result.dtype, normaliser) * _largest(value))
+    if normalizer == "softmax":  # an error in a weight is one in the sum
+        allowed = max(allowed, weight_tolerance(largest, result.dtype, normalizer) * _largest(value))
     else:
         allowed = max(allowed, TOLERANCE[result.dtype] * largest * _largest(value))
     what = f"the weights times V are what {by_whom}"
     found.append(Check(what, _largest(result.double() - fast.double()), allowed))
     settings = {
         "score": score.name,
-        "normaliser": normaliser,
+        "normaliser": normalizer,
         "scale": by if score.is_multiple else None,
         "base": base,
         "mask": _mask_name(mask, causal, window),
@@ -196,20 +196,20 @@ def magnitude(
     return found + (0.0 if bias is None else _largest(bias))
 
 
-def weight_tolerance(largest: float, dtype: torch.dtype, normaliser: str) -> float:
+def weight_tolerance(largest: float, dtype: torch.dtype, normalizer: str) -> float:
     """How far weights of scores of that magnitude may be off; without softmax these are the scores themselves."""
     grown = ROUNDING[dtype] * max(10.0, largest)
-    return min(grown, WEIGHTS) if normaliser == "softmax" else grown
+    return min(grown, WEIGHTS) if normalizer == "softmax" else grown
 
 
 def checks(
-    weights: Tensor, mask: Tensor | None, final: Tensor, normaliser: str, base: float, largest: float
+    weights: Tensor, mask: Tensor | None, final: Tensor, normalizer: str, base: float, largest: float
 ) -> list[Check]:
     """What the weights (T, S) of every walk must satisfy: they follow from the last scores shown, rows sum to one,
     masked cells are zero. `largest` is the magnitude of the scores."""
     seen = torch.ones_like(weights).bool() if mask is None else mask.expand_as(weights)
     found = []
-    if normaliser == "softmax":
+    if normalizer == "softmax":
         looks = seen.any(dim=-1)
         sums = weights.double().sum(dim=-1)[looks]
         which = "each row of weights" if bool(looks.all()) else "each row of weights that sees something"
@@ -221,18 +221,18 @@ def checks(
         what = "softmax of the scores shown is the weights shown"
     else:
         by_hand, what = final.double().masked_fill(~seen, 0.0), "the scores, masked, are the weights"
-    allowed = weight_tolerance(largest, weights.dtype, normaliser)
+    allowed = weight_tolerance(largest, weights.dtype, normalizer)
     found.append(Check(what, _largest(by_hand - weights.double()), allowed))
     if mask is not None:
         found.append(Check("masked cells weigh nothing", _largest(weights[~seen]), 0.0))
     return found
 
 
-def _check_size(largest: float, dtype: torch.dtype, normaliser: str) -> None:
+def _check_size(largest: float, dtype: torch.dtype, normalizer: str) -> None:
     """A ValueError where the scores are too large for their weights to mean anything."""
     if not math.isfinite(largest):
         raise ScoresTooLarge("the scores are too large to be computed")
-    if normaliser == "softmax" and largest * torch.finfo(dtype).eps > WEIGHTS / 4:
+    if normalizer == "softmax" and largest * torch.finfo(dtype).eps > WEIGHTS / 4:
         raise ScoresTooLarge(f"scores reach {largest:.1e}, where rounding decides their weights")
 
 
@@ -251,7 +251,7 @@ def _otherwise(
     s = _in_numpy(asked["score"], q, k, weight)  # (T, S)
     s = s if bias is None else s + bias
     seen = np.ones_like(s, dtype=bool) if joined is None else np.broadcast_to(joined.cpu().numpy(), s.shape)
-    if asked["normaliser"] == "none":
+    if asked["normalizer"] == "none":
         a = np.where(seen, s, 0.0)
     else:
         top = np.max(s, axis=1, keepdims=True, where=seen, initial=-1e300)
@@ -403,8 +403,8 @@ class _Steps:
         )
         return plain + bias
 
-    def masked(self, final: Tensor, normaliser: str) -> None:
-        mask, zero = self.mask, "-∞, whose weight is 0" if normaliser == "softmax" else "0"
+    def masked(self, final: Tensor, normalizer: str) -> None:
+        mask, zero = self.mask, "-∞, whose weight is 0" if normalizer == "softmax" else "0"
         assert mask is not None
 
         def tell(r: int, c: int) -> list[str]:
@@ -426,11 +426,11 @@ class _Steps:
         says = f"the weights, {name}^s over its row's sum"
         self.pairs("A", "A = softmax(S)", says, weights, tell, True, shares=True)
 
-    def output(self, weights: Tensor, result: Tensor, value_dimensions: Sequence[str] | None, normaliser: str) -> None:
+    def output(self, weights: Tensor, result: Tensor, value_dimensions: Sequence[str] | None, normalizer: str) -> None:
         names = _numbered(result.shape[-1]) if value_dimensions is None else list(value_dimensions)
         last = self.steps[-1].symbol
         says = (
-            "what each query gets: the values, weighted" if normaliser == "softmax" else "the values, times the scores"
+            "what each query gets: the values, weighted" if normalizer == "softmax" else "the values, times the scores"
         )
         step = Step("Z", f"Z = {last if last != 'masked' else 'S'} V", says, self.rows, names, result, dimensions=True)
         step.arithmetic = _product(weights, self.value)
@@ -480,13 +480,13 @@ def _joined(mask: Any, causal: bool, window: int | None, queries: int, keys: int
             raise ValueError(
                 f"a mask must be ({queries}, {keys}), a cell for each query and key; it has shape {tuple(given.shape)}"
             )
-        parts.append(Given(given))
+        parts.append(TensorMask(given))
     if not parts:
         return None
     where = torch.ones(queries, keys, dtype=torch.bool)
     for part in parts:
         part.check(1, 1, queries, keys)
-        rule = part.materialise(queries, keys)
+        rule = part.materialize(queries, keys)
         where = where & rule.reshape(rule.shape[-2:] if rule.dim() > 1 else rule.shape).to(where.device)
     return where
 
@@ -498,7 +498,7 @@ def _bias(bias: Any, queries: int, keys: int, like: Tensor) -> Tensor | None:
     if isinstance(bias, PositionBias):
         if bias.heads != 1:
             raise ValueError(f"a walk is of one head; the bias is for {bias.heads}: give its (T, S) table")
-        bias = bias.materialise(queries, keys)[0]
+        bias = bias.materialize(queries, keys)[0]
     tensor = _tensor(bias, like)
     if tensor.shape not in ((queries, keys), (1, keys), (queries, 1), (keys,)):
         raise ValueError(

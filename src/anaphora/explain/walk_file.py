@@ -23,19 +23,19 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.config import parse_yaml, shown
+from anaphora.config import parse_yaml, renamed, shown
 from anaphora.errors import UserError, nearest, refused_by_system
 from anaphora.explain.draw.terminal import visible
 from anaphora.explain.trace_parts import Walk
 from anaphora.nn.scores import SCORES
 
-LARGEST = 4 * 2**20
+MAX_FILE_BYTES = 4 * 2**20
 """Bytes of a file: small matrices are what a person can follow."""
-MOST = 64
+MAX_WORDS = 64
 """Words on a side."""
-NUMBERS = 200_000
+MAX_MATRIX_NUMBERS = 200_000
 """Numbers of a matrix: with YAML's aliases a small file could hold more than any memory."""
-GREATEST = 1e6
+MAX_ABSOLUTE_NUMBER = 1e6
 """What a number may be, above and below zero: beyond it softmax is a matter of rounding."""
 OTHERS = (
     "tokens",
@@ -43,7 +43,7 @@ OTHERS = (
     "dimensions",
     "title",
     "score",
-    "normaliser",
+    "normalizer",
     "causal",
     "window",
     "positions",
@@ -82,13 +82,13 @@ def walk_file(path: str | PathLike[str]) -> Walk:
 def _load(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except (FileNotFoundError, ValueError):  # the latter: a name with a zero in it
         raise UserError("there is no such file", file=path, cure="give a YAML or JSON file") from None
     except OSError as error:
         raise refused_by_system(error, "cannot be read", file=path) from None
-    if len(content) > LARGEST:
-        raise UserError(f"is larger than {LARGEST:,} bytes", file=path, cure="a walk is for small matrices")
+    if len(content) > MAX_FILE_BYTES:
+        raise UserError(f"is larger than {MAX_FILE_BYTES:,} bytes", file=path, cure="a walk is for small matrices")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -114,7 +114,7 @@ def _load(path: Path) -> dict[str, Any]:
         document = parse_yaml(text, file=path)
     if not isinstance(document, dict):
         raise UserError("holds no matrices", file=path, cure=EXAMPLE)
-    return document
+    return dict(renamed({"matrices": document}, file=path)["matrices"])
 
 
 class _Matrices:
@@ -151,13 +151,17 @@ class _Matrices:
                 raise self.wrong(
                     f"row {number} of {name} has {size} numbers, row 1 has {sizes[0]}", "give every row as many numbers"
                 )
-        if sum(sizes) > NUMBERS:
-            raise self.wrong(f"{name} has {sum(sizes):,} numbers", f"a walk shows at most {NUMBERS:,}")
+        if sum(sizes) > MAX_MATRIX_NUMBERS:
+            raise self.wrong(f"{name} has {sum(sizes):,} numbers", f"a walk shows at most {MAX_MATRIX_NUMBERS:,}")
         for r, row in enumerate(given, start=1):
             for c, value in enumerate(row, start=1):
                 found = self.number(value, mask=name == "mask")
                 if found is None:
-                    kind = "0 or 1" if name == "mask" else f"a number from -{GREATEST:,.0f} to {GREATEST:,.0f}"
+                    kind = (
+                        "0 or 1"
+                        if name == "mask"
+                        else f"a number from -{MAX_ABSOLUTE_NUMBER:,.0f} to {MAX_ABSOLUTE_NUMBER:,.0f}"
+                    )
                     raise self.wrong(f"row {r}, column {c} of {name} is {shown.repr(value)}", f"make it {kind}")
                 row[c - 1] = found
         return np.array(given, dtype=np.float64)
@@ -173,7 +177,7 @@ class _Matrices:
             number = float(value)
         except (ValueError, OverflowError):
             return None
-        return number if abs(number) <= GREATEST else None  # NaN and infinity are not
+        return number if abs(number) <= MAX_ABSOLUTE_NUMBER else None  # NaN and infinity are not
 
     def labels(self, key: str, size: int, of: str, unnamed: str = "") -> list[str]:
         """One name for each row; q0, q1, … where none are given, counted from 0 as --cell does."""
@@ -187,7 +191,7 @@ class _Matrices:
         for label in given:
             if label is None or isinstance(label, bool):  # what YAML makes of a bare `no` or `~`
                 raise self.wrong(f"one of the {key} is {label}", 'put words such as "no" and "on" in quotes')
-            if not isinstance(label, WORDS):
+            if not isinstance(label, WORD_TYPES):
                 raise self.wrong(f"{key} must be a list of words, not {shown.repr(given)}", f"write {key}: [A, B]")
         if len(given) != size:
             raise self.wrong(f"there are {len(given)} {key}, but {of}", "give each its name")
@@ -205,7 +209,7 @@ class _Matrices:
         given = self.document.get("title")
         if given is None or given == "":
             return visible(f"The matrices of {self.file.name}")
-        if isinstance(given, bool) or not isinstance(given, WORDS):
+        if isinstance(given, bool) or not isinstance(given, WORD_TYPES):
             raise self.wrong(f"title is {shown.repr(given)}", "make it one line of text")
         return visible(" ".join(str(given).split()))
 
@@ -215,7 +219,7 @@ class _Matrices:
             return None
         number = self.number(given)
         if number is None or number <= 0 or (whole and number != int(number)):
-            kind = f"{'a whole' if whole else 'a'} number above 0, up to {GREATEST:,.0f}"
+            kind = f"{'a whole' if whole else 'a'} number above 0, up to {MAX_ABSOLUTE_NUMBER:,.0f}"
             raise self.wrong(f"{key} is {shown.repr(given)}", f"make it {kind}")
         return number
 
@@ -223,7 +227,7 @@ class _Matrices:
 
     def walk(self) -> Walk:
         from anaphora.explain.walk import walk_attention, walk_projected
-        from anaphora.nn.attention_backends import NORMALISERS
+        from anaphora.nn.attention_backends import NORMALIZERS
 
         given = self.matrices
         projected, direct = [[name for name in names if name in given] for names in (("E", *_W), ("Q", "K", "V"))]
@@ -247,8 +251,8 @@ class _Matrices:
         if "K" in given and "V" in given and len(given["K"]) != len(given["V"]):
             raise self.wrong(f"K has {len(given['K'])} rows and V {len(given['V'])}", "give each key its value")
         for name in (first, second):
-            if len(given[name]) > MOST:
-                raise self.wrong(f"{name} has {len(given[name])} rows", f"a walk shows at most {MOST}")
+            if len(given[name]) > MAX_WORDS:
+                raise self.wrong(f"{name} has {len(given[name])} rows", f"a walk shows at most {MAX_WORDS}")
         rows, columns = self.names(first, second)
         learned = None if weight is None else given[weight]
         if learned is not None and len(SCORES[score].weight_shape(1, 1) or ()) == 1:
@@ -265,7 +269,7 @@ class _Matrices:
             "columns": columns,
             "score": score,
             "weight": learned,
-            "normaliser": self.choice("normaliser", NORMALISERS, "softmax"),
+            "normalizer": self.choice("normalizer", NORMALIZERS, "softmax"),
             "mask": self.fitted("mask", len(rows), len(columns)),
             "causal": bool(causal),
             "window": None if window is None else int(window),
@@ -319,9 +323,9 @@ class _Matrices:
             raise self.wrong("both bias and positions are given", "leave one of them out")
         from anaphora.nn.positions import Alibi
 
-        return Alibi(1).materialise(queries, keys)[0].double().numpy()
+        return Alibi(1).materialize(queries, keys)[0].double().numpy()
 
 
 _W = ("W_Q", "W_K", "W_V")
-WORDS = (str, int, float, datetime.date)
+WORD_TYPES = (str, int, float, datetime.date)
 """What YAML may make of a bare word; `str` of a list or mapping could unfold aliases without end."""

@@ -27,7 +27,7 @@ from anaphora.errors import UserError, option
 from anaphora.explain import segments
 from anaphora.explain.attention_runs import Noted, bias_of, exact, heads_of, hearing, mask_of, noting
 from anaphora.explain.selection import place
-from anaphora.explain.trace import BUDGET
+from anaphora.explain.trace import MAX_ATTENTION_BYTES
 from anaphora.explain.trace_parts import PREDICTS, AttentionMap, Check, Segment, Step, Walk, statistics
 from anaphora.explain.walk import TOLERANCE, ScoresTooLarge, magnitude, walk_attention, weight_tolerance
 from anaphora.nn.attention import MultiHeadAttention
@@ -119,7 +119,7 @@ def choose_head(
             (number, h): _decided(maps[paths[number]], h) for number in layers for h in maps[paths[number]].heads
         }
         layer, head = max(decided, key=decided.__getitem__)
-        kind = "weights" if maps[paths[layer]].normaliser == "softmax" else "scores"
+        kind = "weights" if maps[paths[layer]].normalizer == "softmax" else "scores"
         largest = f"its rows' largest {kind} are the largest here, on average"
         if len(layers) == 1:
             why = f"{why}; of its heads the most decided: {largest}"
@@ -141,7 +141,7 @@ def _decided(attention: AttentionMap, head: int) -> float:
     if attention.summary is not None:
         return attention.summary[head]["largest"]
     assert attention.weights is not None
-    return statistics(attention.weights[head], attention.normaliser)["largest"]
+    return statistics(attention.weights[head], attention.normalizer)["largest"]
 
 
 # The two runs -------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def attention_maps(
         return {}, _finite(run())
     known = attention_layers(model)
     sizes = [(known[path].heads, len(sides[p].query.tokens), len(sides[p].key.tokens)) for path, p in paths.items()]
-    if 4 * sum(h * t * s for h, t, s in sizes) <= BUDGET:
+    if 4 * sum(h * t * s for h, t, s in sizes) <= MAX_ATTENTION_BYTES:
         with capture(model, list(paths)) as seen, hearing({path: known[path] for path in paths}) as heard:
             traced = _finite(run())
         return {path: _map(path, paths, sides, known, seen.weights(path), heard[path]) for path in paths}, traced
@@ -198,7 +198,7 @@ def attention_maps(
             traced = _finite(run())
         whole = _map(path, paths, sides, known, seen.weights(path), heard[path])
         assert whole.weights is not None
-        whole.summary = [statistics(head, whole.normaliser) for head in whole.weights]
+        whole.summary = [statistics(head, whole.normalizer) for head in whole.weights]
         whole.weights = None
         maps[path] = whole
     return maps, traced
@@ -251,7 +251,7 @@ def _map(
         mask=rule,
         convention=side.convention,
         weights=weights[0].float().cpu().numpy(),
-        normaliser=known[path].normaliser,
+        normalizer=known[path].normalizer,
         allowed=mask.numpy() if mask is not None and rule == "given" else None,
     )
 
@@ -294,7 +294,7 @@ def walk_head(
             columns=columns,
             score=layer.score,
             weight=None if weight is None else weight.detach().float().cpu()[head],
-            normaliser=layer.normaliser,
+            normalizer=layer.normalizer,
             mask=None if mask is None else mask[pick],
             bias=None if bias is None else bias[pick],
             says=f"{_meaning(side)} Rows look, columns are looked at.",
@@ -306,12 +306,12 @@ def walk_head(
     walk.settings |= {"mask": rule, "convention": side.convention, "d_head": query.shape[-1], "query": asked}
     if before is not None:
         _turned(walk, before, head, shared, pick)
-    weights = torch.from_numpy((walk.steps[-2] if layer.normaliser == "none" else walk.step("A")).values)
+    weights = torch.from_numpy((walk.steps[-2] if layer.normalizer == "none" else walk.step("A")).values)
     size = query.shape[-1]
     scale = layer.score.scale(size) or 1.0
     vector = None if weight is None else weight.detach().float().cpu()[head]
     largest = magnitude(query[head, pick], key[shared], layer.score, vector, scale, bias)
-    grown = weight_tolerance(largest, torch.float32, layer.normaliser)
+    grown = weight_tolerance(largest, torch.float32, layer.normalizer)
     walk.checks.append(Check("the weights are those that the traced run captured", off(weights, captured[pick]), grown))
     own = noted.context[pick, head * size : (head + 1) * size]
     result = torch.from_numpy(walk.step("Z").values)

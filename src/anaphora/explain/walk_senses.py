@@ -21,7 +21,7 @@ from anaphora.decoding.beam_search import evaluating
 from anaphora.errors import UserError
 from anaphora.explain import segments
 from anaphora.explain.attention_runs import exact
-from anaphora.explain.trace import BUDGET
+from anaphora.explain.trace import MAX_ATTENTION_BYTES
 from anaphora.explain.trace_parts import AttentionMap, Check, Step, Walk, statistics
 from anaphora.explain.walk import TOLERANCE, ScoresTooLarge, magnitude, walk_attention, weight_tolerance
 from anaphora.explain.walk_model import (
@@ -47,7 +47,7 @@ SENSES = "senses"
 """The part that only a Backpack has."""
 MOST_BYTES = 1 << 30
 """Of α, all senses and places: more is not made."""
-WORDS = 6
+NEXT_WORD_COLUMNS = 6
 """Next words that the tables of logits have columns for."""
 
 
@@ -131,7 +131,7 @@ def _map(model: Backpack, alpha: Tensor, side: Side) -> AttentionMap:
         weights=weights,
         allowed=None if window is None else _seen(len(side.key.tokens), window).numpy(),
     )
-    if found.bytes > BUDGET:
+    if found.bytes > MAX_ATTENTION_BYTES:
         found.summary, found.weights = [statistics(sense) for sense in weights], None
     return found
 
@@ -191,7 +191,7 @@ def _to_words(
     of the tokens that are said, mixed (rows, dim)."""
     rows, own = walk.step("Z").rows, shares[sense]
     total = shares.sum(dim=0)  # (rows, dim)
-    best = logits[-1].topk(min(WORDS, logits.shape[1])).indices
+    best = logits[-1].topk(min(NEXT_WORD_COLUMNS, logits.shape[1])).indices
     names = [word_name(tokenizer, int(said[column])) for column in best]
     numbered = [f"sense {number}" for number in range(len(shares))]
     dimensions = [str(number) for number in range(1, own.shape[-1] + 1)]

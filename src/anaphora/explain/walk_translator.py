@@ -16,7 +16,7 @@ from anaphora.models.contracts import Translator
 from anaphora.nn.attention_capture import attention_layers
 from anaphora.tokenizers.tokenizer import BOS, EOS, Tokenizer
 
-STEPS = 1e-2
+STEP_SUM_TOLERANCE = 1e-2
 """How far the log-probability of a whole translation may be from the sum that the search found, step by step."""
 
 
@@ -60,7 +60,9 @@ def walk_translator(
     if said is not None:
         counted = probabilities if finished else probabilities[:-1]
         difference = abs(float(counted.double().sum()) - said)
-        walk.checks.append(Check("one pass finds the translation as probable as the search did", difference, STEPS))
+        walk.checks.append(
+            Check("one pass finds the translation as probable as the search did", difference, STEP_SUM_TOLERANCE)
+        )
     steps = [
         {"id": token.id, "token": token.text, "logprob": round(float(value), 6)}
         for token, value in zip(target.tokens, probabilities)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.decoding.hidden_words import blank_of, hide
 from anaphora.errors import UserError, option
-from anaphora.explain.columns import NARROWEST, NUMBER, bar, number, padded, wrapped
+from anaphora.explain.columns import MIN_COLUMNS, NUMBER, bar, number, padded, wrapped
 from anaphora.explain.draw.terminal import cells, cut, isolated, visible
 from anaphora.explain.explanation import explain_next
 from anaphora.explain.next_words import NextWords, RankedWord, words_in_blank
@@ -151,7 +151,7 @@ class WhyText:
 
     def lines(self, width: int = 80) -> Iterator[str]:
         """The tables, no line wider than `width`, or 72 columns where it is less."""
-        width = max(width, NARROWEST)
+        width = max(width, MIN_COLUMNS)
         read = [BOS, *self.explanation.prefix]
         blank = isinstance(self.explanation, NextWords) and self.explanation.blank is not None
         before = " ".join(isolated(visible(self.name(token))) for token in (*read, *[EOS] * blank))

@@ -25,7 +25,7 @@ from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.models.backpack.sense_shares import SenseCandidate, SensesWhy
 from anaphora.models.next_word import NextWord
 
-SHARES = 8
+SHARE_ROWS = 8
 """Pairs of word and sense that a table has rows for."""
 TOLERANCE = 1e-5
 """How far the shares' sum may be from the logit: as a share of the largest number in it, where that is more than 1."""
@@ -38,7 +38,7 @@ def share_lines(
     """The table of one next word; words: ⟨s⟩ and those after it."""
     called = isolated(cut(name, 40))
     yield from wrapped(f"{begin}{called}: logit {one.logit:.4g}, P = {one.probability:.4g}", width, indent)
-    shown = one.largest(SHARES)
+    shown = one.largest(SHARE_ROWS)
     left = one.shares.size - len(shown)
     rest = f"{left} other {'pair' if left == 1 else 'pairs'}"
     names = [words[place] for place, _ in shown]
@@ -79,8 +79,8 @@ def shares_walk(
     patched: with which patches, in words.
     """
     senses = [str(sense) for sense in range(found.senses)]
-    what = "weights of the senses, times the topic's" if found.emphasised else "weights of the senses (columns)"
-    how: dict[str, Any] = _scale(found.weights) if found.emphasised else {"shares": True}
+    what = "weights of the senses, times the topic's" if found.emphasized else "weights of the senses (columns)"
+    how: dict[str, Any] = _scale(found.weights) if found.emphasized else {"shares": True}
     steps = [Step("α", "α at this place", what, words, senses, found.weights, decimals=2, **how)]
     for one, name in zip(found.candidates, names):
         says = f"logit {one.logit:.3f}, P {one.probability:.3g}"
@@ -97,7 +97,7 @@ def _scale(weights: np.ndarray) -> dict[str, Any]:
 
 def alpha_walk(found: SensesWhy, words: Sequence[str], patched: str = "") -> Walk:
     """For each sense a table, for pictures: row i, how much the sense weighs at each word before what comes after i."""
-    seen, whole = np.tril(np.ones((len(words), len(words)), bool)), not found.emphasised
+    seen, whole = np.tril(np.ones((len(words), len(words)), bool)), not found.emphasized
     how: dict[str, Any] = {"shares": True} if whole else _scale(found.alpha)
     steps = [
         Step(f"α{sense}", f"sense {sense}", "", words, words, table, seen, decimals=2, **how)

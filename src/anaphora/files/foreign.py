@@ -18,9 +18,9 @@ from typing import Any
 
 from anaphora.errors import UserError, refused_by_system
 
-SMALL = 1 << 26
+MAX_SMALL_FILE_BYTES = 1 << 26
 """Bytes at the most of settings, metrics, manifests."""
-LARGE = 1 << 30
+MAX_LARGE_FILE_BYTES = 1 << 30
 """Bytes at the most of vocabularies and tables of text."""
 ITSELF = "put the file itself in its place"
 
@@ -67,7 +67,7 @@ def open_file(path: Path) -> BufferedReader:
     return path.open("rb")
 
 
-def read_bytes(path: Path, limit: int = SMALL, *, pipes: bool = False) -> bytes:
+def read_bytes(path: Path, limit: int = MAX_SMALL_FILE_BYTES, *, pipes: bool = False) -> bytes:
     """All of a file; OSError as `open` has it. pipes: those that a user names, as in `--gold <(zcat gold.gz)`, are
     read, to the same limit."""
     if not pipes:
@@ -80,7 +80,7 @@ def read_bytes(path: Path, limit: int = SMALL, *, pipes: bool = False) -> bytes:
     return content
 
 
-def unpack(path: Path, limit: int = SMALL) -> bytes:
+def unpack(path: Path, limit: int = MAX_SMALL_FILE_BYTES) -> bytes:
     """All that a gzip file unpacks to; OSError, EOFError and zlib.error where it is damaged."""
     with gzip.open(path, "rb") as file:
         content = file.read(limit + 1)
@@ -89,7 +89,7 @@ def unpack(path: Path, limit: int = SMALL) -> bytes:
     return content
 
 
-def read_text(path: Path, limit: int = SMALL, *, pipes: bool = False) -> str:
+def read_text(path: Path, limit: int = MAX_SMALL_FILE_BYTES, *, pipes: bool = False) -> str:
     """All of a text file in UTF-8; ValueError where it is none. Line ends are as Python has them."""
     text = read_bytes(path, limit, pipes=pipes).decode("utf-8")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
@@ -103,7 +103,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def read_json(path: Path, limit: int = SMALL) -> Any:
+def read_json(path: Path, limit: int = MAX_SMALL_FILE_BYTES) -> Any:
     """What a JSON file says; OSError and ValueError where it cannot be read."""
     return parse_json(read_text(path, limit))
 

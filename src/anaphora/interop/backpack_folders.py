@@ -256,5 +256,5 @@ def write_published(source: Path, target: Path, *, force: bool) -> tuple[int, li
             PublishedTokens.write(folder, names, loaded.tokenizer)
         else:
             loaded.tokenizer.save(folder / "tokenizer.json")
-            notes.append(f"its tokeniser is of kind {loaded.tokenizer.kind}: only tokenizer.json holds it")
+            notes.append(f"its tokenizer is of kind {loaded.tokenizer.kind}: only tokenizer.json holds it")
     return sum(tensor.numel() for tensor in weights.values()), notes

@@ -3,7 +3,7 @@
 Recall: `c1 b7 a3 ?b` → `7`. A text is a list of pairs, a letter and a digit each, in any order, and a question; the
 answer is the digit that stands with the letter asked for. One layer of attention can do it, the question looking for
 its pair; that is what attention is for. Each model is a Transformer translator with `model.score` and
-`model.normaliser` set, trained by the toolkit's one loop, as `anaphora train` would; `benchmarks/scores.py` makes the
+`model.normalizer` set, trained by the toolkit's one loop, as `anaphora train` would; `benchmarks/scores.py` makes the
 whole table, with several seeds and learning rates.
 """
 
@@ -34,7 +34,7 @@ PUBLISHED = ("scaled-dot", "dot", "bilinear", "additive")
 """The scores that the lectures are about; a later one changes none of their pages."""
 VARIANTS: dict[str, dict[str, str]] = {
     **{name: {"model.score": name} for name in PUBLISHED},
-    "linear": {"model.score": "scaled-dot", "model.normaliser": "none"},
+    "linear": {"model.score": "scaled-dot", "model.normalizer": "none"},
 }
 RATE = 5e-3
 """For the short runs of the walk; `benchmarks/scores.py` chooses among several."""

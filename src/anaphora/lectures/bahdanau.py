@@ -16,7 +16,7 @@ from anaphora.explain.trace_parts import Check, Step, Walk
 from anaphora.explain.walk import walk_attention, walk_projected
 from anaphora.lectures.all_scores import PUBLISHED
 from anaphora.nn.attention import MultiHeadAttention, attend, attention_weights
-from anaphora.nn.attention_backends import NORMALISERS
+from anaphora.nn.attention_backends import NORMALIZERS
 from anaphora.nn.scores import SCORES
 
 # c_t and α ----------------------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def growing_keys() -> list[Walk]:
         Step("Z'", "z'_t = softmax(q_t K[:t]ᵀ / √d) V[:t]", alone_says, WORDS, names, alone, dimensions=True)
     )
     walk.checks.append(Check("Z' is Z", float((alone - masked).abs().max()), 1e-12))
-    differences = [[growing_difference(score, normaliser) for normaliser in NORMALISERS] for score in PUBLISHED]
+    differences = [[growing_difference(score, normalizer) for normalizer in NORMALIZERS] for score in PUBLISHED]
     everywhere = Walk(
         "growing-keys-everywhere",
         "The same for every score and normaliser",
@@ -265,22 +265,22 @@ def growing_keys() -> list[Walk]:
                 "max |Z' - Z|",
                 "how far the two ways are apart, by score (rows) and normaliser",
                 list(PUBLISHED),
-                list(NORMALISERS),
+                list(NORMALIZERS),
                 torch.tensor(differences).round(decimals=12),  # what is left is rounding, another on each machine
                 decimals=12,
             )
         ],
-        [Check("every score and normaliser: one by one = masked", max(map(max, differences)), 1e-12)],
+        [Check("every score and normalizer: one by one = masked", max(map(max, differences)), 1e-12)],
     )
     return [walk, everywhere]
 
 
-def growing_difference(score: str, normaliser: str, words: int = 10, size: int = 8) -> float:
+def growing_difference(score: str, normalizer: str, words: int = 10, size: int = 8) -> float:
     """The largest difference between t keys at step t and all of them behind a mask."""
     query, key, value = _drawn(words, size)
     shape = SCORES[score].weight_shape(size, size) or ()
     weight = {2: torch.eye(size) * 0.3 + 0.1, 1: torch.linspace(-1, 1, size)}.get(len(shape))
-    chosen = {"score": score, "normaliser": normaliser, "weight": None if weight is None else weight.double()}
+    chosen = {"score": score, "normalizer": normalizer, "weight": None if weight is None else weight.double()}
     masked = attend(query[None, None], key[None, None], value[None, None], causal=True, **chosen)[0, 0]  # type: ignore[arg-type]
     alone = torch.cat([_one_step(query, key, value, t, **chosen) for t in range(words)])
     return float((alone - masked).abs().max())

@@ -29,8 +29,8 @@ SENTENCES = ("the cat", TEXT, "the dog")
 
 
 def counting() -> list[Walk]:
-    """The bigrams of five words: counted and normalised; what that says of sentences; and with one added to all."""
-    return [_normalised(), *(_sentence(text) for text in SENTENCES), _add_one()]
+    """The bigrams of five words: counted and normalized; what that says of sentences; and with one added to all."""
+    return [_normalized(), *(_sentence(text) for text in SENTENCES), _add_one()]
 
 
 def counts() -> np.ndarray:
@@ -63,7 +63,7 @@ def _same(model: NgramModel, table: np.ndarray, columns: list[str]) -> Check:
     return Check("the library's bigram model gives the same", float(np.abs(said - table).max()), 1e-6)
 
 
-def _normalised() -> Walk:
+def _normalized() -> Walk:
     c = counts()
     total = c.sum(1, keepdims=True)
     p = c / total

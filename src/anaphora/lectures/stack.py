@@ -213,7 +213,7 @@ SIZE = 16
 FORMS = {
     "reference": {"backend": "reference"},
     "fast": {"backend": "sdpa"},
-    "linear": {"normaliser": "none", "backend": "linear"},
+    "linear": {"normalizer": "none", "backend": "linear"},
 }
 
 

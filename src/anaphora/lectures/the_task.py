@@ -80,14 +80,14 @@ def learn(make: Callable[[], Encoder], seed: int, *, updates: int = UPDATES) -> 
         torch.manual_seed(seed)
         reader = Reader(make()).to(EXACT)
     generator = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.Adam(reader.parameters(), lr=RATE)
+    optimizer = torch.optim.Adam(reader.parameters(), lr=RATE)
     for _ in range(updates):
         lengths = torch.randint(1, LONGEST + 1, (BATCH,), generator=generator)
         letters, answers = texts(BATCH, lengths, generator)
         loss = F.cross_entropy(reader(letters, lengths), answers)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     return reader.eval().requires_grad_(False)
 
 

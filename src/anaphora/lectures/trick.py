@@ -88,13 +88,13 @@ def _exact() -> Walk:
         V,
         rows=SENSES,
         score="dot",
-        normaliser="none",
+        normalizer="none",
         mask=SAME_SENSE,
         dimensions=NAMES,
         value_dimensions=NAMES,
         name="exact",
         title="The exact selection: the scores themselves, each sense its own",
-        says="A sense sees itself alone and nothing is normalised: at sick, Q Kᵀ leaves the weights 1 and 0.",
+        says="A sense sees itself alone and nothing is normalized: at sick, Q Kᵀ leaves the weights 1 and 0.",
     )
     total = torch.from_numpy(walk.step("Z").values).sum(dim=0)
     walk.steps.append(_sum(total))

@@ -135,7 +135,7 @@ def named_by_decoder(model: Mapping[str, Any], *, file: str | None = None) -> di
     if decoder != kind:
         theirs = system(kind).settings_class()
         known = theirs(**({"cell": own["cell"]} if "cell" in own and hasattr(theirs, "cell") else {}))
-        own = {"encoder": known.reads_with, **own, "kind": decoder}
+        own = {"encoder": known.encoder_name, **own, "kind": decoder}
     return own
 
 

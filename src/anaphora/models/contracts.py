@@ -133,7 +133,7 @@ class Translator(nn.Module):
     """
 
     capabilities: frozenset[str]
-    """What the property suite may test: causal, steppable, normalised, batch-invariant, attends."""
+    """What the property suite may test: causal, steppable, normalized, batch-invariant, attends."""
     max_source_length: int
     """The longest source, in tokens with its end mark, that the model can read."""
     max_target_length: int
@@ -207,7 +207,7 @@ class LanguageModel(Protocol):
     """
 
     capabilities: frozenset[str]
-    """What the property suite may test: causal, steppable, normalised, batch-invariant; and `explains`, where it can
+    """What the property suite may test: causal, steppable, normalized, batch-invariant; and `explains`, where it can
     tell what an answer came from (`explain_next`)."""
 
     @property

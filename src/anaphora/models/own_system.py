@@ -212,7 +212,7 @@ def build_around(config: Any, source_vocabulary: int, target_vocabulary: int) ->
     source = words(source_vocabulary, positions=c.encoder_config.source_positions)
     target = words(target_vocabulary, positions="none")
     encoder = c.build_encoder()
-    decoder = part(c.made_for, c, memory_dim=c.dim, layers=c.upper_layers)
+    decoder = part(c.made_for, c, memory_dim=c.dim, layers=c.decoder_depth)
     decoder.out_dim = getattr(decoder, "out_dim", c.dim)
     return EncoderDecoder(c, source, target, encoder, decoder)
 

@@ -78,8 +78,8 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], *, file: Path) ->
             what = f"{name} has shape {list(found)} where the config means {list(tensor.shape)}"
             if tensor.shape[1:] == found[1:] and name.endswith(("table.weight", "projection.weight")):  # (tokens, dim)
                 what = (
-                    f"does not fit its tokeniser: it has weights for {found[0]:,} tokens, "
-                    f"the tokeniser has {tensor.shape[0]:,}"
+                    f"does not fit its tokenizer: it has weights for {found[0]:,} tokens, "
+                    f"the tokenizer has {tensor.shape[0]:,}"
                 )
             raise UserError(what, file=file, cure=ONE_MODEL)
         check_numbers(name, weights[name], tensor.dtype, file)

@@ -5,7 +5,7 @@
 One signature, `attend`, with named choices:
 
     score        scaled-dot (the usual one), dot, bilinear, additive, one's own    nn/scores.py
-    normaliser   softmax, or none: the scores themselves weigh (linear attention)
+    normalizer   softmax, or none: the scores themselves weigh (linear attention)
     mask         padding, causal, window, documents, any boolean tensor            nn/masks.py
     bias         a number for each head and distance (ALiBi, relative), a tensor   nn/positions.py
     heads        a key head for each query head, for a group of them, or for all
@@ -30,12 +30,12 @@ from torch import Tensor, nn
 from anaphora.errors import nearest
 from anaphora.nn.attention_backends import (
     FAST,
-    FEW,
-    NORMALISERS,
+    FEW_QUERIES,
+    NORMALIZERS,
     Backend,
+    BackendChoice,
     Choices,
-    Chosen,
-    Normaliser,
+    Normalizer,
     added,
     allowed,
     cannot,
@@ -43,14 +43,14 @@ from anaphora.nn.attention_backends import (
     pairs_are_less,
 )
 from anaphora.nn.masks import Causal, Mask, causal_mask, check_mask, padding_mask
-from anaphora.nn.positions import NOWHERE, PositionBias, Relation, rotate
+from anaphora.nn.positions import NO_POSITIONS, PositionBias, Relation, rotate
 from anaphora.nn.scores import AnyScore, Score, score_named, scores, spread
 
 __all__ = [
-    "FEW",
+    "FEW_QUERIES",
+    "AttentionHook",
     "Backend",
     "MultiHeadAttention",
-    "Watcher",
     "attend",
     "attention_weights",
     "causal_mask",
@@ -65,7 +65,7 @@ def attention_weights(
     *,
     score: AnyScore = "scaled-dot",
     weight: Tensor | None = None,
-    normaliser: Normaliser = "softmax",
+    normalizer: Normalizer = "softmax",
     mask: Tensor | Mask | None = None,
     causal: bool = False,
     bias: Tensor | PositionBias | None = None,
@@ -75,7 +75,7 @@ def attention_weights(
     With softmax, each row is positive and sums to one over the keys that its query may see. Without, it holds the
     scores themselves: of any sign and any sum.
     """
-    choices = Choices(score_named(score), weight, normaliser, mask, causal, bias)
+    choices = Choices(score_named(score), weight, normalizer, mask, causal, bias)
     check(query, key, None, choices)
     return _weights(query, key, choices)
 
@@ -86,7 +86,7 @@ def _weights(query: Tensor, key: Tensor, choices: Choices) -> Tensor:
     if bias is not None:
         weights = weights + bias
     where = allowed(choices, query.shape[-2], key.shape[-2], query.device, bias)
-    if choices.normaliser == "softmax":
+    if choices.normalizer == "softmax":
         weights = weights if where is None else weights.masked_fill(~where, float("-inf"))
         weights = weights.softmax(dim=-1)
     # softmax over nothing is 0/0: the fully masked row is set to zero, which is the empty weighted sum
@@ -100,7 +100,7 @@ def attend(
     *,
     score: AnyScore = "scaled-dot",
     weight: Tensor | None = None,
-    normaliser: Normaliser = "softmax",
+    normalizer: Normalizer = "softmax",
     mask: Tensor | Mask | None = None,
     causal: bool = False,
     bias: Tensor | PositionBias | None = None,
@@ -117,7 +117,7 @@ def attend(
     """
     if isinstance(mask, Causal):
         mask, causal = None, True
-    choices = Choices(score_named(score), weight, normaliser, mask, causal, bias, dropout)
+    choices = Choices(score_named(score), weight, normalizer, mask, causal, bias, dropout)
     check(query, key, value, choices)
     name = choose(query, key, value, choices, backend).name
     if name != "reference":
@@ -133,17 +133,17 @@ def explain_backend(
     *,
     score: AnyScore = "scaled-dot",
     weight: Tensor | None = None,
-    normaliser: Normaliser = "softmax",
+    normalizer: Normalizer = "softmax",
     mask: Tensor | Mask | None = None,
     causal: bool = False,
     bias: Tensor | PositionBias | None = None,
     dropout: float = 0.0,
     backend: Backend = "auto",
-) -> Chosen:
+) -> BackendChoice:
     """Which backend `attend` takes for the same arguments, and why: (name, reason). It computes nothing."""
     if isinstance(mask, Causal):
         mask, causal = None, True
-    choices = Choices(score_named(score), weight, normaliser, mask, causal, bias, dropout)
+    choices = Choices(score_named(score), weight, normalizer, mask, causal, bias, dropout)
     check(query, key, value, choices)
     return choose(query, key, value, choices, backend)
 
@@ -168,14 +168,14 @@ def check(query: Tensor, key: Tensor, value: Tensor | None, choices: Choices) ->
         found = tuple(value.shape)
         raise ValueError(f"each key needs its value: value must be {tuple(key.shape[:3])} and a size; it has {found}")
     choices.score.check(query, key, choices.weight)
-    if choices.normaliser != "softmax":
-        if choices.normaliser not in NORMALISERS:
+    if choices.normalizer != "softmax":
+        if choices.normalizer not in NORMALIZERS:
             raise ValueError(
-                f"no normaliser is called {choices.normaliser!r}; {nearest(choices.normaliser, NORMALISERS)}"
+                f"no normalizer is called {choices.normalizer!r}; {nearest(choices.normalizer, NORMALIZERS)}"
             )
         if choices.bias is not None:
             raise ValueError(
-                "a bias (ALiBi, relative positions) shifts a softmax; with normaliser 'none' there is none"
+                "a bias (ALiBi, relative positions) shifts a softmax; with normalizer 'none' there is none"
             )
     if isinstance(choices.mask, Mask):
         choices.mask.check(batch, heads, queries, keys)
@@ -194,14 +194,14 @@ def _check_bias(bias: Tensor | PositionBias | None, batch: int, heads: int, quer
             raise ValueError(f"a bias of shape {tuple(bias.shape)} does not broadcast to (B, H, T, S) = {wanted}")
 
 
-class Watcher(Protocol):
+class AttentionHook(Protocol):
     """Who wants to see what an attention looks at (nn/attention_capture.py has one)."""
 
-    def wants(self) -> bool:
+    def is_active(self) -> bool:
         """Whether it is asking now, in this thread."""
         ...
 
-    def see(self, weights: Tensor, dropped: Tensor, value: Tensor, context: Tensor) -> None:
+    def record(self, weights: Tensor, dropped: Tensor, value: Tensor, context: Tensor) -> None:
         """weights (B, H, T, S) before dropout, after it, value (B, H, S, D), their product (B, H, T, D)."""
         ...
 
@@ -217,7 +217,7 @@ class MultiHeadAttention(nn.Module):
     by all (multi-query, Shazeer 2019): smaller caches, the same number of attentions.
     """
 
-    watchers: tuple[Watcher, ...] = ()
+    hooks: tuple[AttentionHook, ...] = ()
     """None, and then nothing is computed for them; `capture` puts itself here for as long as it lasts."""
 
     def __init__(
@@ -228,7 +228,7 @@ class MultiHeadAttention(nn.Module):
         memory_dim: int | None = None,
         key_value_heads: int | None = None,
         score: AnyScore = "scaled-dot",
-        normaliser: Normaliser = "softmax",
+        normalizer: Normalizer = "softmax",
         dropout: float = 0.0,
         backend: Backend = "auto",
         factor: float = 1.0,
@@ -242,7 +242,7 @@ class MultiHeadAttention(nn.Module):
         if not 1 <= self.key_value_heads <= heads or heads % self.key_value_heads:
             raise ValueError(f"key_value_heads ({key_value_heads}) must divide heads ({heads})")
         self.score: Score = score_named(score)
-        self.normaliser: Normaliser = normaliser
+        self.normalizer: Normalizer = normalizer
         self.dropout = dropout
         self.backend: Backend = backend
         self.cross = memory_dim is not None
@@ -292,15 +292,15 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """`attend` with this layer's choices; in front of a watcher by the reference, weights in hand."""
         dropout = self.dropout if self.training else 0.0
-        watching = [watcher for watcher in self.watchers if watcher.wants()] if self.watchers else ()
-        if not watching:
+        active_hooks = [hook for hook in self.hooks if hook.is_active()] if self.hooks else ()
+        if not active_hooks:
             return attend(
                 query,
                 key,
                 value,
                 score=self.score,
                 weight=self.score_weight,
-                normaliser=self.normaliser,
+                normalizer=self.normalizer,
                 mask=mask,
                 causal=causal,
                 bias=bias,
@@ -311,8 +311,8 @@ class MultiHeadAttention(nn.Module):
         dropped = F.dropout(weights, dropout) if dropout else weights
         value = spread(value, self.heads)  # (B, H, S, D)
         context = dropped @ value  # (B, H, T, D)
-        for watcher in watching:
-            watcher.see(weights, dropped, value, context)
+        for hook in active_hooks:
+            hook.record(weights, dropped, value, context)
         return context
 
     def weights_of(
@@ -330,7 +330,7 @@ class MultiHeadAttention(nn.Module):
             key,
             score=self.score,
             weight=self.score_weight,
-            normaliser=self.normaliser,
+            normalizer=self.normalizer,
             mask=mask,
             causal=causal,
             bias=bias,
@@ -343,7 +343,7 @@ class MultiHeadAttention(nn.Module):
         *,
         mask: Tensor | Mask | None = None,
         causal: bool = False,
-        relation: Relation = NOWHERE,
+        relation: Relation = NO_POSITIONS,
     ) -> Tensor:
         """x (B, T, dim) looks at itself, or, cross-attention, at memory (B, S, memory_dim): (B, T, dim)."""
         if self.cross != (memory is not None):
@@ -353,14 +353,14 @@ class MultiHeadAttention(nn.Module):
                 else "self-attention looks at its own input: for a memory, make it with memory_dim"
             )
         if memory is not None:
-            if relation is not NOWHERE or causal:
+            if relation is not NO_POSITIONS or causal:
                 raise ValueError("positions and causal masks compare places in one text; a memory is another text")
             return self.look(x, *self.remember(memory), mask=mask)
         query, key, value = self.project(x, relation.rotation)
         return self.merge(self.attend(query, key, value, mask=mask, causal=causal, bias=relation.bias))
 
     def step(
-        self, x: Tensor, keys: Tensor, values: Tensor, slot: Tensor, seen: Tensor, relation: Relation = NOWHERE
+        self, x: Tensor, keys: Tensor, values: Tensor, slot: Tensor, seen: Tensor, relation: Relation = NO_POSITIONS
     ) -> Tensor:
         """One more token for each of the K rows of a sentence, x (B, K, dim): write its key and value into the caches
         (B, G, L * K, D), `slot` (B * G * K,) saying where in the B * G * L * K places, then look at those that `seen`
@@ -379,7 +379,7 @@ class MultiHeadAttention(nn.Module):
     def sums_first(self, queries: float, keys: float) -> bool:
         """Whether attention between so many is taken as Q (Kᵀ V): linear, long enough (nn/attention_backends.py)."""
         size = self.out.in_features // self.heads
-        choices = Choices(self.score, self.score_weight, self.normaliser, dropout=self.dropout)
+        choices = Choices(self.score, self.score_weight, self.normalizer, dropout=self.dropout)
         linear = self.backend == "auto" and cannot("linear", choices) is None
         return linear and not pairs_are_less(queries, keys, size, size)
 

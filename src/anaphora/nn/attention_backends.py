@@ -23,35 +23,35 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anaphora.errors import nearest
-from anaphora.nn.choices import Normaliser
+from anaphora.nn.choices import Normalizer
 from anaphora.nn.kernels.additive import additive_attention
-from anaphora.nn.masks import Causal, Given, Mask, Padding, causal_mask, parts
+from anaphora.nn.masks import Causal, Mask, Padding, TensorMask, causal_mask, parts
 from anaphora.nn.positions import PositionBias
 from anaphora.nn.scores import SCORES, Score, spread
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "linear", "additive"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
-NORMALISERS: tuple[Normaliser, ...] = get_args(Normaliser)
+NORMALIZERS: tuple[Normalizer, ...] = get_args(Normalizer)
 
-FEW = 16
+FEW_QUERIES = 16
 """Queries a head and sentence: a decoding step has as many as its beam is wide."""
-ALONE = (torch.float32,)
+SINGLE_QUERY_PLAIN_TYPES = (torch.float32,)
 """Types in which one query a sentence is sooner done on a GPU by plain products than by a fused kernel: 0.07 against
 0.13 ms there and back for 1,024 queries over 50 keys each, on an H200 (benchmarks/attention.py)."""
-SHORT = 64
+SHORT_EFFICIENT_TOKENS = 64
 """Queries, keys and dimensions of a head up to which, in 16 bits on a GPU, PyTorch's memory-efficient kernel is sooner
 done than cuDNN's, the one PyTorch takes: 0.043 against 0.046 ms there and back, causal against 0.049, for 512 heads of
 50 on an H200 (benchmarks/attention.py). With heads of 128 it is the slower one."""
-HALVES = (torch.bfloat16, torch.float16)
-LONG = 256
+HALF_TYPES = (torch.bfloat16, torch.float16)
+FLEX_MIN_KEYS = 256
 """Keys from which on skipping blocks of a rule pays for building its table (FlexAttention, blocks of 128)."""
-KINDS = 64
+MAX_FLEX_KERNELS = 64
 """Kernels that FlexAttention may be compiled to in one process."""
-NARROW = 16
+FLEX_MIN_HEAD_DIM = 16
 """Dimensions of a head below which FlexAttention's products have no tile."""
-MANY = 1 << 22
+MAX_ADDITIVE_NUMBERS = 1 << 22
 """Numbers that the additive reference may form at once on a CPU: 16 MB in float32, about a cache."""
-CHUNK = 64
+CHUNK_POSITIONS = 64
 """Positions of causal linear attention that are compared with one another directly."""
 
 
@@ -60,14 +60,14 @@ class Choices(NamedTuple):
 
     score: Score = SCORES["scaled-dot"]
     weight: Tensor | None = None
-    normaliser: Normaliser = "softmax"
+    normalizer: Normalizer = "softmax"
     mask: Tensor | Mask | None = None
     causal: bool = False
     bias: Tensor | PositionBias | None = None
     dropout: float = 0.0
 
 
-class Chosen(NamedTuple):
+class BackendChoice(NamedTuple):
     """The answer to "why this backend?"."""
 
     name: str
@@ -77,7 +77,7 @@ class Chosen(NamedTuple):
 # Which one ----------------------------------------------------------------------------------------------------------
 
 
-def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend: str = "auto") -> Chosen:
+def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend: str = "auto") -> BackendChoice:
     """The backend for these tensors and choices; a ValueError where the one that was forced cannot do it."""
     if backend != "auto":
         if backend == "few":
@@ -86,53 +86,58 @@ def choose(query: Tensor, key: Tensor, value: Tensor, choices: Choices, backend:
             raise ValueError(f"no attention backend is called {backend!r}; {nearest(backend, BACKENDS)}")
         if why := cannot(backend, choices):
             raise ValueError(f"backend {backend!r} cannot do this: {why}; leave it to 'auto'")
-        return Chosen(backend, "it was asked for")
+        return BackendChoice(backend, "it was asked for")
     c = choices
     if not c.score.is_product:
         if c.score.kernel != "additive":
-            return Chosen("reference", f"no kernel computes {c.score.name} scores")
+            return BackendChoice("reference", f"no kernel computes {c.score.name} scores")
         if why := cannot("additive", c):
-            return Chosen("reference", f"{why}: (B, H, T, S, D) numbers are formed")
+            return BackendChoice("reference", f"{why}: (B, H, T, S, D) numbers are formed")
         if query.is_cuda:
-            return Chosen("additive", "additive scores on a GPU: tanh in registers, tile by tile")
+            return BackendChoice("additive", "additive scores on a GPU: tanh in registers, tile by tile")
         numbers = query.shape[0] * query.shape[1] * query.shape[2] * key.shape[2] * key.shape[3]
-        if numbers <= MANY:
-            return Chosen("reference", "so small that its (B, H, T, S, D) numbers may be formed at once")
-        return Chosen("additive", "so large that its (B, H, T, S, D) numbers are formed a block at a time")
-    if c.normaliser == "none":
+        if numbers <= MAX_ADDITIVE_NUMBERS:
+            return BackendChoice("reference", "so small that its (B, H, T, S, D) numbers may be formed at once")
+        return BackendChoice("additive", "so large that its (B, H, T, S, D) numbers are formed a block at a time")
+    if c.normalizer == "none":
         if why := cannot("linear", c):
-            return Chosen("reference", why)
+            return BackendChoice("reference", why)
         if pairs_are_less(query.shape[2], key.shape[2], key.shape[-1], value.shape[-1]):
-            return Chosen("reference", "so short that scoring every pair is the less work")
-        return Chosen("linear", "without softmax the keys and values are summed up once, for all queries")
-    few = query.shape[2] <= FEW and query.device.type == "cpu" and not torch.is_grad_enabled()
+            return BackendChoice("reference", "so short that scoring every pair is the less work")
+        return BackendChoice("linear", "without softmax the keys and values are summed up once, for all queries")
+    few = query.shape[2] <= FEW_QUERIES and query.device.type == "cpu" and not torch.is_grad_enabled()
     if few and not c.causal and not c.dropout:
-        return Chosen("few", f"at most {FEW} queries on a CPU and nothing to learn: plain products")
-    if query.is_cuda and query.shape[2] == 1 and query.dtype in ALONE and not c.causal:
-        return Chosen("few", "one query on a GPU, in float32: plain products")
+        return BackendChoice("few", f"at most {FEW_QUERIES} queries on a CPU and nothing to learn: plain products")
+    if query.is_cuda and query.shape[2] == 1 and query.dtype in SINGLE_QUERY_PLAIN_TYPES and not c.causal:
+        return BackendChoice("few", "one query on a GPU, in float32: plain products")
     ruled = isinstance(c.mask, Mask) or isinstance(c.bias, PositionBias)
-    long = min(query.shape[2], key.shape[2]) >= LONG and query.shape[-1] >= NARROW
+    long = min(query.shape[2], key.shape[2]) >= FLEX_MIN_KEYS and query.shape[-1] >= FLEX_MIN_HEAD_DIM
     if ruled and long and query.is_cuda and not cannot("flex", c):
-        if query.dtype in HALVES:
-            return Chosen("flex", f"a mask or bias given as a rule, on a GPU, in 16 bits, over at least {LONG} keys")
-        return Chosen(
+        if query.dtype in HALF_TYPES:
+            return BackendChoice(
+                "flex", f"a mask or bias given as a rule, on a GPU, in 16 bits, over at least {FLEX_MIN_KEYS} keys"
+            )
+        return BackendChoice(
             "sdpa", "PyTorch's fused kernels, given the rule as a tensor: FlexAttention takes longer except in 16 bits"
         )
     if is_short(query, key, c):
-        return Chosen("sdpa", f"at most {SHORT} keys in 16 bits on a GPU: PyTorch's memory-efficient kernel, if it can")
-    return Chosen("sdpa", "softmax over dot products: PyTorch's fused kernels")
+        return BackendChoice(
+            "sdpa",
+            f"at most {SHORT_EFFICIENT_TOKENS} keys in 16 bits on a GPU: PyTorch's memory-efficient kernel, if it can",
+        )
+    return BackendChoice("sdpa", "softmax over dot products: PyTorch's fused kernels")
 
 
 def is_short(query: Tensor, key: Tensor, choices: Choices) -> bool:
     """Whether SDPA prefers its memory-efficient kernel. Only where no mask has to be made ready for it; not while
     torch.compile traces, where the comparison would tie the graph to short sequences."""
-    if torch.compiler.is_compiling() or not query.is_cuda or query.dtype not in HALVES:
+    if torch.compiler.is_compiling() or not query.is_cuda or query.dtype not in HALF_TYPES:
         return False
     queries, keys = query.shape[2], key.shape[2]
     if queries == 1 and not torch.is_grad_enabled():
         return False  # a step of decoding: cuDNN has a kernel for it
     plain = choices.mask is None and choices.bias is None and (queries == keys or not choices.causal)
-    return plain and max(queries, keys, query.shape[3]) <= SHORT and query.shape[1] == key.shape[1]
+    return plain and max(queries, keys, query.shape[3]) <= SHORT_EFFICIENT_TOKENS and query.shape[1] == key.shape[1]
 
 
 def pairs_are_less(queries: float, keys: float, key_dim: int, value_dim: int) -> bool:
@@ -146,12 +151,12 @@ def cannot(backend: str, choices: Choices) -> str | None:
     if backend in ("sdpa", "flex"):
         if not c.score.is_product:
             return f"{c.score.name} scores are no dot product"
-        if c.normaliser != "softmax":
+        if c.normalizer != "softmax":
             return "it always applies softmax"
         if backend == "flex" and c.dropout:
             return "it has no dropout on weights"
     elif backend == "linear":
-        if c.normaliser != "none":
+        if c.normalizer != "none":
             return "softmax ties every weight of a row to all others"
         if not c.score.is_product:
             return f"{c.score.name} scores do not factor into queries times keys"
@@ -162,7 +167,7 @@ def cannot(backend: str, choices: Choices) -> str | None:
     elif backend == "additive":
         if c.score.kernel != "additive":
             return "it computes additive scores only"
-        if c.normaliser != "softmax" or c.bias is not None or c.dropout:
+        if c.normalizer != "softmax" or c.bias is not None or c.dropout:
             return "the additive kernel knows softmax without bias or dropout"
     return None
 
@@ -176,7 +181,7 @@ def allowed(
     """Mask, causal and a bias that forbids (-inf) as one boolean tensor that broadcasts to (B, H, T, S)."""
     mask = choices.mask
     if isinstance(mask, Mask):
-        mask = mask.materialise(queries, keys, device)
+        mask = mask.materialize(queries, keys, device)
     if mask is not None and mask.dim() < 2:
         mask = mask.expand(1, keys)  # the fused kernels want to see both dimensions
     if choices.causal:
@@ -192,7 +197,7 @@ def added(choices: Choices, query: Tensor, keys: int) -> Tensor | None:
     """The bias as a tensor of the query's type that broadcasts to (B, H, T, S)."""
     bias = choices.bias
     if isinstance(bias, PositionBias):
-        bias = bias.materialise(query.shape[2], keys, query.device)
+        bias = bias.materialize(query.shape[2], keys, query.device)
     if bias is not None and bias.dim() < 2:
         bias = bias.expand(1, keys)
     return None if bias is None else bias.to(query.dtype)
@@ -295,7 +300,7 @@ def attend_flex(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -> 
     """The rules of mask and bias inside the kernel: compiled on a GPU, evaluated as written elsewhere (where PyTorch
     has it for forward passes only)."""
     c, (batch, heads, queries, _), keys = choices, query.shape, key.shape[2]
-    mask = Given(c.mask) if isinstance(c.mask, Tensor) else c.mask
+    mask = TensorMask(c.mask) if isinstance(c.mask, Tensor) else c.mask
     if c.causal:
         mask = Causal() if mask is None else mask & Causal()
     query, scale = scaled(query, c)
@@ -319,7 +324,7 @@ def _block_mask(mask: Mask, batch: int, heads: int, queries: int, keys: int, dev
     """The table of blocks that FlexAttention visits."""
     built, asked = _BLOCKS.setdefault(mask, {}), (batch, heads, queries, keys, device)
     if asked not in built:
-        given = any(isinstance(part, Given) for part in parts(mask))  # the only rule that may tell heads apart
+        given = any(isinstance(part, TensorMask) for part in parts(mask))  # the only rule that may tell heads apart
         rule = mask.rule(queries, keys)
         built[asked] = _flex().create_block_mask(rule, batch, heads if given else None, queries, keys, device=device)
     return built[asked]
@@ -351,13 +356,13 @@ def _flex() -> Any:
 def _compiled_flex() -> Callable[..., Any]:
     """Compiled once for each kind of rule, type, and with or without gradients. PyTorch gives up on a function after 8
     such kinds and goes on without its kernel, slowly and with all scores in memory; a model and its validation may have
-    as many, so here it may go on to `KINDS`."""
+    as many, so here it may go on to `MAX_FLEX_KERNELS`."""
     compiled = torch.compile(_flex().flex_attention)
 
     def flex(*tensors: Tensor, **options: Any) -> Any:
         if torch.compiler.is_compiling():
             return compiled(*tensors, **options)
-        with torch._dynamo.config.patch(recompile_limit=KINDS):
+        with torch._dynamo.config.patch(recompile_limit=MAX_FLEX_KERNELS):
             return compiled(*tensors, **options)
 
     return flex
@@ -381,7 +386,7 @@ def attend_linear(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -
         causal = causal or any(isinstance(part, Causal) for part in each)
         for part in each:
             if isinstance(part, Padding):
-                real = part.materialise(1, key.shape[2])  # (B, 1, 1, S)
+                real = part.materialize(1, key.shape[2])  # (B, 1, 1, S)
                 which = real if which is None else which & real
     query = choices.score.prepare(query, choices.weight)
     key, value = spread(key, query.shape[1]), spread(value, query.shape[1])
@@ -402,8 +407,8 @@ def attend_linear(query: Tensor, key: Tensor, value: Tensor, choices: Choices) -
 def _causal_linear(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Chunk by chunk: all earlier chunks through their sum, the own chunk by its few scores."""
     size = query.shape[2]
-    room = -size % CHUNK
-    query, key, value = (F.pad(x, (0, 0, 0, room)).unflatten(2, (-1, CHUNK)) for x in (query, key, value))
+    room = -size % CHUNK_POSITIONS
+    query, key, value = (F.pad(x, (0, 0, 0, room)).unflatten(2, (-1, CHUNK_POSITIONS)) for x in (query, key, value))
     sums = key.transpose(-2, -1) @ value  # (B, H, chunks, D, D_v)
     # shifted, not `- sums`: a sum from which a large late chunk is taken away again has lost its last digits
     before = F.pad(sums[:, :, :-1].cumsum(dim=2), (0, 0, 0, 0, 1, 0))

@@ -109,10 +109,10 @@ class _Recorder:
         self.seen, self.path = seen, path
         self.thread = threading.get_ident()
 
-    def wants(self) -> bool:
+    def is_active(self) -> bool:
         return threading.get_ident() == self.thread
 
-    def see(self, weights: Tensor, dropped: Tensor, value: Tensor, context: Tensor) -> None:
+    def record(self, weights: Tensor, dropped: Tensor, value: Tensor, context: Tensor) -> None:
         def keep(tensor: Tensor) -> Tensor:
             tensor = tensor if self.seen.heads is None else tensor[:, self.seen.heads]
             if self.seen.gradients:
@@ -164,12 +164,12 @@ def capture(
     recorders = {path: _Recorder(seen, path) for path in chosen}
     with _CHANGING:
         for path, layer in chosen.items():
-            layer.watchers = (*layer.watchers, recorders[path])
+            layer.hooks = (*layer.hooks, recorders[path])
     try:
         yield seen
     finally:
         with _CHANGING:
             for path, layer in chosen.items():
-                layer.watchers = tuple(watcher for watcher in layer.watchers if watcher is not recorders[path])
-                if not layer.watchers:
-                    del layer.watchers  # the class's own: nobody
+                layer.hooks = tuple(hook for hook in layer.hooks if hook is not recorders[path])
+                if not layer.hooks:
+                    del layer.hooks  # the class's own: nobody

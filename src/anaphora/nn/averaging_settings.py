@@ -23,9 +23,9 @@ class AveragingEncoderConfig(EncoderConfig):
     times. Which words, and how often, but not in what order."""
 
     layers: int = 2
-    """Feed-forward layers after the mean; residual from the second on."""
+    """Number of feed-forward layers after the mean, residual from the second on."""
     hidden: int | None = None
-    """Their width; as wide as the words' vectors by default."""
+    """Hidden size of these layers; by default dim."""
 
     encoder_kind: ClassVar[str] = "dan"
 

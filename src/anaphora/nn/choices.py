@@ -9,7 +9,7 @@ from anaphora.nn.scores import SCORES, AnyScore, score_named
 
 Activation = Literal["relu", "gelu", "gelu-tanh"]
 Norm = Literal["pre", "post"]
-Normaliser = Literal["softmax", "none"]
+Normalizer = Literal["softmax", "none"]
 Positions = Literal["sinusoidal", "sinusoidal-concatenated", "learned", "rotary", "alibi", "relative", "none"]
 ScoreName: TypeAlias = Annotated[str, NameIn(SCORES)]
 """In settings, the name of a score that is known when they are read (nn/scores.py)."""
@@ -30,16 +30,16 @@ def check_share(name: str, value: float) -> None:
         raise ValueError(f"{name} is {value}; it must be at least 0 and below 1")
 
 
-def check_positions(positions: Positions, score: AnyScore, normaliser: Normaliser) -> None:
-    """A ValueError for positions that a score or normaliser could make nothing of."""
+def check_positions(positions: Positions, score: AnyScore, normalizer: Normalizer) -> None:
+    """A ValueError for positions that a score or normalizer could make nothing of."""
     score = score_named(score)
     if positions == "rotary" and not score.shows_rotation:
         raise ValueError(
             f"rotary positions show in plain dot products; with {score.name} scores distances would be lost; choose "
             "other positions, or scaled-dot scores"
         )
-    if positions in ("alibi", "relative") and normaliser == "none":
+    if positions in ("alibi", "relative") and normalizer == "none":
         raise ValueError(
-            f"{positions} positions shift a softmax; with normaliser 'none' there is none; choose other positions, or "
+            f"{positions} positions shift a softmax; with normalizer 'none' there is none; choose other positions, or "
             "normaliser softmax"
         )

@@ -179,7 +179,7 @@ class ConvolutionEncoder(Encoder):
     1 + L (width - 1) words, or, with the dilation doubled from layer to layer, 1 + (2^L - 1) (width - 1).
 
     Causal, a place sees the last ones; otherwise as many on each side (an odd width). `gated`: in the place of ReLU,
-    (W * h + b) · σ(V * h + c) (Dauphin et al. 2017). `normalised`: each convolution reads norm(h), and one more norm
+    (W * h + b) · σ(V * h + c) (Dauphin et al. 2017). `normalized`: each convolution reads norm(h), and one more norm
     stands at the top.
     """
 
@@ -194,7 +194,7 @@ class ConvolutionEncoder(Encoder):
         causal: bool = False,
         dilated: bool = False,
         gated: bool = False,
-        normalised: bool = False,
+        normalized: bool = False,
         dropout: float = 0.0,
         locked: bool = False,
     ) -> None:
@@ -206,7 +206,7 @@ class ConvolutionEncoder(Encoder):
         self.dilations = [2**layer if dilated else 1 for layer in range(layers)]
         out = 2 * dim if gated else dim
         self.layers = nn.ModuleList(nn.Conv1d(dim, out, width, dilation=dilation) for dilation in self.dilations)
-        self.norms = nn.ModuleList(nn.LayerNorm(dim) if normalised else nn.Identity() for _ in range(layers + 1))
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) if normalized else nn.Identity() for _ in range(layers + 1))
 
     @property
     def receptive_field(self) -> int:

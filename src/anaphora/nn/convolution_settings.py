@@ -27,11 +27,11 @@ class WindowEncoderConfig(EncoderConfig):
     """A feed-forward network over the last words, side by side (Bengio et al. 2003)."""
 
     layers: int = 1
-    """Feed-forward layers; residual from the second on."""
+    """Number of feed-forward layers, residual from the second on."""
     window: int = 5
     """Words that it sees: the last so many, or as many on each side, its own counted."""
     hidden: int | None = None
-    """Width of the layers; as wide as the words' vectors by default."""
+    """Hidden size of the layers; by default dim."""
 
     encoder_kind: ClassVar[str] = "window"
     placed: ClassVar[bool] = True
@@ -63,15 +63,15 @@ class ConvolutionEncoderConfig(EncoderConfig):
     (Dauphin et al. 2017)."""
 
     layers: int = 4
-    """Convolutions, each with a residual."""
+    """Number of convolutions, each with a residual connection."""
     width: int = 3
-    """Places of the layer below that a place sees."""
+    """Kernel width of the convolutions."""
     dilated: bool = False
-    """Twice as far apart in each layer: L layers then see 1 + (2^L - 1)(width - 1) words."""
+    """Dilations that double in each layer: L layers then see 1 + (2^L - 1)(width - 1) words."""
     gated: bool = True
-    """Each layer is a product with a gate, a · σ(b), instead of ReLU."""
-    normalised: bool = True
-    """Layer normalisation before each convolution and after the last."""
+    """Gated linear units, a · σ(b), instead of ReLU."""
+    normalized: bool = True
+    """Layer normalization before each convolution and after the last."""
 
     encoder_kind: ClassVar[str] = "conv"
     placed: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class ConvolutionEncoderConfig(EncoderConfig):
             causal=causal,
             dilated=self.dilated,
             gated=self.gated,
-            normalised=self.normalised,
+            normalized=self.normalized,
             dropout=dropout,
             locked=locked,
         )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from anaphora.errors import UserError
 from anaphora.nn.positions import Positions, sinusoids
 
-PLACES = 1 << 16
+INITIAL_POSITIONS = 1 << 16
 """Waves for so many are made at once, and more when a text is longer."""
 
 __all__ = ["Embedding", "Positions", "sinusoids"]
@@ -62,7 +62,9 @@ class Embedding(nn.Module):
             self.positions = nn.Parameter(torch.empty(max_length, dim))
             nn.init.normal_(self.positions, std=0.02)
         elif positions.startswith("sinusoidal"):
-            self.register_buffer("positions", sinusoids(min(max_length or 512, PLACES), dim), persistent=False)
+            self.register_buffer(
+                "positions", sinusoids(min(max_length or 512, INITIAL_POSITIONS), dim), persistent=False
+            )
         else:
             self.positions = None
         if positions == "sinusoidal-concatenated":

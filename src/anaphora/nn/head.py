@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-HANDFUL = 6
+FEW_ROWS = 6
 """Rows that are scored as columns."""
-SLICE = 512
+SLICE_TOKENS = 512
 """Tokens of the vocabulary that a decoding step scores in one product on a CPU."""
 
 
-SILENCE = -1e4
+SILENCED_LOGIT = -1e4
 """The logit of a token that is never said: e to it is 0, and nothing that is multiplied with it becomes NaN."""
 
 
@@ -44,7 +44,7 @@ class VocabularyHead(nn.Module):
 
     def _silenced(self, logits: Tensor) -> Tensor:
         for token in self.silent:
-            logits[..., token] = SILENCE
+            logits[..., token] = SILENCED_LOGIT
         return logits
 
     def flops(self) -> float:
@@ -59,11 +59,11 @@ def logits_of_few(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tens
     again."""
     if x.device.type != "cpu" or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
-    if len(x) <= HANDFUL:
+    if len(x) <= FEW_ROWS:
         columns = torch.mm(weight, (x if len(x) > 1 else torch.cat([x, x])).t())  # (V, R)
         logits = columns[:, : len(x)].t().contiguous()
         return logits if bias is None else logits.add_(bias)
     logits = x.new_empty(x.shape[0], weight.shape[0])
-    for part, out in zip(weight.split(SLICE), logits.split(SLICE, dim=1)):
+    for part, out in zip(weight.split(SLICE_TOKENS), logits.split(SLICE_TOKENS, dim=1)):
         torch.mm(x, part.t(), out=out)
     return logits if bias is None else logits.add_(bias)

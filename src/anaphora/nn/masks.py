@@ -56,7 +56,7 @@ class Mask:
         """Rows of a batch that it tells apart: 1 where all are alike."""
         return max((tensor.shape[0] for tensor in self.tensors()), default=1)
 
-    def materialise(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
+    def materialize(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
         """True where a query may look: a tensor that broadcasts to (B, H, T, S)."""
         if device is None and self.tensors():
             device = self.tensors()[0].device
@@ -138,7 +138,7 @@ class Documents(Mask):
 
 
 @dataclass(frozen=True, eq=False)
-class Given(Mask):
+class TensorMask(Mask):
     """Whatever a boolean tensor says that broadcasts to (B, H, T, S)."""
 
     allowed: Tensor
@@ -154,7 +154,7 @@ class Given(Mask):
     def tensors(self) -> tuple[Tensor, ...]:
         return (self.allowed,) if self.allowed.dim() == 4 else ()
 
-    def materialise(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
+    def materialize(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
         return self.allowed
 
 
@@ -176,10 +176,10 @@ class Both(Mask):
     def tensors(self) -> tuple[Tensor, ...]:
         return self.one.tensors() + self.other.tensors()
 
-    def materialise(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
+    def materialize(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
         if device is None and self.tensors():
             device = self.tensors()[0].device
-        return self.one.materialise(queries, keys, device) & self.other.materialise(queries, keys, device)
+        return self.one.materialize(queries, keys, device) & self.other.materialize(queries, keys, device)
 
 
 def check_mask(allowed: Tensor, batch: int, heads: int, queries: int, keys: int) -> None:

@@ -45,9 +45,9 @@ from torch import Tensor, nn
 
 from anaphora.nn.kernels.grouped import combine, dispatch, grouped_linear, route
 
-LEAST_NOISE = 1e-2
+MIN_NOISE = 1e-2
 """Noise that a word cannot do without: chances are divided by it."""
-IDLE = 0.1
+IDLE_SHARE = 0.1
 """An expert that is asked less than this part of its even share is idle."""
 
 
@@ -125,7 +125,7 @@ class MixtureOfExperts(nn.Module):
             clean = F.linear(rows, self.gate)  # (N, E)
             deviation, scores = None, clean
             if self.training:
-                deviation = F.softplus(F.linear(rows, self.noise)) + LEAST_NOISE
+                deviation = F.softplus(F.linear(rows, self.noise)) + MIN_NOISE
                 scores = clean + torch.randn_like(clean) * deviation
             best, order = scores.topk(min(self.per_token + 1, self.experts), dim=-1)
             chosen, weights = order[:, : self.per_token], best[:, : self.per_token].softmax(dim=-1)
@@ -225,7 +225,7 @@ def load(layers: list[MixtureOfExperts]) -> dict[str, Any]:
     entropy = [
         torch.special.entr(share).sum().item() / math.log(len(share)) if len(share) > 1 else 1.0 for share in shares
     ]
-    idle = sum(int((share * len(share) < IDLE).sum()) for share in shares)
+    idle = sum(int((share * len(share) < IDLE_SHARE).sum()) for share in shares)
     return {
         "shares": [[round(value, 5) for value in share.tolist()] for share in shares],
         "cv": sum(varied) / max(len(layers), 1),

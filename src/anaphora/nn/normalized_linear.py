@@ -1,4 +1,4 @@
-"""Weight normalisation (Salimans & Kingma 2016): the length of a weight vector is learned apart from its direction.
+"""Weight normalization (Salimans & Kingma 2016): the length of a weight vector is learned apart from its direction.
 
     y = W x + b        W's rows: w = g · v / |v|
 
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class NormalisedLinear(nn.Module):
+class NormalizedLinear(nn.Module):
     """x (…, inputs) -> (…, outputs); v is drawn with that deviation, g begins as |v|, so that W begins as v."""
 
     def __init__(self, inputs: int, outputs: int, *, deviation: float) -> None:
@@ -34,23 +34,23 @@ class NormalisedLinear(nn.Module):
         """W (outputs, inputs). While the layer is only used it is made once, not at every step of a search, and made
         anew as soon as g or v may have changed."""
         if torch.compiler.is_compiling():
-            return self._normalised()
+            return self._normalized()
         if self.training or torch.is_grad_enabled():
             self._made = None
-            return self._normalised()
+            return self._normalized()
         state = (self.direction.data_ptr(), self.direction._version, self.length._version)
         if self._made is None or self._made[0] != state:
-            self._made = state, self._normalised()
+            self._made = state, self._normalized()
         return self._made[1]
 
-    def _normalised(self) -> Tensor:
+    def _normalized(self) -> Tensor:
         return torch._weight_norm(self.direction, self.length[:, None], 0)
 
-    def train(self, mode: bool = True) -> NormalisedLinear:
-        self._made = None  # a fused optimiser and a replayed graph change g and v without counting it
+    def train(self, mode: bool = True) -> NormalizedLinear:
+        self._made = None  # a fused optimizer and a replayed graph change g and v without counting it
         return super().train(mode)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> NormalisedLinear:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> NormalizedLinear:
         self._made = None  # another device or type
         return super()._apply(fn, recurse)
 

@@ -46,7 +46,7 @@ class Relation(NamedTuple):
     """Cosine and sine of the angles by which queries, and keys that are new with them, are turned: (2, …, T, D / 2)."""
 
 
-NOWHERE = Relation()
+NO_POSITIONS = Relation()
 
 
 # Rotary -------------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class PositionBias(nn.Module):
         distance = keys[..., None, None, :] - queries[..., None, :, None]  # (…, 1, T, S)
         return self.of(torch.arange(self.heads, device=distance.device)[:, None, None], distance)
 
-    def materialise(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
+    def materialize(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
         """For T queries, the last of them at the last of S keys: (H, T, S)."""
         places = torch.arange(keys, device=device)
         return self(torch.arange(keys - queries, keys, device=device), places)
@@ -122,20 +122,20 @@ class RelativeBias(PositionBias):
     """table[bucket(distance), head], learned.
 
     Half of the buckets are single distances, the others grow as the logarithm of the distance up to `furthest`; all
-    that is further away shares the last one. With `both_ways`, half of all buckets are for keys after the query.
+    that is further away shares the last one. With `bidirectional`, half of all buckets are for keys after the query.
     """
 
-    def __init__(self, heads: int, *, both_ways: bool, buckets: int = 32, furthest: int = 128) -> None:
+    def __init__(self, heads: int, *, bidirectional: bool, buckets: int = 32, furthest: int = 128) -> None:
         super().__init__()
         self.heads = heads
-        self.both_ways, self.buckets, self.furthest = both_ways, buckets, furthest
+        self.bidirectional, self.buckets, self.furthest = bidirectional, buckets, furthest
         self.table = nn.Embedding(buckets, heads)
         nn.init.normal_(self.table.weight, std=0.02)
 
     def bucket(self, distance: Tensor) -> Tensor:
         """The number of the bucket in which a distance (key minus query) falls."""
         buckets, first = self.buckets, torch.zeros_like(distance)
-        if self.both_ways:
+        if self.bidirectional:
             buckets //= 2
             first = (distance > 0).long() * buckets
             distance = distance.abs()
@@ -158,7 +158,7 @@ class RelativePositions(nn.Module):
     need work out places for it.
     """
 
-    def __init__(self, positions: Positions, heads: int, head_dim: int, *, both_ways: bool) -> None:
+    def __init__(self, positions: Positions, heads: int, head_dim: int, *, bidirectional: bool) -> None:
         super().__init__()
         self.rotary, self.head_dim = positions == "rotary", head_dim
         self.silent = positions not in ("rotary", "alibi", "relative")
@@ -168,7 +168,7 @@ class RelativePositions(nn.Module):
         if positions == "alibi":
             self.bias = Alibi(heads)
         elif positions == "relative":
-            self.bias = RelativeBias(heads, both_ways=both_ways)
+            self.bias = RelativeBias(heads, bidirectional=bidirectional)
 
     def forward(self, queries: Tensor, keys: Tensor) -> Relation:
         """Places of queries (T,) or (B, T), of keys (S,): for one row of places, the same for all the batch."""
@@ -177,12 +177,12 @@ class RelativePositions(nn.Module):
             return Relation(rotation=turn if queries.dim() == 1 else turn[:, :, None])
         if self.bias is not None:
             return Relation(bias=self.bias(queries, keys))
-        return NOWHERE
+        return NO_POSITIONS
 
     def whole(self, length: int, device: torch.device) -> Relation:
         """For a row of tokens that look at one another."""
         if self.silent:
-            return NOWHERE
+            return NO_POSITIONS
         places = torch.arange(length, device=device)
         return self(places, places)
 

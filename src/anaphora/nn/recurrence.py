@@ -6,7 +6,7 @@
 
 A layer runs through a whole text in one call of PyTorch's fused kernels (cuDNN on a GPU), or one word at a time from
 the state that it had come to. *Weight dropout* (Merity et al. 2018) drops numbers of U, the same ones at all places: a
-recurrent layer can then be regularised without touching its state. The kernels know nothing of it; they are handed a
+recurrent layer can then be regularized without touching its state. The kernels know nothing of it; they are handed a
 copy of the weights in which those numbers are zero.
 
 Under autocast cuDNN's kernels are run in the type that was asked for, bfloat16. Left to itself autocast would take
@@ -28,7 +28,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from anaphora.errors import nearest
 from anaphora.nn.encoder_contract import Encoder, Past, after, beginning, locked_dropout
-from anaphora.nn.kernels.attentive import both_ways
+from anaphora.nn.kernels.attentive import bidirectional_recurrence
 
 Cell = Literal["rnn", "rnn-relu", "gru", "lstm"]
 Initial = Literal["uniform", "orthogonal"]
@@ -138,17 +138,17 @@ class RecurrentEncoder(Encoder):
         for number, cell in enumerate(self.cells):
             if number:
                 x = locked_dropout(x, self.dropout, self.training, self.locked)
-            x = self._both_ways(cell, x, lengths)  # type: ignore[arg-type]
+            x = self._run_bidirectional(cell, x, lengths)  # type: ignore[arg-type]
             if every is not None:
                 every.append(x)
         return x
 
-    def _both_ways(self, cell: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
+    def _run_bidirectional(self, cell: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
         """One layer: x (B, T, width) -> (B, T, 2 · half)"""
         if self._learns_by_hand(x):
             weights = [self._dropped_weights(cell, way)[1] for way in (0, 1)]
             with torch.autocast(x.device.type, enabled=False):
-                return both_ways(x.to(weights[0][0].dtype), lengths, weights)
+                return bidirectional_recurrence(x.to(weights[0][0].dtype), lengths, weights)
         back = turned(self._run_one_way(cell, turned(x, lengths), 1), lengths)
         return torch.cat([self._run_one_way(cell, x, 0), back], dim=-1)
 
@@ -270,7 +270,7 @@ class RecurrentEncoder(Encoder):
         """W, U and the two biases of every layer."""
         return [cast(list[Tensor], cell._flat_weights) for cell in self.cells]
 
-    def begin(self, rows: int, like: Tensor) -> list[tuple[Tensor, ...]]:
+    def initial_state(self, rows: int, like: Tensor) -> list[tuple[Tensor, ...]]:
         """The states before anything is read, zeros: of every layer (R, width), one or, of an LSTM, two."""
         widths = [cast(int, cell.hidden_size) for cell in self.cells]
         return [tuple(like.new_zeros(rows, width) for _ in self._names(0)) for width in widths]

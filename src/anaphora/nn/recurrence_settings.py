@@ -32,13 +32,14 @@ class RecurrentEncoderConfig(EncoderConfig):
     """A cell that carries a state from word to word; both ways, a second one reads backwards."""
 
     layers: int = 1
-    """Layers of the encoder."""
+    """Number of layers."""
     hidden: int | None = None
-    """Width of every layer but the last, which is as wide as the words' vectors; the same width by default."""
+    """Hidden size of every layer but the last, whose size is dim; by default dim."""
     weight_dropout: float = 0.0
-    """On the matrices that carry the state from word to word, the same ones at all places (Merity et al. 2018)."""
+    """Dropout on the recurrent weight matrices, with the same mask at all positions (Merity et al. 2018)."""
     initial: Literal["uniform", "orthogonal"] = "uniform"
-    """How those matrices begin: small numbers, or a rotation, under which a state neither fades nor explodes."""
+    """Initialization of the recurrent weight matrices: small uniform numbers, or an orthogonal matrix, under which
+    states neither vanish nor explode."""
 
     two_directions: ClassVar[bool] = True
     any_width: ClassVar[bool] = True

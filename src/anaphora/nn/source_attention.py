@@ -42,7 +42,7 @@ class SourceAttention(MultiHeadAttention):
         check_widths(score, dim, memory_dim)
         self.dim, self.memory_dim = dim, memory_dim
         self.heads = self.key_value_heads = 1
-        self.score, self.normaliser, self.dropout, self.backend = score, "softmax", 0.0, "auto"
+        self.score, self.normalizer, self.dropout, self.backend = score, "softmax", 0.0, "auto"
         self.cross = True
         self.query: nn.Module = nn.Identity()  # type: ignore[assignment]
         self.key: nn.Module = nn.Identity()
@@ -70,18 +70,18 @@ class SourceAttention(MultiHeadAttention):
         """Keys (B, 1, S, size) and values (B, 1, S, memory_dim)."""
         return self.key(memory)[:, None], memory[:, None]
 
-    def see_steps(self, weights: list[Tensor], value: Tensor, contexts: Tensor) -> Tensor:
+    def record_steps(self, weights: list[Tensor], value: Tensor, contexts: Tensor) -> Tensor:
         """Tell whoever watches what T steps looked at, as if it had been one look: weights T × (B, 1, 1, S), value
         (B, 1, S, D), contexts (B, T, D), which are given back."""
-        for watcher in self.watchers:
-            if watcher.wants():
+        for hook in self.hooks:
+            if hook.is_active():
                 each = torch.cat(weights, dim=2)
-                watcher.see(each, each, value, contexts[:, None])
+                hook.record(each, each, value, contexts[:, None])
         return self.merge(contexts[:, None])
 
-    def watched(self) -> bool:
+    def has_hooks(self) -> bool:
         """Whether anybody wants to see the weights now."""
-        return any(watcher.wants() for watcher in self.watchers) if self.watchers else False
+        return any(hook.is_active() for hook in self.hooks) if self.hooks else False
 
     def in_loops(self) -> dict[str, Any] | None:
         """What the hand-written loops of nn/kernels/attentive.py need to compute these scores: the matrix that makes a

@@ -1,4 +1,4 @@
-"""The blocks of the Transformer, each a row of sub-layers wrapped in residual + normalisation, and a stack of them.
+"""The blocks of the Transformer, each a row of sub-layers wrapped in residual + normalization, and a stack of them.
 
     encoder block:  x → self-attention → feed-forward
     cross block:    x → cross-attention → feed-forward
@@ -21,12 +21,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anaphora.nn.attention import Backend, MultiHeadAttention
-from anaphora.nn.attention_backends import CHUNK, Normaliser
+from anaphora.nn.attention_backends import CHUNK_POSITIONS, Normalizer
 from anaphora.nn.choices import Activation, Norm, check_positions
 from anaphora.nn.encoder_contract import Encoder, Past, after, beginning
 from anaphora.nn.masks import Causal, Documents, Mask, Padding, Window, padding_mask
 from anaphora.nn.mixture_of_experts import Experts, MixtureOfExperts, mixtures
-from anaphora.nn.positions import NOWHERE, Positions, Relation, RelativePositions
+from anaphora.nn.positions import NO_POSITIONS, Positions, Relation, RelativePositions
 from anaphora.nn.scores import AnyScore
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -122,7 +122,7 @@ class EncoderBlock(AttentionBlock):
     """
 
     def forward(
-        self, x: Tensor, mask: Tensor | Mask | None = None, *, causal: bool = False, relation: Relation = NOWHERE
+        self, x: Tensor, mask: Tensor | Mask | None = None, *, causal: bool = False, relation: Relation = NO_POSITIONS
     ) -> Tensor:
         """x (B, S, dim), mask (B, 1, 1, S) True at real tokens, where positions are relative what is said of them ->
         (B, S, dim)."""
@@ -130,7 +130,7 @@ class EncoderBlock(AttentionBlock):
         return self.around_feed_forward(x, self.feed_forward)
 
     def step(
-        self, x: Tensor, cache: tuple[Tensor, Tensor], *, slot: Tensor, seen: Tensor, relation: Relation = NOWHERE
+        self, x: Tensor, cache: tuple[Tensor, Tensor], *, slot: Tensor, seen: Tensor, relation: Relation = NO_POSITIONS
     ) -> Tensor:
         """The next tokens of each row, x (R, T, dim), over all before them, whose keys and values are in the cache
         (slot and seen: see MultiHeadAttention.step) -> (R, T, dim)."""
@@ -183,7 +183,7 @@ class DecoderBlock(nn.Module):
         mask: Tensor | Mask | None = None,
         *,
         own_mask: Tensor | Mask | None = None,
-        relation: Relation = NOWHERE,
+        relation: Relation = NO_POSITIONS,
     ) -> Tensor:
         """x (B, T, dim) over memory (B, S, dim), mask (B, 1, 1, S) -> (B, T, dim); `own_mask` narrows what a position
         may see of x itself, `relation` says what it is told of positions there.
@@ -204,7 +204,7 @@ class DecoderBlock(nn.Module):
         *,
         slot: Tensor,
         seen: Tensor,
-        relation: Relation = NOWHERE,
+        relation: Relation = NO_POSITIONS,
         weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """One token a row: x (B, K, dim), K rows a sentence, memory (B, H, S, D) twice -> (B, K, dim), and where asked
@@ -229,7 +229,7 @@ class DecoderBlock(nn.Module):
 class TransformerEncoder(Encoder):
     """A stack of encoder blocks: (B, T, dim), lengths (B,) -> (B, T, dim).
 
-    `causal`, `window`, `key_value_heads`, `score`, `normaliser` and `positions` are those of its attentions (see
+    `causal`, `window`, `key_value_heads`, `score`, `normalizer` and `positions` are those of its attentions (see
     nn/attention.py and nn/positions.py); positions that belong to the input are the embedding's business.
     `experts` stand in the place of feed-forward networks, in some layers or in all (nn/mixture_of_experts.py).
     `inverse_layer_scale` divides the scores of layer i, counted from 1, by i (Mistral's GPT-2, published Backpacks).
@@ -249,7 +249,7 @@ class TransformerEncoder(Encoder):
         window: int | None = None,
         key_value_heads: int | None = None,
         score: AnyScore = "scaled-dot",
-        normaliser: Normaliser = "softmax",
+        normalizer: Normalizer = "softmax",
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         activation_dropout: float = 0.0,
@@ -259,7 +259,7 @@ class TransformerEncoder(Encoder):
         inverse_layer_scale: bool = False,
     ) -> None:
         super().__init__()
-        check_positions(positions, score, normaliser)
+        check_positions(positions, score, normalizer)
         self.dim, self.causal = dim, causal
         self.window = None if window is None else Window(window)
         self.rules = backend == "flex"  # the only one that prefers masks and biases as rules
@@ -270,7 +270,7 @@ class TransformerEncoder(Encoder):
                     heads,
                     key_value_heads=key_value_heads,
                     score=score,
-                    normaliser=normaliser,
+                    normalizer=normalizer,
                     dropout=attention_dropout,
                     backend=backend,
                     factor=1.0 / (layer + 1) if inverse_layer_scale else 1.0,
@@ -286,9 +286,9 @@ class TransformerEncoder(Encoder):
             for layer in range(layers)
         )
         self.norm = nn.LayerNorm(dim, eps=epsilon) if norm == "pre" else nn.Identity()
-        self.positions = RelativePositions(positions, heads, dim // heads, both_ways=not causal)
+        self.positions = RelativePositions(positions, heads, dim // heads, bidirectional=not causal)
         self.key_value_heads, self.head_dim = key_value_heads or heads, dim // heads
-        self.attends = normaliser == "softmax"  # scores of any sign are no shares of what was looked at
+        self.attends = normalizer == "softmax"  # scores of any sign are no shares of what was looked at
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, *, every: list[Tensor] | None = None) -> Tensor:
         if self.causal or lengths is None:  # padding stands at the end: what is causal never comes to see it
@@ -312,7 +312,7 @@ class TransformerEncoder(Encoder):
             if isinstance(rule, Padding):
                 mask = padding_mask(rule.lengths, length)
             elif rule is not None:
-                mask = rule.materialise(length, length, x.device)
+                mask = rule.materialize(length, length, x.device)
             relation = self.positions.whole(length, x.device)
         for block in self.blocks:
             x = block(x, mask, causal=causal, relation=relation)
@@ -355,7 +355,7 @@ class TransformerEncoder(Encoder):
         seen = at <= where[:, :, None]  # (R, T, used)
         if self.window is not None:
             seen &= at > where[:, :, None] - self.window.size
-        relation = NOWHERE if self.positions.silent else self.positions(where, at)
+        relation = NO_POSITIONS if self.positions.silent else self.positions(where, at)
         for layer, block in enumerate(self.blocks):
             cache = past[f"key{layer}"], past[f"value{layer}"]
             x = block.step(x, cache, slot=slot, seen=seen[:, None], relation=relation)  # type: ignore[operator]
@@ -375,7 +375,7 @@ class TransformerEncoder(Encoder):
         if self.window is not None:
             seen = min(seen, self.window.size if self.causal else 2 * self.window.size - 1)
         elif attentions and attentions[0].sums_first(length, length):  # type: ignore[union-attr, operator]
-            seen = self.head_dim + CHUNK / 2 if self.causal else self.head_dim
+            seen = self.head_dim + CHUNK_POSITIONS / 2 if self.causal else self.head_dim
         preparing = sum(attention.prepare_flops() for attention in attentions)  # type: ignore[union-attr, operator]
         chosen = mixtures(self.blocks)  # a token meets a few of their matrices
         known = {id(w) for part in chosen for w in part.parameters()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anaphora.config import above_zero
-from anaphora.nn.choices import Activation, Norm, Normaliser, Positions, ScoreName, check_positions, check_share
+from anaphora.nn.choices import Activation, Norm, Normalizer, Positions, ScoreName, check_positions, check_share
 from anaphora.nn.encoder_settings import EncoderConfig, EncoderEntry
 from anaphora.nn.expert_settings import chosen_experts
 from anaphora.nn.scores import score_named
@@ -28,44 +28,45 @@ class TransformerStackConfig(EncoderConfig):
     what reads one way, at those before it."""
 
     layers: int = 4
-    """Blocks: attention, then a feed-forward network."""
+    """Number of Transformer blocks."""
     heads: int = 4
-    """Attention heads; each has dim / heads dimensions."""
+    """Number of attention heads; each has dim / heads dimensions."""
     key_value_heads: int | None = None
-    """Key and value heads, each shared by a group of heads (1: multi-query); as many as heads by default."""
+    """Number of key and value heads, each shared by a group of heads (1: multi-query attention); by default as many as
+    heads."""
     score: ScoreName = "scaled-dot"
     """How well a key answers a query, in every attention."""
-    normaliser: Normaliser = "softmax"
+    normalizer: Normalizer = "softmax"
     """What makes weights of scores: softmax, or none (linear attention: the scores weigh)."""
     feed_forward: int | None = None
-    """Hidden width of the feed-forward network, of experts of each; four times dim by default."""
+    """Hidden size of the feed-forward network, or of each expert; by default four times dim."""
     experts: int | None = None
-    """Experts in place of a feed-forward network, each token being routed to a few of them; none by default."""
+    """Number of experts in place of each feed-forward network (mixture of experts); by default none."""
     experts_per_token: int | None = None
-    """With experts: how many each token is routed to; 2 by default."""
+    """With experts: number of experts per token; by default 2."""
     experts_every: int | None = None
-    """With experts: which layers have them: all (1, by default), each second one (2), …"""
+    """With experts: every how many layers have them; by default 1, all of them."""
     expert_balance: float | None = None
-    """With experts: weight of the loss that keeps them all in use; 0.1 by default."""
+    """With experts: weight of the load-balancing loss; by default 0.1."""
     norm: Norm = "pre"
-    """Normalise before each sub-layer (pre) or after the residual sum (post, as first published)."""
+    """Layer normalization before each sublayer (pre) or after the residual sum (post, as first published)."""
     epsilon: float = 1e-5
-    """Added to the variance by which layers are normalised."""
+    """Epsilon of layer normalization, added to the variance."""
     activation: Activation = "gelu"
-    """Non-linearity of the feed-forward network; gelu-tanh is GELU by the formula that GPT-2 was trained with."""
+    """Activation function of the feed-forward network; gelu-tanh is GPT-2's approximation of GELU."""
     positions: Positions = "rotary"
     """How a word knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
     attention (rotary, alibi, relative), or not at all (none)."""
     window: int | None = None
-    """Attention sees only places fewer than this away; all of them by default."""
+    """Attention sees only positions less than this far away; by default all."""
     attention_dropout: float = 0.0
-    """On attention weights."""
+    """Dropout on attention weights."""
     activation_dropout: float = 0.0
-    """Inside the feed-forward network."""
+    """Dropout inside the feed-forward network."""
     inverse_layer_scale: bool = False
-    """Attention scores of the second layer are halved, of the third divided by three, … (published Backpacks)."""
+    """Divide the attention scores of layer i by i (published Backpacks)."""
     attention: Backend = "auto"
-    """How attention is computed: the reference, PyTorch's fused kernels, FlexAttention; auto takes the fastest."""
+    """Attention backend: the reference, PyTorch's fused kernels (sdpa) or FlexAttention (flex); auto: the fastest."""
 
     encoder_kind: ClassVar[str] = "transformer"
     placed: ClassVar[bool] = True
@@ -78,13 +79,13 @@ class TransformerStackConfig(EncoderConfig):
             raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
         if not self.epsilon > 0:
             raise ValueError(f"epsilon is {self.epsilon}; it must be above 0")
-        check_positions(self.positions, self.score, self.normaliser)
+        check_positions(self.positions, self.score, self.normalizer)
         if self.attention == "flex" and self.attention_dropout:
             raise ValueError("attention=flex has no dropout on weights; leave attention at auto")
-        if self.attention in ("sdpa", "flex") and (self.score, self.normaliser) != ("scaled-dot", "softmax"):
+        if self.attention in ("sdpa", "flex") and (self.score, self.normalizer) != ("scaled-dot", "softmax"):
             from anaphora.nn.attention_backends import Choices, cannot
 
-            if why := cannot(self.attention, Choices(score=score_named(self.score), normaliser=self.normaliser)):
+            if why := cannot(self.attention, Choices(score=score_named(self.score), normalizer=self.normalizer)):
                 raise ValueError(f"attention={self.attention} cannot do this: {why}; leave it at auto")
         for name in ("attention_dropout", "activation_dropout"):
             check_share(name, getattr(self, name))
@@ -124,7 +125,7 @@ class TransformerStackConfig(EncoderConfig):
             window=self.window,
             key_value_heads=self.key_value_heads,
             score=self.score,
-            normaliser=self.normaliser,
+            normalizer=self.normalizer,
             dropout=dropout,
             attention_dropout=self.attention_dropout,
             activation_dropout=self.activation_dropout,

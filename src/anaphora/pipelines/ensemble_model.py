@@ -1,7 +1,7 @@
 """Several translators as one, in memory: all that a single one can do, they can do together.
 
 The members need one target vocabulary, since every word is chosen by all of them. What they read may differ: the source
-is then cut into the tokens of the first member whose tokeniser loses nothing, and the others read the text of these.
+is then cut into the tokens of the first member whose tokenizer loses nothing, and the others read the text of these.
 The mathematics is in models/composites/ensemble.py, the folder in pipelines/ensembling.py.
 """
 
@@ -18,6 +18,7 @@ import torch
 from anaphora.alignment.alignment_method import Choice
 from anaphora.alignment.dictionary import Dictionary
 from anaphora.alignment.model_alignment import Method
+from anaphora.config import with_old_names
 from anaphora.errors import UserError
 from anaphora.folder import CONFIG, read_config, read_metrics
 from anaphora.models import DEFAULT
@@ -82,7 +83,7 @@ class EnsembleModel(TranslationModel):
         return cls([open_member(Path(folder), device, verify=verify) for folder in folders])
 
     def _reading(self, tokenizer: Tokenizer) -> Reading | None:
-        """How a member with this tokeniser reads the tokens that the ensemble is given."""
+        """How a member with this tokenizer reads the tokens that the ensemble is given."""
         own = self.source_tokenizer
         if tokenizer is own or tokenizer.fingerprint() == own.fingerprint():
             return None
@@ -155,7 +156,7 @@ class EnsembleModel(TranslationModel):
             "flops_per_pair": self.model.flops(25, 25, 25.0, 25.0),
             "flops_note": "one forward pass over 25 source and 25 target tokens, all members",
             "cache_bytes_per_token": self.model.cache_bytes_per_token(),
-            "settings": self.config.document(),
+            "settings": with_old_names(self.config.document()),
             "metrics": metrics,
         }
         return Info(facts, str(self.folder), str(facts["shape"]), f"{facts['parameters']:,} parameters")

@@ -1,7 +1,7 @@
 """Several translators as one folder: weights equal, given, or tuned on held-out pairs; the members inside.
 
     OUT/config.yaml       kind: ensemble, the names of the members and their weights, how to speak
-    OUT/NAME/             each member, a model folder of its own with its tokenisers
+    OUT/NAME/             each member, a model folder of its own with its tokenizers
 
 The mathematics is in models/composites/ensemble.py; what can be done with it, in pipelines/ensemble_model.py.
 """

@@ -1,7 +1,7 @@
 """Several language models as one folder: weights tuned on held-out text, the parts inside, nothing else needed.
 
     OUT/config.yaml       kind: mixture, the names of the parts and their weights
-    OUT/tokenizer.json    the one tokeniser that all of them share
+    OUT/tokenizer.json    the one tokenizer that all of them share
     OUT/NAME/             each part, a model folder of its own
 
 The mathematics is in models/composites/mixture.py.

@@ -1,4 +1,4 @@
-"""A language model's folder, opened: weights, tokeniser, how its text is cut into lines, and what is known of it.
+"""A language model's folder, opened: weights, tokenizer, how its text is cut into lines, and what is known of it.
 
 What can be done with it is pipelines/text_model.py's, which derives from this: a reader who asks what a model says
 need not know how it came into memory.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, lines_of
+from anaphora.config import with_old_names
 from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.spelling import Prompt
 from anaphora.decoding.text_scoring import BlankLines, Boundaries, Encoder, check_ids, line_encoder, plain
@@ -44,7 +45,7 @@ def is_arpa(path: Path) -> bool:
 
 
 class OpenedTextModel:
-    """A language model with its tokeniser, in memory: what TextModel begins with."""
+    """A language model with its tokenizer, in memory: what TextModel begins with."""
 
     def __init__(self, folder: Path, *, verify: bool = True, device: str = "cpu") -> None:
         """Open a model folder, or an ARPA file. `verify=False` leaves out the checksum of the numbers. device: where a
@@ -92,7 +93,7 @@ class OpenedTextModel:
             self.tokenizer.vocabulary_fingerprint(),
         ):
             raise UserError(
-                "this is not the tokeniser that the model was made with: its vocabulary is another one",
+                "this is not the tokenizer that the model was made with: its vocabulary is another one",
                 file=folder / "tokenizer.json",
                 cure="use the files of one and the same model",
             )
@@ -202,7 +203,7 @@ class OpenedTextModel:
             "bytes_on_disk": sum(file.stat().st_size for file in self._files()),
             **self.model.shape(),
             "notes": self.notes,
-            "settings": None if self.config is None else self.config.document(),
+            "settings": None if self.config is None else with_old_names(self.config.document()),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},
         }
         return Info(facts, str(self.folder), self.kind, f"{facts['parameters']:,} parameters")

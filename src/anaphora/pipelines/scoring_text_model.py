@@ -16,7 +16,7 @@ from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, lines_of, one_text
 from anaphora.arguments.signatures import also_named
 from anaphora.decoding.text_scoring import (
-    WINDOW,
+    WINDOW_LINES,
     ScoredLine,
     TextEvaluation,
     check_ids,
@@ -62,7 +62,12 @@ class ScoringTextModel(OpenedTextModel):
 
     @checked(stride=1, window=1)
     def stream_score(
-        self, lines: str | Lines, *, stride: int | None = None, progress: Progress | None = None, window: int = WINDOW
+        self,
+        lines: str | Lines,
+        *,
+        stride: int | None = None,
+        progress: Progress | None = None,
+        window: int = WINDOW_LINES,
     ) -> Iterator[ScoredLine]:
         """`score` for more lines than fit in memory: an iterator, in order.
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, lines_of, many_lines, one_text, path_of, words_of
 from anaphora.arguments.signatures import also_named, known_names, spelled_out
-from anaphora.decoding.decoding_settings import DecodingConfig, changed, saying
+from anaphora.decoding.decoding_settings import DecodingConfig, changed, generation_changes
 from anaphora.decoding.options import GENERATE_NAMES, DecodingOptions, GenerateOptions, TextOptions
 from anaphora.decoding.text_scoring import (
     plain,
@@ -57,7 +57,7 @@ Progress = Callable[[int], None]
 
 
 class TextModel(ScoringTextModel):
-    """A language model with its tokeniser: score, evaluate, generate, stream, why, walk, info; of a masked one fill, of
+    """A language model with its tokenizer: score, evaluate, generate, stream, why, walk, info; of a masked one fill, of
     a classifier classify, of all that are neural encode and word_vectors, of a Backpack senses.
 
     Given one text, a str, each answers with one result; given many, with a list, in order. The methods whose names
@@ -159,12 +159,12 @@ class TextModel(ScoringTextModel):
         nothing that follows can change it. Together they are the continuation that `generate` gives with the same
         settings; `.generation` is the rest of it, once the stream has come to its end. place: the prompt's among
         several that `generate` is asked for, each of which has its own noise."""
-        from anaphora.decoding.continuing import continue_aloud, guessing
+        from anaphora.decoding.continuing import guessing, stream_continue
         from anaphora.decoding.extent import Extent
 
         model, config = self._needs("generate"), self._saying(greedy, None, decoding)
         tokens = _by_either_name(tokens, max_new_tokens)
-        return continue_aloud(
+        return stream_continue(
             model,
             self.tokenizer,
             self._prompt(one_text(prompt, "prompt")),
@@ -179,7 +179,7 @@ class TextModel(ScoringTextModel):
     def _saying(self, greedy: bool, beam: int | None, decoding: TextOptions) -> DecodingConfig:
         """Settings for going on with a text, those checked that were given; `tokens` is the limit."""
         own = DecodingConfig() if self.config is None else self.config.decoding
-        config = changed(own, saying(greedy, beam, decoding, beside=known_names(type(self).generate)))
+        config = changed(own, generation_changes(greedy, beam, decoding, beside=known_names(type(self).generate)))
         return dataclasses.replace(config, max_length=None)
 
     def _drafting(self, draft: TextModel | Literal["prompt"] | None, config: DecodingConfig) -> Draft | None:
@@ -267,9 +267,9 @@ class TextModel(ScoringTextModel):
 
         window: lines read ahead; 1 answers each line before the next is read.
         """
-        from anaphora.decoding.classes import WINDOW, classify_lines
+        from anaphora.decoding.classes import WINDOW_LINES, classify_lines
 
-        return classify_lines(self._needs("classify"), self.tokenizer, lines_of(lines), window=window or WINDOW)
+        return classify_lines(self._needs("classify"), self.tokenizer, lines_of(lines), window=window or WINDOW_LINES)
 
     @checked()
     def evaluate_labels(self, lines: Lines, labels: Lines, *, progress: Progress | None = None) -> ClassificationReport:

@@ -21,6 +21,7 @@ from anaphora.alignment.unknown_words import UnknownWords, counted_replacements,
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import Lines, both_sides, lines_of, many_lines, one_text, pairs_in_step, pairs_of
 from anaphora.arguments.signatures import also_named, known_names, spelled_out
+from anaphora.config import with_old_names
 from anaphora.data.corpus import Corpus
 from anaphora.data.preparation import open_prepared
 from anaphora.decoding.decoding_settings import DecodingConfig, changed
@@ -518,7 +519,7 @@ class TranslationModel:
             "flops_per_pair": self.model.flops(25, 25, length, length),
             "flops_note": "one forward pass over 25 source and 25 target tokens",
             "cache_bytes_per_token": self.model.cache_bytes_per_token(),
-            "settings": self.config.document(),
+            "settings": with_old_names(self.config.document()),
             "metrics": {key: value for key, value in metrics.items() if key != "history"},
         }
         return Info(facts, str(self.folder), facts["kind"], f"{facts['parameters']:,} parameters")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from anaphora.arguments.checked import checked
 from anaphora.arguments.given import path_of, words_of
 from anaphora.arguments.signatures import also_named
+from anaphora.config import with_old_names
 from anaphora.data.checksums import CHECKSUMS, check_data, check_file
 from anaphora.data.phrases import PHRASES
 from anaphora.data.prepared_text import TOKENIZER
@@ -33,7 +34,7 @@ from anaphora.evaluation.vector_benchmarks import (
     read_analogies,
     read_similarities,
 )
-from anaphora.files.foreign import LARGE, is_there, read_bytes
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, is_there, read_bytes
 from anaphora.files.shared_names import name_of
 from anaphora.folder import (
     CARD,
@@ -233,11 +234,11 @@ class VectorsModel:
 
     def _counted(self) -> Cooccurrences:
         """GloVe's table, after comparing its checksums."""
-        from anaphora.models.vectors.cooccurrence import MANIFEST, Cooccurrences
+        from anaphora.models.vectors.cooccurrence import MANIFEST_FILE, Cooccurrences
 
         folder = self.folder / COOCCURRENCES
         try:
-            check_file(folder, MANIFEST)
+            check_file(folder, MANIFEST_FILE)
             counted = Cooccurrences(folder)
             check_data(folder, expected=CHECKSUMS in counted.manifest)
         except UserError as error:
@@ -295,7 +296,7 @@ class VectorsModel:
             "longest": float(vectors.norms.max()) if len(vectors) else 0.0,
             "shortest": float(vectors.norms.min()) if len(vectors) else 0.0,
             "notes": self.notes,
-            "settings": None if self.config is None else self.config.document(),
+            "settings": None if self.config is None else with_old_names(self.config.document()),
             "metrics": metrics,
         }
         return Info(facts, str(self.folder), str(facts["kind"]), f"{len(vectors):,} words")
@@ -325,11 +326,11 @@ class VectorsModel:
         config = self.config or vectors_config(vectors.vector_size)
         write_config(folder, config.document())
         words = [word for word in vectors.index_to_key if word.split() == [word]]
-        if len(words) == len(vectors):  # a tokeniser of words between blanks has no room for others
+        if len(words) == len(vectors):  # a tokenizer of words between blanks has no room for others
             Tokenizer.of_words(words).save(folder / TOKENIZER)
         save_vectors(vectors, folder / WEIGHTS)
         if is_there(self.folder / PHRASES):  # whoever goes on from the folder joins the same
-            write_bytes(folder / PHRASES, read_bytes(self.folder / PHRASES, LARGE))
+            write_bytes(folder / PHRASES, read_bytes(self.folder / PHRASES, MAX_LARGE_FILE_BYTES))
         about = metrics or {"anaphora": __version__, "finished": True, "vocabulary": len(vectors)}
         write_json(folder / METRICS, {**about, "converted_from": name_of(self.folder)})
         size = f"{count(len(vectors), 'vector')}, {count(vectors.vector_size, 'number')} each"

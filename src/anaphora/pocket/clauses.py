@@ -46,7 +46,7 @@ class Predicate:
     very: bool = False
     than: NounPhrase | None = None
 
-    def realise(self, weaver: Weaver) -> Bilingual:
+    def realize(self, weaver: Weaver) -> Bilingual:
         """Predicative adjectives do not inflect in German."""
         english: Tokens = []
         german: Tokens = []
@@ -63,7 +63,7 @@ class Predicate:
             return english, german
         parts = [(part, (weaver.link(),)) for part in self.adjective.english_comparative.split()]
         than = (weaver.link(),)
-        other = self.than.realise(weaver, "nom")
+        other = self.than.realize(weaver, "nom")
         english += [*parts, ("than", than), *other[0]]
         german += [
             (self.adjective.german_comparative, tuple(i for _, ids in parts for i in ids)),
@@ -139,7 +139,7 @@ def passive_group(weaver: Weaver, verb: Verb, plural: bool) -> VerbGroup:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause as data; ``realise`` writes it in both languages.
+    """A clause as data; ``realize`` writes it in both languages.
 
     Attributes:
         subject: who or what; ``None`` where ``lead`` brings its own (relative clauses).
@@ -162,9 +162,9 @@ class Clause:
     negated: bool = False
     agent: NounPhrase | None = None
 
-    def realise(self, weaver: Weaver, order: Order = "main", lead: Bilingual | None = None) -> Bilingual:
+    def realize(self, weaver: Weaver, order: Order = "main", lead: Bilingual | None = None) -> Bilingual:
         """Write the clause. ``lead`` replaces the subject's words: a relative or interrogative pronoun."""
-        subject = lead if lead is not None else self.subject.realise(weaver, "nom")
+        subject = lead if lead is not None else self.subject.realize(weaver, "nom")
         plural = self.subject.plural or (self.subject.gender == "p")
         if self.agent is not None:
             group = passive_group(weaver, self.verb, plural)
@@ -176,17 +176,17 @@ class Clause:
             weaver.facts.append(f"subject+verb:{self.subject.head}+{self.verb.english}")
         english: Tokens = []
         middle: Tokens = []
-        time = self.time.realise(weaver) if self.time is not None else ([], [])
+        time = self.time.realize(weaver) if self.time is not None else ([], [])
         if order != "time-first":
             middle += time[1]
         for phrase, case in self.objects:
-            parts = phrase.realise(weaver, case)
+            parts = phrase.realize(weaver, case)
             english += parts[0]
             # An unstressed pronoun moves to the front of the middle: "weil er ihn gestern sah".
             middle = parts[1] + middle if isinstance(phrase, Pronoun) else middle + parts[1]
         middle += group.negation
         if self.agent is not None:
-            by = Prepositional("by", "von", "dat", self.agent).realise(weaver)
+            by = Prepositional("by", "von", "dat", self.agent).realize(weaver)
             english += by[0]
             middle += by[1]
         if self.manner is not None:
@@ -195,7 +195,7 @@ class Clause:
             middle.append((self.manner[1], links))
         for part in (self.predicate, self.place):
             if part is not None:
-                words = part.realise(weaver)
+                words = part.realize(weaver)
                 english += words[0]
                 middle += words[1]
         if order == "final":

@@ -69,10 +69,10 @@ def attributive() -> list[Variant]:
     """Before: *The child saw a muddy bank*, *the rusty cranes were very old*."""
 
     def seen(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], v["verb"], v["tense"], ((v["object"], "acc"),), time=v["time"]).realise(w)
+        return Clause(v["subject"], v["verb"], v["tense"], ((v["object"], "acc"),), time=v["time"]).realize(w)
 
     def described(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], BE, v["tense"], predicate=Predicate(v["adjective"], very=v["very"])).realise(w)
+        return Clause(v["subject"], BE, v["tense"], predicate=Predicate(v["adjective"], very=v["very"])).realize(w)
 
     shapes = {"the+": 2.0, "a+": 2.0, "plural+": 1.0}
     return [
@@ -105,12 +105,12 @@ def predicative() -> list[Variant]:
     """After: *The old bank was muddy*, *the teacher said that the bank was muddy*."""
 
     def plain(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], BE, v["tense"], predicate=Predicate(v["adjective"], very=v["very"])).realise(w)
+        return Clause(v["subject"], BE, v["tense"], predicate=Predicate(v["adjective"], very=v["very"])).realize(w)
 
     def said(w: Weaver, v: Values) -> Bilingual:
-        main = Clause(v["speaker"], v["verb"]).realise(w)
+        main = Clause(v["speaker"], v["verb"]).realize(w)
         sub = joined(
-            w, ("that", "dass"), Clause(v["subject"], BE, predicate=Predicate(v["adjective"])).realise(w, "final")
+            w, ("that", "dass"), Clause(v["subject"], BE, predicate=Predicate(v["adjective"])).realize(w, "final")
         )
         return main[0] + sub[0], main[1] + sub[1]
 
@@ -145,11 +145,11 @@ def part_of() -> list[Variant]:
 
     def described(w: Weaver, v: Values) -> Bilingual:
         subject = replace(v["subject"], of=v["whole"])
-        return Clause(subject, BE, v["tense"], predicate=Predicate(v["adjective"], very=v["very"])).realise(w)
+        return Clause(subject, BE, v["tense"], predicate=Predicate(v["adjective"], very=v["very"])).realize(w)
 
     def seen(w: Weaver, v: Values) -> Bilingual:
         thing = replace(v["object"], of=v["whole"])
-        return Clause(v["subject"], v["verb"], v["tense"], ((thing, "acc"),)).realise(w)
+        return Clause(v["subject"], v["verb"], v["tense"], ((thing, "acc"),)).realize(w)
 
     def but(sense: NounSense, name: str) -> Callable[[Noun], list[Adjective]]:
         return lambda noun: [ADJECTIVES[a] for a in sense.neutral if a != name]
@@ -190,7 +190,7 @@ def deciding_verb() -> list[Variant]:
     """Before: *The thief robbed the old bank yesterday.*"""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], v["verb"], v["tense"], ((v["object"], "acc"),), time=v["time"]).realise(w)
+        return Clause(v["subject"], v["verb"], v["tense"], ((v["object"], "acc"),), time=v["time"]).realize(w)
 
     shapes = {"the": 1.0, "the+": 2.0, "a": 1.0, "a+": 1.0, "plural": 1.0}
     return [
@@ -212,7 +212,7 @@ def deciding_passive() -> list[Variant]:
     """After: *The bank was robbed by the thief yesterday.*"""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], v["verb"], agent=v["agent"], time=v["time"]).realise(w)
+        return Clause(v["subject"], v["verb"], agent=v["agent"], time=v["time"]).realize(w)
 
     return [
         Variant(
@@ -236,13 +236,13 @@ def deciding_predicate() -> list[Variant]:
         return Clause(v["subject"], v["verb"], "past", things, place=place, **more)
 
     def plain(w: Weaver, v: Values) -> Bilingual:
-        return clause(v, time=v["time"]).realise(w)
+        return clause(v, time=v["time"]).realize(w)
 
     def seen(w: Weaver, v: Values) -> Bilingual:
-        main = Clause(v["who"], v["seeing"], "past", ((v["subject"], "acc"),)).realise(w)
+        main = Clause(v["who"], v["seeing"], "past", ((v["subject"], "acc"),)).realize(w)
         which = (w.link(),)
         lead: Bilingual = ([("which", which)], [(RELATIVE["nom", v["subject"].gender], which)])
-        relative = clause(v).realise(w, "final", lead=lead)
+        relative = clause(v).realize(w, "final", lead=lead)
         return main[0] + relative[0], [*main[1], COMMA, *relative[1]]
 
     variants = []
@@ -274,10 +274,10 @@ def relative_context() -> list[Variant]:
 
     def build(w: Weaver, v: Values) -> Bilingual:
         thing: NounPhrase = v["object"]
-        main = Clause(v["who"], v["verb"], v["tense"], ((thing, "acc"),)).realise(w)
+        main = Clause(v["who"], v["verb"], v["tense"], ((thing, "acc"),)).realize(w)
         which = (w.link(),)
         lead: Bilingual = ([("which", which)], [(RELATIVE["nom", thing.gender], which)])
-        relative = Clause(thing, BE, predicate=Predicate(v["adjective"], very=v["very"])).realise(w, "final", lead=lead)
+        relative = Clause(thing, BE, predicate=Predicate(v["adjective"], very=v["very"])).realize(w, "final", lead=lead)
         return main[0] + relative[0], [*main[1], COMMA, *relative[1]]
 
     return [
@@ -300,7 +300,7 @@ def loan() -> list[Variant]:
     lend = next(verb for verb in GIVING if verb.english == "lend")
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        main = Clause(v["subject"], lend, "past", ((v["receiver"], "dat"),)).realise(w)
+        main = Clause(v["subject"], lend, "past", ((v["receiver"], "dat"),)).realize(w)
         number = cardinal(w, v["number"])
         euros = (w.link(),)
         return [*main[0], *number[0], ("euros", euros)], [*main[1], *number[1], ("Euro", euros)]
@@ -320,7 +320,7 @@ def adjective_attributive() -> list[Variant]:
     """After: *The doctor saw a sick dog*; the noun decides."""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], v["verb"], v["tense"], ((v["object"], "acc"),)).realise(w)
+        return Clause(v["subject"], v["verb"], v["tense"], ((v["object"], "acc"),)).realize(w)
 
     variants = []
     for adjective, nouns in ADJECTIVE_SENSES:
@@ -340,11 +340,11 @@ def adjective_predicative() -> list[Variant]:
 
     def plain(w: Weaver, v: Values) -> Bilingual:
         predicate = Predicate(v["adjective"], very=v["very"])
-        return Clause(v["subject"], BE, v["tense"], predicate=predicate, negated=v["negated"]).realise(w)
+        return Clause(v["subject"], BE, v["tense"], predicate=predicate, negated=v["negated"]).realize(w)
 
     def said(w: Weaver, v: Values) -> Bilingual:
-        main = Clause(v["speaker"], v["verb"]).realise(w)
-        sub = Clause(v["subject"], BE, predicate=Predicate(v["adjective"], very=v["very"])).realise(w, "final")
+        main = Clause(v["speaker"], v["verb"]).realize(w)
+        sub = Clause(v["subject"], BE, predicate=Predicate(v["adjective"], very=v["very"])).realize(w, "final")
         sub = joined(w, ("that", "dass"), sub)
         return main[0] + sub[0], main[1] + sub[1]
 

@@ -29,12 +29,12 @@ def discourses(
     most: of each sense, so many sentences at the most; others are passed over, until there are `number`. rounds: how
     often every sentence comes, in other company each time.
     """
-    labelled = ((pair.source, pair.senses[0].sense) for pair in stream(split, seed) if len(pair.senses) == 1)
+    labeled = ((pair.source, pair.senses[0].sense) for pair in stream(split, seed) if len(pair.senses) == 1)
     most = number if most is None else most
     if number > most * len(SENSES):
         raise ValueError(f"{len(SENSES)} senses with {most} sentences each are no {number}")
     by_sense: dict[str, list[str]] = {sense: [] for sense in sorted(SENSES)}
-    wanted = (one for one in labelled if one[1] in SENSES and len(by_sense[one[1]]) < most)
+    wanted = (one for one in labeled if one[1] in SENSES and len(by_sense[one[1]]) < most)
     for text, sense in islice(wanted, number):
         by_sense[sense].append(text)
     random, lines = Random(f"discourses|{seed}"), []

@@ -135,14 +135,14 @@ def transitive_clause(v: Values, tense: str, **more: Any) -> Clause:
 
 def simple(order: Any = "main", tense: str = "past", **more: Any) -> Callable[[Weaver, Values], Bilingual]:
     """A builder for sentences that are one transitive clause."""
-    return lambda w, v: transitive_clause(v, v.get("tense", tense), **more).realise(w, order)
+    return lambda w, v: transitive_clause(v, v.get("tense", tense), **more).realize(w, order)
 
 
 def intransitive() -> list[Variant]:
     """*The old farmer slept in the garden.*"""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], v["verb"], place=at_place(v["place"]), manner=v["manner"], time=v["time"]).realise(
+        return Clause(v["subject"], v["verb"], place=at_place(v["place"]), manner=v["manner"], time=v["time"]).realize(
             w
         )
 
@@ -258,7 +258,7 @@ def giving() -> list[Variant]:
 
     def build(w: Weaver, v: Values) -> Bilingual:
         given = ((v["receiver"], "dat"), (v["object"], "acc"))
-        return Clause(v["subject"], v["verb"], v["tense"], given, time=v["time"]).realise(w)
+        return Clause(v["subject"], v["verb"], v["tense"], given, time=v["time"]).realize(w)
 
     return [
         Variant(
@@ -283,7 +283,7 @@ def motion() -> list[Variant]:
     """*The nurse hurried to the station yesterday.*"""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], v["verb"], v["tense"], place=to_place(v["place"]), time=v["time"]).realise(w)
+        return Clause(v["subject"], v["verb"], v["tense"], place=to_place(v["place"]), time=v["time"]).realize(w)
 
     return [
         Variant(
@@ -309,7 +309,7 @@ def description() -> list[Variant]:
 
     def build(w: Weaver, v: Values) -> Bilingual:
         predicate = Predicate(v["adjective"], very=v["very"])
-        return Clause(v["subject"], BE, v["tense"], predicate=predicate, negated=v["negated"]).realise(w)
+        return Clause(v["subject"], BE, v["tense"], predicate=predicate, negated=v["negated"]).realize(w)
 
     shapes = {"the": 1.0, "the+": 2.0, "plural": 1.0, "plural+": 1.0}
     things = {"the": 1.0, "the+": 2.0, "this": 1.0, "plural": 1.0, "plural+": 1.0}
@@ -336,7 +336,7 @@ def comparison() -> list[Variant]:
     """*The fox is faster than the old dog.*"""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], BE, v["tense"], predicate=Predicate(v["adjective"], than=v["than"])).realise(w)
+        return Clause(v["subject"], BE, v["tense"], predicate=Predicate(v["adjective"], than=v["than"])).realize(w)
 
     variants = []
     for adjective in ADJECTIVES.values():
@@ -372,7 +372,7 @@ def possession() -> list[Variant]:
         thing = v["object"]
         if "owner" in v:
             thing = NounPhrase(thing.noun, None, thing.adjective, owner=v["owner"].noun)
-        return Clause(v["subject"], v["verb"], v["tense"], ((thing, "acc"),)).realise(w)
+        return Clause(v["subject"], v["verb"], v["tense"], ((thing, "acc"),)).realize(w)
 
     return [
         *(
@@ -404,7 +404,7 @@ def passive() -> list[Variant]:
     """*The letter was written by the teacher*: the agent is *von* with the dative."""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        return Clause(v["subject"], v["verb"], agent=v["agent"], time=v["time"]).realise(w)
+        return Clause(v["subject"], v["verb"], agent=v["agent"], time=v["time"]).realize(w)
 
     return [
         Variant(
@@ -443,7 +443,7 @@ def who_question() -> list[Variant]:
         lead: Bilingual = ([("who", who)], [("wer", who)])
         verb: Verb = v["verb"]
         clause = Clause(NounPhrase("he"), verb, v["tense"], ((v["object"], verb.object_case),), time=v["time"])
-        return clause.realise(w, lead=lead)
+        return clause.realize(w, lead=lead)
 
     human = [verb for verb in EVENTS if "person" in verb.subjects or "suspect" in verb.subjects]
     return [

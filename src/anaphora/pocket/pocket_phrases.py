@@ -162,7 +162,7 @@ class NounPhrase:
             return NAMES[self.noun] if self.noun in NAMES else PRONOUNS[self.noun][0]
         return self.noun.gender
 
-    def realise(self, weaver: Weaver, case: str) -> Bilingual:
+    def realize(self, weaver: Weaver, case: str) -> Bilingual:
         """Both languages' words, German in the given case."""
         noun = self.noun
         if isinstance(noun, str):
@@ -250,7 +250,7 @@ class Pronoun:
         """The gender of the antecedent, whatever *it* may look like."""
         return self.antecedent.gender
 
-    def realise(self, weaver: Weaver, case: str) -> Bilingual:
+    def realize(self, weaver: Weaver, case: str) -> Bilingual:
         """One word in each language."""
         links = (weaver.link(),)
         return [(self.english, links)], [(PERSONAL[case, self.gender], links)]
@@ -265,11 +265,11 @@ class Prepositional:
     case: str
     phrase: NounPhrase
 
-    def realise(self, weaver: Weaver) -> Bilingual:
+    def realize(self, weaver: Weaver) -> Bilingual:
         """German contracts preposition and article (*in dem* to *im*); the one word then translates both."""
         parts = [(part, (weaver.link(),)) for part in self.english.split()]
         own = tuple(link for _, links in parts for link in links)
-        english, german = self.phrase.realise(weaver, self.case)
+        english, german = self.phrase.realize(weaver, self.case)
         contracted = CONTRACTIONS.get((self.german, german[0][0]))
         if contracted is not None and self.phrase.determiner == "the":
             german = [(contracted, own + german[0][1]), *german[1:]]
@@ -298,7 +298,7 @@ class Time:
     links: tuple[tuple[int, ...], ...]
     fact: str = ""
 
-    def realise(self, weaver: Weaver) -> Bilingual:
+    def realize(self, weaver: Weaver) -> Bilingual:
         """The words with fresh links."""
         base = [weaver.link() for _ in self.english]
         if self.fact:

@@ -15,8 +15,8 @@ def existence() -> list[Variant]:
 
     def build(w: Weaver, v: Values) -> Bilingual:
         there, be = (w.link(),), (w.link(),)
-        thing = v["object"].realise(w, "acc")
-        place = at_place(v["place"]).realise(w)
+        thing = v["object"].realize(w, "acc")
+        place = at_place(v["place"]).realize(w)
         plural = v["object"].plural
         english = {"past": ("was", "were"), "present": ("is", "are")}[v["tense"]][plural]
         german = {"past": "gab", "present": "gibt"}[v["tense"]]
@@ -49,7 +49,7 @@ def measures() -> list[Variant]:
     """*The lamp costs three hundred and forty-seven euros*, *the king is forty-seven years old*."""
 
     def measured(w: Weaver, v: Values) -> Bilingual:
-        subject = v["subject"].realise(w, "nom")
+        subject = v["subject"].realize(w, "nom")
         links, unit, last = (w.link(),), (w.link(),), (w.link(),)
         n: int = v["number"]
         number, german = cardinal(w, n)
@@ -104,7 +104,7 @@ def labels() -> list[Variant]:
         number, german = cardinal(w, n)
         english_words, german_words = v["label"]
         own = [(w.link(),) for _ in english_words]
-        clause = Clause(v["subject"], v["verb"]).realise(w)
+        clause = Clause(v["subject"], v["verb"]).realize(w)
         return (
             [*clause[0], *zip(english_words, own), *number],
             [*clause[1], *zip(german_words, own), *german],

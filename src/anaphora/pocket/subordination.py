@@ -60,10 +60,10 @@ def purpose() -> list[Variant]:
     """*The man went to the market to buy a cake*: *um … zu* with the infinitive last."""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        main = Clause(v["subject"], v["verb"], place=to_place(v["place"])).realise(w)
+        main = Clause(v["subject"], v["verb"], place=to_place(v["place"])).realize(w)
         aim: Verb = v["aim"]
         to, verb = (w.link(),), (w.link(),)
-        thing = v["object"].realise(w, aim.object_case)
+        thing = v["object"].realize(w, aim.object_case)
         infinitive: Tokens = [("zu", to), (aim.infinitive, verb)]
         if aim.prefix:
             infinitive = [(f"{aim.prefix}zu{aim.infinitive}", to + verb)]
@@ -91,8 +91,8 @@ def that_clause() -> list[Variant]:
     """*The teacher believed that the dog bit the child*: verb-final after *dass*."""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        main = Clause(v["speaker"], v["saying"], v["main_tense"]).realise(w)
-        sub = joined(w, ("that", "dass"), transitive_clause(v, v["tense"]).realise(w, "final"))
+        main = Clause(v["speaker"], v["saying"], v["main_tense"]).realize(w)
+        sub = joined(w, ("that", "dass"), transitive_clause(v, v["tense"]).realize(w, "final"))
         return main[0] + sub[0], main[1] + sub[1]
 
     speakers = NounPhrases(nouns_tagged("person"), {"the": 2.0, "the+": 1.0, "a": 1.0}, others=WHO)
@@ -117,8 +117,8 @@ def because_clause() -> list[Variant]:
     """*The boy cried because the wolf chased the rabbit*: verb-final after *weil*."""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        main = Clause(v["who"], v["main"]).realise(w)
-        sub = joined(w, v["why"], transitive_clause(v, v["tense"]).realise(w, "final"))
+        main = Clause(v["who"], v["main"]).realize(w)
+        sub = joined(w, v["why"], transitive_clause(v, v["tense"]).realize(w, "final"))
         return main[0] + sub[0], main[1] + sub[1]
 
     people = NounPhrases(nouns_tagged("person"), {"the": 2.0, "the+": 2.0, "plural": 1.0}, others=WHO)
@@ -146,9 +146,9 @@ def because_it() -> list[Variant]:
 
     def build(w: Weaver, v: Values) -> Bilingual:
         verb: Verb = v["verb"]
-        main = Clause(v["subject"], verb, v["tense"], ((v["object"], verb.object_case),)).realise(w)
+        main = Clause(v["subject"], verb, v["tense"], ((v["object"], verb.object_case),)).realize(w)
         reason = Clause(Pronoun(v["object"], "it"), BE, predicate=Predicate(v["adjective"], very=v["very"]))
-        sub = joined(w, ("because", "weil"), reason.realise(w, "final"))
+        sub = joined(w, ("because", "weil"), reason.realize(w, "final"))
         return main[0] + sub[0], main[1] + sub[1]
 
     return [
@@ -181,10 +181,10 @@ def because_he() -> list[Variant]:
         subject: NounPhrase = v["subject"]
         back = Pronoun(subject, "he" if subject.gender == "m" else "she")
         verb: Verb = v["verb"]
-        main = Clause(subject, BE, predicate=Predicate(v["adjective"], very=v["very"])).realise(w)
+        main = Clause(subject, BE, predicate=Predicate(v["adjective"], very=v["very"])).realize(w)
         w.facts.append(f"subject+verb:{subject.head}+{verb.english}")
         reason = Clause(back, verb, "pluperfect", ((v["object"], verb.object_case),))
-        sub = joined(w, ("because", "weil"), reason.realise(w, "final"))
+        sub = joined(w, ("because", "weil"), reason.realize(w, "final"))
         return main[0] + sub[0], main[1] + sub[1]
 
     people = [n for n in nouns_tagged("person") if n.gender != "n"]
@@ -208,15 +208,15 @@ def if_clause() -> list[Variant]:
 
     def build(w: Weaver, v: Values) -> Bilingual:
         links, comma = (w.link(),), (w.link(),)
-        condition = Clause(v["who"], BE, "present", predicate=Predicate(v["adjective"])).realise(w, "final")
+        condition = Clause(v["who"], BE, "present", predicate=Predicate(v["adjective"])).realize(w, "final")
         main = transitive_clause(v, v["tense"])
         if v["first"]:
-            then = main.realise(w, "time-first")  # no time: the clause itself is what comes first
+            then = main.realize(w, "time-first")  # no time: the clause itself is what comes first
             return (
                 [("if", links), *condition[0], (",", comma), *then[0]],
                 [("wenn", links), *condition[1], (",", comma), *then[1]],
             )
-        then = main.realise(w)
+        then = main.realize(w)
         return [*then[0], ("if", links), *condition[0]], [*then[1], COMMA, ("wenn", links), *condition[1]]
 
     moods = ("happy", "sad", "angry", "tired", "hungry", "friendly")
@@ -243,23 +243,23 @@ def relative_clause() -> list[Variant]:
 
     def subject_relative(w: Weaver, v: Values) -> Bilingual:
         subject: NounPhrase = v["subject"]
-        head = subject.realise(w, "nom")
+        head = subject.realize(w, "nom")
         who = (w.link(),)
         lead: Bilingual = ([("who", who)], [(RELATIVE["nom", subject.gender], who)])
-        relative = transitive_clause(v, "past").realise(w, "final", lead=lead)
+        relative = transitive_clause(v, "past").realize(w, "final", lead=lead)
         whole = (head[0] + relative[0], [*head[1], COMMA, *relative[1], COMMA])
         place = at_place(v["place"])
-        return Clause(subject, v["main"], v["tense"], place=place).realise(w, lead=whole)
+        return Clause(subject, v["main"], v["tense"], place=place).realize(w, lead=whole)
 
     def object_relative(w: Weaver, v: Values) -> Bilingual:
         thing: NounPhrase = v["object"]
         verb: Verb = v["verb"]
-        head = thing.realise(w, "nom")
+        head = thing.realize(w, "nom")
         which = (w.link(),)
-        clause = Clause(v["subject"], verb, v["tense"]).realise(w, "final")
+        clause = Clause(v["subject"], verb, v["tense"]).realize(w, "final")
         english = [*head[0], ("which", which), *clause[0]]
         german = [*head[1], COMMA, (RELATIVE[verb.object_case, thing.gender], which), *clause[1], COMMA]
-        return Clause(thing, BE, predicate=Predicate(v["adjective"], very=v["very"])).realise(w, lead=(english, german))
+        return Clause(thing, BE, predicate=Predicate(v["adjective"], very=v["very"])).realize(w, lead=(english, german))
 
     human = [v for v in TRANSITIVE if v.subjects in (("person",), ("suspect",), ("person", "animal"))]
     main = OneOf([verb for verb in INTRANSITIVE if "person" in verb.subjects])
@@ -298,10 +298,10 @@ def coordination() -> list[Variant]:
     """*The man slept and the woman read a book.*"""
 
     def build(w: Weaver, v: Values) -> Bilingual:
-        first = Clause(v["who"], v["main"]).realise(w)
+        first = Clause(v["who"], v["main"]).realize(w)
         links = (w.link(),)
         word = v["conjunction"]
-        second = transitive_clause(v, "past").realise(w)
+        second = transitive_clause(v, "past").realize(w)
         german = [COMMA] if word[0] == "but" else []
         return [*first[0], (word[0], links), *second[0]], [*first[1], *german, (word[1], links), *second[1]]
 

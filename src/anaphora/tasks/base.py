@@ -1,4 +1,4 @@
-"""What a run of a system is: the one object that knows what is particular to translation, language modelling, …
+"""What a run of a system is: the one object that knows what is particular to translation, language modeling, …
 
     system(kind).task -> task("translation") -> TranslationTask: its sections of settings, its checks, its run
 
@@ -89,8 +89,8 @@ class Task(ABC):
         """A model of it, in an error."""
         return f"a model of kind {kind}"
 
-    def variant(self, kind: str, *, labelled: bool) -> Task:
-        """The task of one of its systems; labelled: with the labels of a classifier."""
+    def variant(self, kind: str, *, labeled: bool) -> Task:
+        """The task of one of its systems; labeled: with the labels of a classifier."""
         return self
 
     # -- settings ------------------------------------------------------------------------------------------------------
@@ -227,17 +227,17 @@ def task(name: str) -> Task:
     return found
 
 
-def task_of(kind: object, *, labelled: bool = False, file: str | None = None) -> Task:
-    """The task of a system; labelled: of one that has the labels of a classifier."""
+def task_of(kind: object, *, labeled: bool = False, file: str | None = None) -> Task:
+    """The task of a system; labeled: of one that has the labels of a classifier."""
     one = system(kind, file=file)
-    return task(one.task).variant(one.kind, labelled=labelled)
+    return task(one.task).variant(one.kind, labeled=labeled)
 
 
 def task_in(document: Mapping[str, Any], *, file: str | None = None) -> Task:
     """The task of what a document of settings describes."""
     model, data = document.get("model") or {}, document.get("data") or {}
-    labelled = bool(model.get("labels") or data.get("labels"))
-    return task_of(model.get("kind", DEFAULT), labelled=labelled, file=file)
+    labeled = bool(model.get("labels") or data.get("labels"))
+    return task_of(model.get("kind", DEFAULT), labeled=labeled, file=file)
 
 
 def is_of(task_name: str, kind: object) -> bool:
@@ -248,7 +248,7 @@ def is_of(task_name: str, kind: object) -> bool:
 def described_model(model: Mapping[str, Any]) -> str:
     """What the section `model` of a config describes, in words: "a classifier (gru)"."""
     kind = model.get("kind", DEFAULT)
-    return f"{task_of(kind, labelled=bool(model.get('labels'))).noun} ({kind})"
+    return f"{task_of(kind, labeled=bool(model.get('labels'))).noun} ({kind})"
 
 
 def refuse_pairs(kind: str, what: str, data: Mapping[str, Any]) -> None:

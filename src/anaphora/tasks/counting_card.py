@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anaphora.decoding.text_scoring import TextEvaluation
-from anaphora.evaluation.bits_per_byte import UNNORMALISED
+from anaphora.evaluation.bits_per_byte import UNNORMALIZED
 from anaphora.files.shared_names import as_wished
 from anaphora.folder import CARD, METRICS, write_json, write_text
 from anaphora.models.ngram.blocks import Fitted
@@ -103,7 +103,7 @@ def _card(name: str, config: RunConfig, metrics: dict[str, Any], measured: TextE
             "## Counted",
             f"{count(train['lines'], 'line')} of `{' '.join(train['text'])}`, {short(train['tokens'])} tokens, "
             f"{metrics['unknown_tokens']:,} of them unknown. Of the text, {lines}; {blank}; {unknown}.",
-            *([f"Mind that {UNNORMALISED}."] if model.smoothing == "stupid-backoff" else []),
+            *([f"Mind that {UNNORMALIZED}."] if model.smoothing == "stupid-backoff" else []),
             "",
             "| order | n-grams | discounts (seen once, twice, more often) |",
             "|---|---|---|",

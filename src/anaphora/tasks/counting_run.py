@@ -26,7 +26,7 @@ from anaphora.data.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.decoding.text_scoring import Ids, TextEvaluation, evaluate_ids
 from anaphora.device import peak_resident
 from anaphora.errors import UserError, option
-from anaphora.files.foreign import LARGE, read_bytes
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, read_bytes
 from anaphora.files.shared_names import by_name
 from anaphora.folder import (
     CHECKPOINTS,
@@ -315,11 +315,11 @@ class CountingRun:
         return fitted
 
     def _publish(self) -> None:
-        """Make it the folder's model, which has none; its settings and its tokeniser come first."""
+        """Make it the folder's model, which has none; its settings and its tokenizer come first."""
         made, published = self.counting / WEIGHTS, self.folder / WEIGHTS
         if not published.exists():
             (self.folder / METRICS).unlink(missing_ok=True)
-        write_bytes(self.folder / TOKENIZER, read_bytes(self.folder / DATA / TOKENIZER, LARGE))
+        write_bytes(self.folder / TOKENIZER, read_bytes(self.folder / DATA / TOKENIZER, MAX_LARGE_FILE_BYTES))
         write_config(self.folder, self.config.document())
         publish(made, published)
 

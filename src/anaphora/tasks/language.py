@@ -41,11 +41,11 @@ class LanguageTask(Task):
     decoding = LanguageDecoding
     opens_as = "language model"
     takes_labels = True
-    labelled = False
+    labeled = False
     sizes = (FEWEST, *TEXT_SIZES, MOST)
 
-    def variant(self, kind: str, *, labelled: bool) -> Task:
-        if labelled:
+    def variant(self, kind: str, *, labeled: bool) -> Task:
+        if labeled:
             return ClassificationTask()
         return MaskedTask() if getattr(system(kind).settings_class(), "masked", False) else self
 
@@ -70,7 +70,7 @@ class LanguageTask(Task):
         start: Mapping[str, Any] | None = None,
     ) -> RunConfig:
         manifest = {"train": {"tokens": size}, "valid": {"tokens": 1} if measured else {}}
-        return complete_text(recipe, own, manifest, labelled=self.labelled)
+        return complete_text(recipe, own, manifest, labeled=self.labeled)
 
     def train(self, request: Request, console: Console | None = None) -> Outcome:
         from anaphora.tasks.language_run import train_text
@@ -107,7 +107,7 @@ class ClassificationTask(LanguageTask):
 
     data = ClassificationData
     training = ClassificationTraining
-    labelled = True
+    labeled = True
     taken_by = "classify and evaluate take classifiers"
 
     @property

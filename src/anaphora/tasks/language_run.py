@@ -37,7 +37,7 @@ from anaphora.tasks.request import Outcome, Request
 from anaphora.tasks.run_session import check_folder, working_in
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Progress
-from anaphora.training.graphs import MULTIPLE, graphs_pay
+from anaphora.training.graphs import WIDTH_MULTIPLE, graphs_pay
 from anaphora.training.objectives.balancing import balanced
 from anaphora.training.objectives.language_objective import ClassificationObjective, LanguageObjective, MaskedObjective
 from anaphora.training.objectives.objective import Objective
@@ -136,7 +136,7 @@ class LanguageRun(LearningRun):
                 config.batch_tokens,
                 config.seed,
                 max_length=longest,
-                multiple=MULTIPLE if graphs_pay(config, self.device) else 1,
+                multiple=WIDTH_MULTIPLE if graphs_pay(config, self.device) else 1,
                 classes=self.prepared.classes() if self.classifies else None,
             )
             self._tell_cut(batches.pieces.cut, longest)

@@ -18,7 +18,7 @@ from anaphora.data.formats import read_blocks
 from anaphora.data.language_corpus import check_text, prepare_text
 from anaphora.data.prepared_text import TOKENIZER, PreparedText
 from anaphora.errors import UserError, option
-from anaphora.files.foreign import LARGE, read_bytes
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, read_bytes
 from anaphora.files.shared_names import as_wished, by_name
 from anaphora.folder import CONFIG, DATA, read_config, weights_file, write_bytes, write_config
 from anaphora.models.registry import system
@@ -41,8 +41,8 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
         recipe = inherit(recipe, origin)
         recipe["model"] = {key: value for key, value in recipe["model"].items() if key != "labels"}
     kind = merge(recipe, request.own).get("model", {}).get("kind", "")
-    labelled = bool(merge(recipe, request.own).get("data", {}).get("labels"))
-    base = merge(text_defaults(kind, labelled=labelled), recipe, request.own)
+    labeled = bool(merge(recipe, request.own).get("data", {}).get("labels"))
+    base = merge(text_defaults(kind, labeled=labeled), recipe, request.own)
     asked = RunConfig.read(base)
     check_text(asked.data)
     if asked.data.boundaries == "lines" and "context" in request.own.get("training", {}):
@@ -52,7 +52,7 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
         )
     longest = {"max_length": getattr(asked.model, "max_length", None)}  # no size of text changes it
     said = base.get("training", {}), {**base.get("model", {}), **longest}
-    check_learning(*said, boundaries=asked.data.boundaries, labelled=labelled)  # before anything is written
+    check_learning(*said, boundaries=asked.data.boundaries, labeled=labeled)  # before anything is written
     found = by_size(asked, saved, reporter)
     asked = RunConfig.read(merge(base, found))
     if saved is not None:  # before the text is touched
@@ -77,23 +77,23 @@ def settle_text(request: Request, reporter: RunReporter) -> tuple[RunConfig, Pre
         progress=reporter.stage,
     )
     _check_row(asked, request.own, prepared.manifest["train"]["tokens"])
-    labels: Document = {"model": {"labels": prepared.class_names}} if labelled else {}
+    labels: Document = {"model": {"labels": prepared.class_names}} if labeled else {}
     if saved is not None and request.force:
         config = RunConfig.read({**merge(saved, recipe, request.own, found, labels), "run": run})
     else:
         gently = origin is not None
-        sized = sized_to_run(kind, prepared.manifest, recipe, request.own, labelled=labelled, gently=gently)
+        sized = sized_to_run(kind, prepared.manifest, recipe, request.own, labeled=labeled, gently=gently)
         if saved is not None:  # they followed the limits of then, which may be raised
             sized["training"] |= {name: saved["training"][name] for name in ("warmup_steps", "checkpoint_every")}
         config = RunConfig.read({**merge(sized, base, found, labels), "run": run})
     final = config.document()
-    check_learning(final["training"], final["model"], boundaries=config.data.boundaries, labelled=labelled)
+    check_learning(final["training"], final["model"], boundaries=config.data.boundaries, labeled=labeled)
     if saved is not None:
         changes = differences(by_name(saved), by_name(config.document()))
         refuse(folder, changes, force=request.force)
         for name, (old, new) in changes.items():
             reporter.message(f"changed {name}: {old} → {new}")
-    write_bytes(folder / TOKENIZER, read_bytes(folder / DATA / TOKENIZER, LARGE))
+    write_bytes(folder / TOKENIZER, read_bytes(folder / DATA / TOKENIZER, MAX_LARGE_FILE_BYTES))
     if saved != as_wished(config.document()):
         write_config(folder, config.document())
     return config, prepared
@@ -161,9 +161,9 @@ def _check_row(asked: RunConfig, own: Document, tokens: int) -> None:
         )
 
 
-def check_learning(training: Mapping[str, Any], model: Mapping[str, Any], *, boundaries: str, labelled: bool) -> None:
+def check_learning(training: Mapping[str, Any], model: Mapping[str, Any], *, boundaries: str, labeled: bool) -> None:
     """What only several settings together can tell; of those that are not there yet, nothing is said."""
-    metric, allowed = training.get("metric", "loss"), ("loss", "accuracy") if labelled else ("loss",)
+    metric, allowed = training.get("metric", "loss"), ("loss", "accuracy") if labeled else ("loss",)
     if metric not in allowed:
         raise UserError(
             f"training.metric={metric} means nothing for this model", cure=f"it is measured by {' or '.join(allowed)}"

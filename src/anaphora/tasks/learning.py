@@ -133,7 +133,7 @@ class LearningRun:
         filled = {side: fill_table(table, tokenizer, vectors) for side, (table, tokenizer) in self.tables().items()}
         said = "; ".join(f"{side} {share}" if len(filled) > 1 else str(share) for side, share in filled.items())
         if not any(share.found for share in filled.values()):
-            cure = "give vectors of the same language, cut into words and cased as the tokeniser does (kind: word)"
+            cure = "give vectors of the same language, cut into words and cased as the tokenizer does (kind: word)"
             raise UserError("has a vector for none of the model's words", file=name, cure=cure)
         self.reporter.message(f"vectors of {name}: {said} begin with them")
 

@@ -20,20 +20,20 @@ from anaphora.errors import UserError
 from anaphora.training.reporting import duration, short
 from anaphora.training.training_settings import TrainingConfig
 
-SLOW, LONG = 10.0, 2 * 3600.0
+SLOW_UPDATE_SECONDS, LONG_RUN_SECONDS = 10.0, 2 * 3600.0
 """Seconds of an update, and of all of them, from which on they are worth a word."""
-LARGE, FOR_EACH = 20_000_000, 100
+LARGE_PARAMETERS, MAX_PARAMETERS_PER_TOKEN = 20_000_000, 100
 """Parameters that are many, and how many for each token of the text are out of proportion."""
 REPEATED = ("layers", "decoder_layers", "experts")
 """Settings of a model that repeat parts of it."""
-MANY, FEW, MORE = 64, 8, 12
+MANY_REPEATS, FEW_REPEATS, MORE_REPEATS = 64, 8, 12
 """Repetitions that take long to build, and those whose parameters tell what many will have."""
 SHAPES = {"gpt2": "GPT-2", "bert": "BERT"}
 """Recipes that are called as pretrained models are."""
 
 
 def weights_and_moments(config: TrainingConfig) -> int:
-    """Numbers that are stored for each parameter: its weight, what the optimiser keeps, the moving average."""
+    """Numbers that are stored for each parameter: its weight, what the optimizer keeps, the moving average."""
     kept = 2 if config.optimizer.startswith("adam") else int(config.momentum > 0)
     return 1 + kept + int(config.ema > 0 or config.optimizer == "asgd")
 
@@ -71,17 +71,17 @@ def check_repetitions(
 def repetitions(model: Any) -> dict[str, int]:
     """The settings that repeat a part more often than is usual."""
     sizes = {name: getattr(model, name, None) for name in REPEATED}
-    return {name: size for name, size in sizes.items() if isinstance(size, int) and size > MANY}
+    return {name: size for name, size in sizes.items() if isinstance(size, int) and size > MANY_REPEATS}
 
 
 def estimated_parameters(model: Any, many: dict[str, int], parameters: Callable[[Any], int]) -> int:
     """Of a model with many repetitions, from those of small ones: each more adds as much as the one before."""
-    few = dict.fromkeys(many, FEW)
+    few = dict.fromkeys(many, FEW_REPEATS)
     base = total = parameters(dataclasses.replace(model, **few))
     for name, size in many.items():
-        added = parameters(dataclasses.replace(model, **{**few, name: MORE})) - base
-        deep = many.get("layers", FEW) / FEW if name == "experts" else 1.0  # every layer has its own
-        total += round(added / (MORE - FEW) * (size - FEW) * deep)
+        added = parameters(dataclasses.replace(model, **{**few, name: MORE_REPEATS})) - base
+        deep = many.get("layers", FEW_REPEATS) / FEW_REPEATS if name == "experts" else 1.0  # every layer has its own
+        total += round(added / (MORE_REPEATS - FEW_REPEATS) * (size - FEW_REPEATS) * deep)
     return total
 
 
@@ -113,7 +113,7 @@ def warnings(
     said = []
     if recipe in SHAPES:
         said.append(f"note: {recipe} is the shape of {SHAPES[recipe]}, trained from scratch; it is not pretrained")
-    lopsided = parameters >= LARGE and parameters > FOR_EACH * tokens
+    lopsided = parameters >= LARGE_PARAMETERS and parameters > MAX_PARAMETERS_PER_TOKEN * tokens
     each = operations / speed() if operations > 1e10 else 0.0
     total = 0.0 if updates is None else each * updates
     if config.max_minutes is not None:
@@ -122,12 +122,14 @@ def warnings(
         said.append(
             f"warning: {short(parameters)} parameters for {short(tokens)} tokens of text: far more than it can teach"
         )
-    if lopsided or each > SLOW or total > LONG:
+    if lopsided or each > SLOW_UPDATE_SECONDS or total > LONG_RUN_SECONDS:
         kept = config.keep + 2
         if updates is not None:
             kept = min(kept, math.ceil(updates / config.checkpoint_every))
         size = 4 * parameters * weights_and_moments(config) * kept
-        whole = f", all {updates:,} about {duration(total)}" if updates is not None and total > SLOW else ""
+        whole = (
+            f", all {updates:,} about {duration(total)}" if updates is not None and total > SLOW_UPDATE_SECONDS else ""
+        )
         said.append(
             f"warning: an update takes about {duration(each)} here ({operations:.1e} operations){whole}; "
             f"the folder grows to about {size / 1e9:.1f} GB"

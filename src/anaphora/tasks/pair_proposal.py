@@ -17,7 +17,7 @@ from anaphora.tokenizers.tokenizer import vocabulary_for
 if TYPE_CHECKING:
     from anaphora.checking.check import Part
 
-from anaphora.tasks.proposal import SAMPLE, Enough, in_a_child, on_trial, slow_notes, stopwatch
+from anaphora.tasks.proposal import SAMPLE_LINES, Enough, in_a_child, on_trial, slow_notes, stopwatch
 
 
 @dataclass
@@ -67,8 +67,8 @@ def propose_for(part: Part, recipe: str, own: Document, *, held_out: bool, devic
     if held_out:
         chosen = own.get("data", {}).get("hold_out")
         pairs -= min(HOLD_OUT_LIMIT, pairs // 20) if chosen is None else int(chosen)
-    step = max(1, len(part) // SAMPLE)
-    numbers = [n for n in range(0, len(part), step) if n not in left_out][:SAMPLE]
+    step = max(1, len(part) // SAMPLE_LINES)
+    numbers = [n for n in range(0, len(part), step) if n not in left_out][:SAMPLE_LINES]
     sample = [[side.lines[n] for n in numbers] for side in part.sides]
     read = sum(len(line.encode("utf-8", "replace")) for lines in sample for line in lines)
     text_bytes = int(read / max(len(numbers), 1) * pairs)
@@ -127,7 +127,7 @@ def attempt(folder: Path, request: dict[str, Any]) -> Proposal:
         recipe=config.recipe,
         dim=config.translator.dim,
         layers=config.translator.layers,
-        decoder_layers=config.translator.upper_layers,
+        decoder_layers=config.translator.decoder_depth,
         parameters=run.model.parameter_count(),
         vocabulary=sizes,
         batch_tokens=config.training.batch_tokens,

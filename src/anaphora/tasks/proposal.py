@@ -27,18 +27,18 @@ from anaphora.training.training_settings import TrainingConfig
 if TYPE_CHECKING:
     pass
 
-SAMPLE = 20_000  # pairs, or lines, at most
+SAMPLE_LINES = 20_000  # pairs, or lines, at most
 MOST_BYTES = 8_000_000  # of a sample of lines
-SECONDS = 8.0  # of updates
-MOST = 400  # updates
-PATIENCE = 4  # times as long, where the first update alone took all of the time
+TRIAL_SECONDS = 8.0  # of updates
+MAX_UPDATES = 400  # updates
+PATIENCE_FACTOR = 4  # times as long, where the first update alone took all of the time
 ENDLESS = 1_000_000_000
-LONG = 2 * 3600.0  # seconds; whoever must wait longer is told what is quicker
+LONG_RUN_SECONDS = 2 * 3600.0  # seconds; whoever must wait longer is told what is quicker
 
 
 def in_a_child(sample: Mapping[str, Sequence[str]], request: dict[str, Any]) -> dict[str, Any]:
     """Try it in a process of its own, with a sample of the text of each side; what it found."""
-    request = {**request, "seconds": request.get("seconds") or SECONDS, "sides": list(sample)}
+    request = {**request, "seconds": request.get("seconds") or TRIAL_SECONDS, "sides": list(sample)}
     with tempfile.TemporaryDirectory(prefix="anaphora-") as name:
         folder = Path(name)
         for side, lines in sample.items():
@@ -74,7 +74,7 @@ def on_trial(training: TrainingConfig, *, on_cpu: bool) -> TrainingConfig:
 
 def slow_notes(config: RunConfig, steps: int | None, update_seconds: float) -> list[str]:
     """What is quicker, for whoever must wait long."""
-    if steps is None or steps * update_seconds <= LONG:
+    if steps is None or steps * update_seconds <= LONG_RUN_SECONDS:
         return []
     quicker = [*config.task.quicker(config), "a limit such as training.max_minutes=60"]
     return [f"quicker, and less good: {' or '.join(quicker)}"]
@@ -97,8 +97,10 @@ def stopwatch(folder: Path, limit: float) -> Any:
             update.loss.item()  # a GPU has done what it was asked for
             self.marks.append((time.perf_counter(), progress.tokens, progress.step))
             passed = self.marks[-1][0] - self.marks[0][0]
-            patient = len(self.marks) < 4 and passed < PATIENCE * limit  # the first may take as long as a hundred
-            if (passed > limit and not patient) or progress.step >= MOST:
+            patient = (
+                len(self.marks) < 4 and passed < PATIENCE_FACTOR * limit
+            )  # the first may take as long as a hundred
+            if (passed > limit and not patient) or progress.step >= MAX_UPDATES:
                 raise Enough
 
         def pace(self) -> tuple[float, int, int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from anaphora.config import convert, merge, read_yaml, shown
+from anaphora.config import convert, merge, read_yaml, renamed, shown
 from anaphora.data.data_settings import DataConfig
 from anaphora.decoding.decoding_settings import DecodingConfig
 from anaphora.errors import UserError, nearest, option
@@ -64,8 +64,8 @@ class RunConfig:
     @property
     def task(self) -> Task:
         """What a run of these settings is."""
-        labelled = bool(getattr(self.model, "labels", ()) or self.data.labels)
-        return task_of(self.model.kind, labelled=labelled)
+        labeled = bool(getattr(self.model, "labels", ()) or self.data.labels)
+        return task_of(self.model.kind, labeled=labeled)
 
     def document(self) -> dict[str, Any]:
         """What config.yaml holds: every setting that means something for this kind of model."""
@@ -113,7 +113,7 @@ class RunConfig:
         refuse_unknown_system(document, file=file)
         model = model_settings(document.get("model") or {}, file=file)
         data = document.get("data") or {}
-        task = task_of(model.kind, labelled=bool(getattr(model, "labels", ()) or data.get("labels")))
+        task = task_of(model.kind, labeled=bool(getattr(model, "labels", ()) or data.get("labels")))
         return cls(
             recipe=convert(run.get("recipe", "transformer"), str, name="run.recipe", file=file),
             start_from=convert(run.get("start_from"), str | None, name="run.start_from", file=file),
@@ -142,7 +142,7 @@ def refuse_unknown_system(document: Mapping[str, Any], *, file: str | None) -> N
 def origin_of(run: Mapping[str, Any], model: ModelConfig, *, file: str | None) -> Origin:
     """The file that a system of the user's own came from, as the folder says; of a new run, the one that is here."""
     own = own_systems()  # the whole may be, or what reads for it
-    one = own.get(getattr(model, "reads_with", ""), system(model.kind)) if model.kind not in own else own[model.kind]
+    one = own.get(getattr(model, "encoder_name", ""), system(model.kind)) if model.kind not in own else own[model.kind]
     said = [convert(run.get(key), str | None, name=f"run.{key}", file=file) for key in ("model_file", "model_sha256")]
     if not any(said):
         return Origin(Path(one.file).name if one.file else None, one.fingerprint)
@@ -179,7 +179,7 @@ def load_recipe(name: str) -> Document:
             raise UserError(f"there is no recipe {name!r}", cure=cure)
     elif not path.exists():
         raise UserError("there is no such recipe file", file=path, cure=f"or a name: {', '.join(recipe_names())}")
-    document = read_yaml(path)
+    document = renamed(read_yaml(path), file=path)
     _check_recipe(document, str(path))
     found = {section: content for section, content in document.items() if content is not None}
     if {"kind", "decoder"} & found.get("model", {}).keys():
@@ -214,7 +214,7 @@ FREE = {
 
 
 def inherit(recipe: Document, start: Mapping[str, Any]) -> Document:
-    """A recipe for learning on: model and tokeniser are those of the folder that the run starts from, but for what the
+    """A recipe for learning on: model and tokenizer are those of the folder that the run starts from, but for what the
     recipe may change of them."""
     kept = {
         section: {**start[section], **{key: value for key, value in recipe.get(section, {}).items() if key in free}}
@@ -224,7 +224,7 @@ def inherit(recipe: Document, start: Mapping[str, Any]) -> Document:
 
 
 def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) -> None:
-    """A user who asks for another shape or tokeniser than the start has is told so, before any work is done."""
+    """A user who asks for another shape or tokenizer than the start has is told so, before any work is done."""
     own, start = by_name(own), by_name(start)
     for section, free in FREE.items():
         for key, value in own.get(section, {}).items():
@@ -242,7 +242,7 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
 
 def training_said(recipe: Document, own: Document) -> dict[str, Any]:
     """Section `training` as recipe and user say it. Learning from whole translations is plain descent unless told
-    otherwise; a recipe's optimiser is for learning from nothing, and stays behind where the user asks for the other."""
+    otherwise; a recipe's optimizer is for learning from nothing, and stays behind where the user asks for the other."""
     mine = own.get("training", {})
     said = {**recipe.get("training", {}), **mine}
     if said.get("objective", "likelihood") != "likelihood":

@@ -22,10 +22,10 @@ def check(config: RunConfig) -> None:
             "training.consistency compares two draws of dropout, but there is no dropout",
             cure="set model.dropout=0.3, say, or training.consistency=0",
         )
-    if config.training.guided_alignment and getattr(config.translator, "normaliser", "") == "none":
+    if config.training.guided_alignment and getattr(config.translator, "normalizer", "") == "none":
         raise UserError(
-            "training.guided_alignment teaches shares of attention, and with model.normaliser=none there are none",
-            cure="set training.guided_alignment=0, or model.normaliser=softmax",
+            "training.guided_alignment teaches shares of attention, and with model.normalizer=none there are none",
+            cure="set training.guided_alignment=0, or model.normalizer=softmax",
         )
     if config.decoding.coverage_penalty and not getattr(config.model, "attends", True):  # the search would say so late
         raise UserError(
@@ -65,7 +65,7 @@ def check_objective(said: Mapping[str, Any], *, started: bool) -> None:
 
 
 def check_spelling(config: RunConfig) -> None:
-    """ByteNet reads letters: what it knows of a word it knows by how the word is spelt."""
+    """ByteNet reads letters: what it knows of a word it knows by how the word is spelled."""
     if getattr(config.model, "spells", False) and config.tokenizer.kind not in SPELT:
         raise UserError(
             f"{config.model.kind} translates letter by letter, and tokenizer.kind={config.tokenizer.kind} makes words "
@@ -75,7 +75,7 @@ def check_spelling(config: RunConfig) -> None:
 
 
 SPELT = ("byte", "character")
-"""Kinds of tokenisers that spell."""
+"""Kinds of tokenizers that spell."""
 
 
 def check_bidirectional(config: RunConfig) -> None:

@@ -70,8 +70,8 @@ class Outcome:
 
     def next_command(self) -> str:
         """What to do with it, as one types it after `anaphora`."""
-        labelled = "accuracy" in self.validation
-        return task_of(self.kind, labelled=labelled).next_command(self.folder)
+        labeled = "accuracy" in self.validation
+        return task_of(self.kind, labeled=labeled).next_command(self.folder)
 
 
 class Average(Facts):
@@ -146,7 +146,7 @@ def with_model_file(model: str | PathLike[str], recipe: str | None, own: Documen
 
 
 def check_files(request: Request) -> Task:
-    """The task that is asked for; a misspelt setting, or text of the wrong sort for it, is said before any work."""
+    """The task that is asked for; a misspelled setting, or text of the wrong sort for it, is said before any work."""
     recipe = load_recipe(request.recipe)
     settings = merge(recipe, request.own)
     data = settings.get("data", {})

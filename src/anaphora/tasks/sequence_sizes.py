@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anaphora.models.translation.translator_settings import SMALL
+from anaphora.models.translation.translator_settings import SMALL_CORPUS_PAIRS
 
 
 def whole_translations(pairs: int, optimizer: str) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def whole_translations(pairs: int, optimizer: str) -> dict[str, Any]:
     """
     settings: dict[str, Any] = {"schedule": "cosine", "consistency": 0.0, "bidirectional_epochs": 0}
     settings |= {"max_steps": 240, "checkpoint_every": 20}
-    if pairs < SMALL:
+    if pairs < SMALL_CORPUS_PAIRS:
         settings |= {"learning_rate": 0.2, "warmup_steps": 10, "batch_tokens": 2048}
     else:
         settings |= {"learning_rate": 0.6, "warmup_steps": 10, "batch_tokens": 8192, "accumulate": 2}

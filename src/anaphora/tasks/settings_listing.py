@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from anaphora.config import documentation, formulas, merge, names, to_mapping, type_hints
+from anaphora.config import current_name, documentation, formulas, merge, names, to_mapping, type_hints
 from anaphora.errors import UserError, meant
 from anaphora.models import (
     named_by_decoder,
@@ -131,7 +131,7 @@ def settings_of(section: str, kind: str = DEFAULT_RECIPE) -> list[Setting]:
             found.append(_with_defaults(setting, defaults_by_kind(section, key)))
         elif (section, key) in (there := _usual(kind)):
             found.append(replace(setting, default=there[section, key].value, sized=there[section, key].sized))
-        else:  # what nobody trains, or what a kind has for another contextualiser
+        else:  # what nobody trains, or what a kind has for another contextualizer
             found.append(setting)
     return found
 
@@ -153,9 +153,9 @@ def defaults_by_kind(section: str, key: str) -> dict[str, Default]:
     whole = WHOLE.get(section)
     having = [kind for kind in kinds() if usual_recipe(kind) and whole in (None, section_class(section, kind))]
     found = {kind: _usual(kind)[section, key] for kind in having if (section, key) in _usual(kind)}
-    labelled = [one for kind in classifying() if (one := _usual_labelled(kind).get((section, key))) is not None]
-    if any(one != found.get(kind) for kind, one in zip(classifying(), labelled)):
-        found[CLASSIFIERS] = labelled[0]  # all have the same sizes
+    labeled = [one for kind in classifying() if (one := _usual_labeled(kind).get((section, key))) is not None]
+    if any(one != found.get(kind) for kind, one in zip(classifying(), labeled)):
+        found[CLASSIFIERS] = labeled[0]  # all have the same sizes
     return found
 
 
@@ -170,15 +170,15 @@ def _usual(kind: str) -> dict[tuple[str, str], Default]:
     return {} if recipe is None else in_effect(recipe)
 
 
-def _usual_labelled(kind: str) -> dict[tuple[str, str], Default]:
-    return in_effect(str(usual_recipe(kind)), labelled=True)
+def _usual_labeled(kind: str) -> dict[tuple[str, str], Default]:
+    return in_effect(str(usual_recipe(kind)), labeled=True)
 
 
 @cache
-def in_effect(recipe: str, *, labelled: bool = False) -> dict[tuple[str, str], Default]:
+def in_effect(recipe: str, *, labeled: bool = False) -> dict[tuple[str, str], Default]:
     """The settings of new runs by a recipe whose user says nothing: (section, key) → what it is, whatever the corpus;
     or, where its size decides, what the class has."""
-    runs = list(_new_runs(recipe, labelled=labelled))
+    runs = list(_new_runs(recipe, labeled=labeled))
     plain = RunConfig.read(load_recipe(recipe))
     documents = [run.document() for run in runs]
     by_size = plain.task.sized_by_bytes(plain)
@@ -192,9 +192,9 @@ def in_effect(recipe: str, *, labelled: bool = False) -> dict[tuple[str, str], D
     return found
 
 
-def _new_runs(recipe: str, *, labelled: bool) -> Iterator[RunConfig]:
+def _new_runs(recipe: str, *, labeled: bool) -> Iterator[RunConfig]:
     """Runs that would begin by this recipe: one for each size of a corpus that decides something."""
-    own: dict[str, dict[str, Any]] = {"model": {"labels": ["this", "that"]}} if labelled else {}
+    own: dict[str, dict[str, Any]] = {"model": {"labels": ["this", "that"]}} if labeled else {}
     task = task_in(merge(load_recipe(recipe), own))
     yield from (task.complete(recipe, own, size=size) for size in task.sizes)
 
@@ -231,7 +231,7 @@ def of_recipe(recipe: str) -> list[Setting]:
     document["model"] = named_by_decoder(document.get("model", {}))
     kind, found = config.model.kind, []
     here = in_effect(recipe)
-    labelled = in_effect(recipe, labelled=True) if kind in classifying() else {}
+    labeled = in_effect(recipe, labeled=True) if kind in classifying() else {}
     for section in SECTIONS:
         values, said = to_mapping(getattr(config, section)), document.get(section, {})
         known = set(values) if section == "model" else _meaning(config, section)
@@ -242,10 +242,10 @@ def of_recipe(recipe: str) -> list[Setting]:
                 own = {"default": _of_class(setting, kind), "in_recipe": True, "value": values[setting.key]}
                 found.append(replace(setting, **own, sized=False))
                 continue
-            there = here.get(at) or labelled.get(at) or Default(setting.default)
+            there = here.get(at) or labeled.get(at) or Default(setting.default)
             if setting.key == "labels":  # those that stand here are an example
                 there = Default(_of_class(setting, kind))
-            other = labelled.get(at, there)
+            other = labeled.get(at, there)
             if other != there and setting.key != "labels":
                 setting = replace(setting, elsewhere=(replace(other, kinds=(CLASSIFIERS,)),))
             found.append(replace(setting, default=there.value, sized=there.sized))
@@ -260,7 +260,7 @@ def _of_class(setting: Setting, kind: str) -> Any:
 def _meaning(config: RunConfig, section: str) -> set[str]:
     """Settings that mean something for a model; for one that can learn from labels, with them or without."""
     kind = config.model.kind
-    both = (task_of(kind, labelled=labelled) for labelled in (False, True))
+    both = (task_of(kind, labeled=labeled) for labeled in (False, True))
     return {name for task in both for name in names(task.section_class(section, kind))}
 
 
@@ -325,7 +325,7 @@ def of_encoders(recipe: str | None = None) -> list[Setting]:
     if model is not None and not hasattr(model, "encoder_config"):
         return []
     found = []
-    for name in ENCODERS if model is None else [model.reads_with]:
+    for name in ENCODERS if model is None else [model.encoder_name]:
         cls = encoder_class(name)
         hints, here = type_hints(cls), cls() if model is None else model.encoder_config
         for key, (_, _, meaning) in documentation(cls).items():
@@ -341,6 +341,7 @@ def find_settings(wanted: str | None = None, recipe: str | None = None) -> list[
     listed = without_recipe() if recipe is None else of_recipe(recipe)
     if wanted is None:
         return listed
+    wanted = current_name(wanted)
     section = wanted.removesuffix(".")
     if section in SECTIONS:
         return [one for one in listed if one.section == section]

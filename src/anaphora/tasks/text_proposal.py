@@ -19,7 +19,7 @@ from anaphora.device import peak_resident
 from anaphora.tasks.base import task_of
 from anaphora.tasks.proposal import (
     MOST_BYTES,
-    SAMPLE,
+    SAMPLE_LINES,
     Enough,
     in_a_child,
     on_trial,
@@ -58,7 +58,7 @@ class TextProposal:
 def propose_for_text(part: Part, recipe: str, own: Document, *, device: str = "auto") -> TextProposal:
     """The proposal for checked text."""
     lines = part.source.lines
-    every = max(1, len(lines) // SAMPLE)
+    every = max(1, len(lines) // SAMPLE_LINES)
     sample: list[str] = []
     size = 0
     for number in range(0, len(lines), every):
@@ -117,7 +117,7 @@ def try_some_updates(folder: Path, asked: dict[str, Any]) -> TextProposal:
 
     request, kind, share = _asked(folder, asked)
     device = choose_device(request.device)
-    base = merge(text_defaults(kind, labelled=False), load_recipe(request.recipe), request.own)
+    base = merge(text_defaults(kind, labeled=False), load_recipe(request.recipe), request.own)
     first = RunConfig.read(base)
     tokenizer = first.tokenizer
     if tokenizer.vocabulary is None and tokenizer.kind in ("bpe", "unigram"):

@@ -18,17 +18,17 @@ from anaphora.models.registry import Sizes, system
 from anaphora.tasks.recipes import Document, RunConfig, load_recipe
 from anaphora.training.training_settings import LIMITS
 
-SMALL, LARGE = 600_000, 8_000_000
+SMALL_TEXT_TOKENS, LARGE_TEXT_TOKENS = 600_000, 8_000_000
 """Tokens: below the first, a small model; from the second on, a large one."""
 BASIS: dict[str, Any] = {"schedule": "cosine", "label_smoothing": 0.0, "beta2": 0.99, "epsilon": 1e-8, "average": 3}
 """How all of them learn."""
 
 
-def text_defaults(kind: str, *, labelled: bool) -> Document:
+def text_defaults(kind: str, *, labeled: bool) -> Document:
     """What is chosen before the text is read: what reads one way goes on across line ends; hidden words are guessed
     from their own line, and lines are told apart one by one."""
     cls = system(kind).settings_class()
-    if labelled:
+    if labeled:
         return {"data": {"boundaries": "lines"}}
     return {"data": {"boundaries": "packed" if getattr(cls, "masked", False) else "stream"}}
 
@@ -48,11 +48,11 @@ def held_out_lines(lines: int) -> int:
 
 
 def sized_to_text(
-    kind: str, tokens: int, *, labelled: bool, recipe: Document, said: Mapping[str, Any] | None = None
+    kind: str, tokens: int, *, labeled: bool, recipe: Document, said: Mapping[str, Any] | None = None
 ) -> Document:
-    """Starting points for whatever the recipe leaves open; kind: of a Backpack, that of its contextualiser. said: of
+    """Starting points for whatever the recipe leaves open; kind: of a Backpack, that of its contextualizer. said: of
     section `training`, what recipe and user say."""
-    model, training = _sizes(system(kind).settings_class(), tokens, labelled=labelled)
+    model, training = _sizes(system(kind).settings_class(), tokens, labeled=labeled)
     if set(recipe.get("model", {})) - {"kind"}:  # the recipe has a size of its own
         model = {}
     # a warm-up of a tenth, and twenty checkpoints, of as many updates as there will be
@@ -61,17 +61,17 @@ def sized_to_text(
     return {"model": model, "training": {**training, "warmup_steps": round(updates / 10), "checkpoint_every": every}}
 
 
-def complete_text(recipe: str, own: Document, manifest: Mapping[str, Any], *, labelled: bool = False) -> RunConfig:
+def complete_text(recipe: str, own: Document, manifest: Mapping[str, Any], *, labeled: bool = False) -> RunConfig:
     """The full settings of a new run over a prepared text; nothing but the recipe is read. As `recipes.complete`."""
     chosen = load_recipe(recipe)
     kind = merge(chosen, own).get("model", {}).get("kind", "")
-    sized = sized_to_run(kind, manifest, chosen, own, labelled=labelled, gently=False)
-    document = merge(text_defaults(kind, labelled=labelled), sized, chosen, own)
+    sized = sized_to_run(kind, manifest, chosen, own, labeled=labeled, gently=False)
+    document = merge(text_defaults(kind, labeled=labeled), sized, chosen, own)
     return RunConfig.read({**document, "run": {"recipe": recipe}})
 
 
 def sized_to_run(
-    kind: str, manifest: Mapping[str, Any], recipe: Document, own: Document, *, labelled: bool, gently: bool
+    kind: str, manifest: Mapping[str, Any], recipe: Document, own: Document, *, labeled: bool, gently: bool
 ) -> Document:
     """Starting points by the number of tokens; fine-tuning, which has a model already, learns on gently."""
     said = {**recipe.get("training", {}), **own.get("training", {})}
@@ -81,7 +81,7 @@ def sized_to_run(
     tokens = manifest["train"]["tokens"]
     cls: type[LanguageConfig] = system(kind).settings_class()
     inner = cls.sized_as(merge(recipe, own)["model"])
-    sized = sized_to_text(inner, tokens, labelled=labelled, recipe=recipe, said=limits)
+    sized = sized_to_text(inner, tokens, labeled=labeled, recipe=recipe, said=limits)
     sized["model"], sized["training"] = cls.adjusted(sized["model"], sized["training"], tokens)
     training = sized["training"]
     if gently:
@@ -119,14 +119,14 @@ def _updates(tokens: int, training: dict[str, Any]) -> float:
     return max(1.0, min(plans, default=1000.0))
 
 
-def _sizes(cls: type[LanguageConfig], tokens: int, *, labelled: bool) -> Sizes:
+def _sizes(cls: type[LanguageConfig], tokens: int, *, labeled: bool) -> Sizes:
     """By the size of the text: (model, training)."""
-    if labelled:
+    if labeled:
         return _classifier(cls, tokens)
-    if tokens < SMALL:
+    if tokens < SMALL_TEXT_TOKENS:
         model, training = cls.small(tokens)
         return {"dim": 128, "dropout": 0.1, **model}, {**BASIS, "batch_tokens": 1024, "context": 64, **training}
-    if tokens < LARGE:
+    if tokens < LARGE_TEXT_TOKENS:
         model, training = cls.medium(tokens)
         return model, {**BASIS, "batch_tokens": 4480, "context": 70, **training}
     model, training = cls.large(tokens)
@@ -137,7 +137,7 @@ def _sizes(cls: type[LanguageConfig], tokens: int, *, labelled: bool) -> Sizes:
 
 def _classifier(cls: type[LanguageConfig], tokens: int) -> Sizes:
     """One label for a line is little to learn from: small models, whose best checkpoint is kept."""
-    model = {"dim": 128, **cls.small(tokens)[0]} if tokens < SMALL else {"dim": 256}
+    model = {"dim": 128, **cls.small(tokens)[0]} if tokens < SMALL_TEXT_TOKENS else {"dim": 256}
     model = {**model, "dropout": 0.2, **cls.classifier(model["dim"])}
     epochs = round(min(40.0, max(4.0, 10.0 * math.sqrt(200_000 / max(tokens, 1)))), 1)
     return model, {**BASIS, "epochs": epochs, "batch_tokens": 1024, "learning_rate": 1e-3, "metric": "accuracy"}

@@ -60,7 +60,7 @@ class TranslationTask(Task):
 
     def check_request(self, request: Request, settings: Document) -> None:
         check_objective(settings.get("training", {}), started=request.start_from is not None)
-        if request.start_from is None:  # else model and tokeniser are those of the start
+        if request.start_from is None:  # else model and tokenizer are those of the start
             check_spelling(RunConfig.read(settings))
 
     def complete(
@@ -102,7 +102,7 @@ class TranslationTask(Task):
 def sized_to(pairs: int, recipe: Document, kind: str = "transformer") -> Document:
     """Starting points by corpus size and kind of translator, for whatever the recipe leaves open.
 
-    Small corpora want small, strongly regularised models and many epochs; large ones the published sizes. Validation
+    Small corpora want small, strongly regularized models and many epochs; large ones the published sizes. Validation
     decides when to stop, so the number of updates is a ceiling.
     """
     cls: type[TranslatorConfig] = system(kind).settings_class()

@@ -92,7 +92,7 @@ def _card(
         f"# {folder.resolve().name}",
         "",
         f"A translator made with Anaphora {__version__}: recipe `{run['recipe']}`, {short(parameters)} parameters "
-        f"({model.kind}, {model.dim} wide, {model.layers} + {model.upper_layers} layers), "
+        f"({model.kind}, {model.dim} wide, {model.layers} + {model.decoder_depth} layers), "
         f"{config.tokenizer.kind} tokens.{start}",
         "",
         "## Learned from",

@@ -28,7 +28,7 @@ from anaphora.data.preparation import Prepared, check_request, prepare
 from anaphora.decoding.splitting import several_sentences
 from anaphora.device import choose_device, describe_device, peak_flops
 from anaphora.errors import UserError, option
-from anaphora.files.foreign import LARGE, read_bytes
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, read_bytes
 from anaphora.files.shared_names import as_wished, by_name
 from anaphora.folder import CONFIG, DATA, read_config, write_bytes, write_config
 from anaphora.models import build
@@ -52,7 +52,7 @@ from anaphora.tasks.translation_settling import (
 )
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.training.checkpoint import Progress
-from anaphora.training.graphs import MULTIPLE, graphs_pay
+from anaphora.training.graphs import WIDTH_MULTIPLE, graphs_pay
 from anaphora.training.objectives.balancing import balanced
 from anaphora.training.objectives.objective import Objective, TranslationObjective
 from anaphora.training.reporting import RunReporter, describe, describe_experts, short
@@ -68,7 +68,7 @@ def train(request: Request, console: Console | None = None) -> Outcome:
     """Make, continue or finish the run that `request` describes."""
     device = choose_device(request.device)
     check_folder(request.run)
-    RunConfig.read(merge(load_recipe(request.recipe), request.own))  # a misspelt name is found before any work
+    RunConfig.read(merge(load_recipe(request.recipe), request.own))  # a misspelled name is found before any work
     smaller = (
         f"take a smaller model ({option('recipe', 'tiny')}), smaller training.batch_tokens or decoding.batch_tokens"
     )
@@ -108,7 +108,7 @@ def resolve(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepare
     if saved is None and not (folder / DATA).exists():
         check_request(asked.data.sides(), asked.data.valid_sides(), asked.data.hold_out, longest(asked))
         warn(asked, reporter)
-    # a run keeps its tokenisers for good; a new one takes those of the model it starts from, or trains its own
+    # a run keeps its tokenizers for good; a new one takes those of the model it starts from, or trains its own
     keeper = folder if saved is not None else request.start_from
     keep = None if keeper is None else load_tokenizers(keeper)
     rebuild = saved is None or request.force
@@ -128,7 +128,7 @@ def resolve(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepare
         reporter.message(f"unknown words: {copy_into(folder, given)}")
     names = set(prepared.manifest["tokenizers"].values())
     for name in sorted(names):
-        write_bytes(folder / name, read_bytes(folder / DATA / name, LARGE))
+        write_bytes(folder / name, read_bytes(folder / DATA / name, MAX_LARGE_FILE_BYTES))
     for path in folder.glob("tokenizer*.json"):  # of an attempt that never learned anything, with other settings
         if path.name not in names:
             path.unlink()
@@ -140,7 +140,7 @@ def resolve(request: Request, reporter: RunReporter) -> tuple[RunConfig, Prepare
 def prepare_pairs(
     folder: Path, asked: RunConfig, *, keep: dict[str, Tokenizer] | None, rebuild: bool, reporter: RunReporter
 ) -> Prepared:
-    """The corpus of a run with these settings, made or found there. keep: tokenisers that it is to have, by side."""
+    """The corpus of a run with these settings, made or found there. keep: tokenizers that it is to have, by side."""
     prepared = prepare(
         folder,
         asked.data.sides(),
@@ -238,7 +238,7 @@ class Run(LearningRun):
             "seed": config.training.seed,
             "samplers": samplers,
             "dropout": config.tokenizer.dropout,
-            "multiple": MULTIPLE if graphs_pay(config.training, self.device) else 1,
+            "multiple": WIDTH_MULTIPLE if graphs_pay(config.training, self.device) else 1,
             "max_length": config.translator.max_length,
         }
         if config.training.bidirectional_epochs:
@@ -325,7 +325,7 @@ class Run(LearningRun):
         vocabulary = "/".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(self.tokenizers))
         model = config.translator
         say(
-            f"model: {config.recipe}, {model.dim} wide, {model.layers}+{model.upper_layers} layers, "
+            f"model: {config.recipe}, {model.dim} wide, {model.layers}+{model.decoder_depth} layers, "
             f"{short(self.model.parameter_count())} parameters, {size} vocabulary {vocabulary} "
             f"({config.tokenizer.kind})"
         )

@@ -13,7 +13,7 @@ from typing import Any
 from anaphora.alignment.dictionary import Dictionary
 from anaphora.alignment.unknown_words import refuse_replacing
 from anaphora.config import described
-from anaphora.data.batches import GROWTH
+from anaphora.data.batches import DROPOUT_GROWTH
 from anaphora.errors import UserError, option
 from anaphora.files.foreign import is_there
 from anaphora.folder import CONFIG, WEIGHTS, read_config, read_metrics, weights_file
@@ -87,7 +87,7 @@ COUNTED = ("bom", "crlf", "separator", "empty", "long", "huge", "no-text")
 def longest(config: RunConfig) -> int:
     """The most tokens of a sentence to learn from: with its marks, and grown by subword dropout, the model must hold
     it."""
-    growth = GROWTH if config.tokenizer.dropout else 1.0
+    growth = DROPOUT_GROWTH if config.tokenizer.dropout else 1.0
     return min(config.data.max_length, int((config.translator.max_length - 2) / growth))
 
 
@@ -105,7 +105,7 @@ def text_settings(document: Mapping[str, Any]) -> Document:
 def refuse(folder: Path, changes: Mapping[str, tuple[Any, Any]], *, force: bool) -> None:
     """Continue with the same settings or higher limits; name any other change.
 
-    What the saved weights mean, the shape of the model and its tokeniser, cannot change at all.
+    What the saved weights mean, the shape of the model and its tokenizer, cannot change at all.
     """
     harmless = {f"training.{name}" for name in (*LIMITS, *REPORTING)} | {f"data.{name}" for name in FILES}
     harmless.add("run.model_file")  # its content is what counts
@@ -149,7 +149,7 @@ def load_tokenizers(folder: Path) -> dict[str, Tokenizer]:
     for side, tokenizer in tokenizers.items():
         if isinstance(learned, dict) and learned.get(side, "") not in ("", tokenizer.vocabulary_fingerprint()):
             raise UserError(
-                f"this is not the tokeniser that the model learned with: its {side} vocabulary is another one",
+                f"this is not the tokenizer that the model learned with: its {side} vocabulary is another one",
                 file=joint if joint.is_file() else folder / f"tokenizer.{side}.json",
                 cure="use the files of one and the same model",
             )

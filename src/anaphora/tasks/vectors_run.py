@@ -26,7 +26,7 @@ from anaphora.data.phrases import PHRASES
 from anaphora.data.prepared_text import TOKENIZER, PreparedText, read_manifest
 from anaphora.device import peak_resident
 from anaphora.errors import UserError, option
-from anaphora.files.foreign import LARGE, read_bytes, read_json
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, read_bytes, read_json
 from anaphora.files.shared_names import by_name
 from anaphora.folder import (
     CHECKPOINTS,
@@ -125,9 +125,9 @@ class VectorsRun:
                 self.reporter.message(f"{self.run} is finished: the same text was learned with the same settings")
                 return outcome
         self._explain(prepared)
-        write_bytes(self.folder / TOKENIZER, read_bytes(self.folder / DATA / TOKENIZER, LARGE))
+        write_bytes(self.folder / TOKENIZER, read_bytes(self.folder / DATA / TOKENIZER, MAX_LARGE_FILE_BYTES))
         if (self.folder / DATA / PHRASES).exists():
-            write_bytes(self.folder / PHRASES, read_bytes(self.folder / DATA / PHRASES, LARGE))
+            write_bytes(self.folder / PHRASES, read_bytes(self.folder / DATA / PHRASES, MAX_LARGE_FILE_BYTES))
         else:
             (self.folder / PHRASES).unlink(missing_ok=True)
         write_config(self.folder, self.config.document())
@@ -135,7 +135,7 @@ class VectorsRun:
         counts = count_ids(ids, prepared.manifest["vocabulary"])
         self.checkpoint.parent.mkdir(exist_ok=True)
         write_json(self.learned_text, prepared.manifest["settings"]["text"])
-        learn = self._factorise if self.model.from_counts else self._predict
+        learn = self._factorize if self.model.from_counts else self._predict
         vectors, learned, facts = learn(ids, words, counts)
         self.reporter.finish()
         self.reporter.message(f"learned in {duration(learned.seconds)}: {facts['speed']}")
@@ -325,7 +325,7 @@ class VectorsRun:
         facts = {"new_words": len(model.words) - learned.known, "words_per_second": round(speed, 1)}
         return model.vectors(), learned, {**facts, "speed": f"{short(speed)} words a second"}
 
-    def _factorise(self, ids: U32, words: list[str], counts: I64) -> tuple[Vectors, Learned, dict[str, Any]]:
+    def _factorize(self, ids: U32, words: list[str], counts: I64) -> tuple[Vectors, Learned, dict[str, Any]]:
         """GloVe: count which words stand near which, then learn from the counts."""
         from anaphora.models.vectors.cooccurrence import count_cooccurrences
         from anaphora.models.vectors.glove import learn_glove

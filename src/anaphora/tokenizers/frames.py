@@ -1,7 +1,7 @@
-"""What every tokeniser made here is built from: special tokens, what parts words, and a frame for each kind.
+"""What every tokenizer made here is built from: special tokens, what parts words, and a frame for each kind.
 
-The four special tokens have the same ids in every tokeniser, and names that text can never form: U+27E8 is outside the
-byte-level alphabet, and a whole "⟨s⟩" is no single word or character. A frame is a tokeniser of the library without its
+The four special tokens have the same ids in every tokenizer, and names that text can never form: U+27E8 is outside the
+byte-level alphabet, and a whole "⟨s⟩" is no single word or character. A frame is a tokenizer of the library without its
 vocabulary: how a line is cut, and how its pieces become a line again.
 """
 
@@ -19,7 +19,7 @@ BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))  # how `word` and 
 PUNCTUATION_SPLIT = (
     r" ?[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]|\s+(?!\S)|\s+"  # (?!\S): leave one space
 )
-WHITESPACE_SPLIT = r" [^ ]*"  # whatever stands between two spaces: the right one for text tokenised beforehand
+WHITESPACE_SPLIT = r" [^ ]*"  # whatever stands between two spaces: the right one for text tokenized beforehand
 BLANKS = " \t\n\v\f\r"  # ASCII's white space: what parts words with `split: blanks`, and all that a blank line has
 TO_SPACES = str.maketrans(dict.fromkeys(BLANKS, " "))
 PATTERNS = {"punctuation": PUNCTUATION_SPLIT, "whitespace": WHITESPACE_SPLIT, "blanks": WHITESPACE_SPLIT}

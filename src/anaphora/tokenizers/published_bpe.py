@@ -1,4 +1,4 @@
-"""The byte-level BPE of published models (GPT-2's vocab.json and merges.txt, or a tokenizer.json of it) as a tokeniser
+"""The byte-level BPE of published models (GPT-2's vocab.json and merges.txt, or a tokenizer.json of it) as a tokenizer
 of ours: the same pieces, numbered behind our four marks.
 
 A published table may have more rows than its vocabulary has words (50,264 for 50,257, so that its size is a multiple of
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.errors import UserError
-from anaphora.files.foreign import LARGE, is_there, read_json, read_text
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, is_there, read_json, read_text
 from anaphora.folder import write_text
 from anaphora.tokenizers.frames import EOS, SPECIALS, byte_level
 from anaphora.tokenizers.tokenizer import Tokenizer
@@ -85,7 +85,7 @@ def _read(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]], Path]:
     if not is_there(file):
         raise UserError(f"holds no tokenizer ({VOCABULARY} and {MERGES}, or {TOKENIZER})", file=folder, cure=cure)
     try:
-        document: Any = read_json(file, LARGE)
+        document: Any = read_json(file, MAX_LARGE_FILE_BYTES)
         if file.name == VOCABULARY:
             lines = read_text(folder / MERGES).split("\n")
             merges: list[Any] = [line for line in lines if line and not line.startswith("#version")]

@@ -27,8 +27,8 @@ MARK = r"(?<!\S)</?\w+>(?!\S)"
 ALPHABETIC = re.compile(
     r"[\t-\r -~\u00a0-\u02af\u0370-\u0482\u048a-\u052f\u1e00-\u1fff\u2010-\u2027\u2030-\u203a\u20ac]*"
 )
-"""Text in which `WORDS` finds what `split_words` finds."""
-WORDS = re.compile(rf"{MARK}|\w+(?:[-'’]\w+)*|[^\w\s]")
+"""Text in which `WORD_PATTERN` finds what `split_words` finds."""
+WORD_PATTERN = re.compile(rf"{MARK}|\w+(?:[-'’]\w+)*|[^\w\s]")
 MARKS = re.compile(rf"({MARK})")
 SPACE, NEWLINE, SLASH, LESS, GREATER, HYPHEN, APOSTROPHE = (ord(one) for one in " \n/<>-'")
 WORD_BYTES = np.array([chr(byte).isalnum() or chr(byte) == "_" for byte in range(128)])
@@ -55,7 +55,7 @@ def lower(block: bytes) -> bytes:
 
 def _line(text: str) -> str:
     if ALPHABETIC.fullmatch(text):
-        return " ".join(WORDS.findall(text))
+        return " ".join(WORD_PATTERN.findall(text))
     parts = MARKS.split(text)  # every second one is a mark
     return " ".join(
         word

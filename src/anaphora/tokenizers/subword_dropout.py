@@ -20,12 +20,12 @@ from anaphora.errors import UserError
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.unigram import EMPTY, Trie, ahead, find, hash_table, viterbi
 
-REMEMBERED = 500_000  # lines whose words are kept, about 250 bytes each
+MAX_CACHED_LINES = 500_000  # lines whose words are kept, about 250 bytes each
 ALPHA = 0.2  # flattens the distribution over segmentations; 1 would be the model's own, 0 all alike
 
 
 class SubwordSampler:
-    """Encodes with subword dropout; with dropout 0, exactly as the tokeniser does."""
+    """Encodes with subword dropout; with dropout 0, exactly as the tokenizer does."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         if tokenizer.kind not in ("bpe", "unigram"):
@@ -77,7 +77,7 @@ class SubwordSampler:
             known = np.array(
                 [len(piece) for piece, _ in pieces], dtype=np.int32
             ).tobytes()  # a character stands for a byte
-            if len(self._split) < REMEMBERED:
+            if len(self._split) < MAX_CACHED_LINES:
                 self._split[text] = known
         return known
 

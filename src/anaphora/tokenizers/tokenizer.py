@@ -9,7 +9,7 @@ One choice loses something, and is there because counting models are compared by
 stands between runs of ASCII white space, as in KenLM, SRILM and gensim, and which white space it was is not kept.
 
 The file is a standard `tokenizer.json` of the `tokenizers` library. The four special tokens have the same ids in every
-tokeniser, and names that text can never form: U+27E8 is outside the byte-level alphabet, and a whole "⟨s⟩" is no single
+tokenizer, and names that text can never form: U+27E8 is outside the byte-level alphabet, and a whole "⟨s⟩" is no single
 word or character. They are plain vocabulary entries, not "added tokens", so the library never looks for them in text:
 a corpus full of "<s>", "<unk>" or even "⟨s⟩" goes through like any other.
 """
@@ -61,20 +61,20 @@ __all__ = [
     "BOS",
     "BYTE_TOKENS",
     "EOS",
-    "LONGEST_LESSON",
+    "MAX_TRAINING_CHARACTERS",
+    "MIN_SIZE",
     "PAD",
-    "SMALLEST",
     "SPECIALS",
     "UNK",
     "Tokenizer",
     "TokenizerConfig",
     "vocabulary_for",
 ]
-"""What the room is asked for, special tokens included; how a tokeniser is put together is in frames.py."""
+"""What the room is asked for, special tokens included; how a tokenizer is put together is in frames.py."""
 
-SMALLEST = len(SPECIALS) + 256
-ROOM_FOR_ANY = 1 << 18  # tokens: the library takes 70 bytes of memory for each that it is asked for, at once
-LONGEST_LESSON = 10_000  # characters: from a longer line a tokeniser learns nothing, and it takes minutes
+MIN_SIZE = len(SPECIALS) + 256
+MAX_LIBRARY_TOKENS = 1 << 18  # tokens: the library takes 70 bytes of memory for each that it is asked for, at once
+MAX_TRAINING_CHARACTERS = 10_000  # characters: from a longer line a tokenizer learns nothing, and it takes minutes
 
 
 @dataclass(kw_only=True)
@@ -167,14 +167,14 @@ class Tokenizer:
 
     @classmethod
     def train(cls, config: TokenizerConfig, texts: Iterable[str], *, pairs: int | None = None) -> Tokenizer:
-        """Learn a tokeniser from lines of text; `pairs`, the size of the corpus, sets a vocabulary left open.
+        """Learn a tokenizer from lines of text; `pairs`, the size of the corpus, sets a vocabulary left open.
 
         The same lines in the same order give the same file, byte for byte.
         """
-        if config.vocabulary is not None and config.vocabulary < SMALLEST and config.fallback == "bytes":
+        if config.vocabulary is not None and config.vocabulary < MIN_SIZE and config.fallback == "bytes":
             raise UserError(
-                f"tokenizer.vocabulary is {config.vocabulary}, but bytes and special tokens alone are {SMALLEST}",
-                cure=f"make it at least {SMALLEST}, better some thousands",
+                f"tokenizer.vocabulary is {config.vocabulary}, but bytes and special tokens alone are {MIN_SIZE}",
+                cure=f"make it at least {MIN_SIZE}, better some thousands",
             )
         if config.kind in ("bpe", "unigram"):
             if config.vocabulary is None and pairs is None:
@@ -199,7 +199,7 @@ class Tokenizer:
 
     @classmethod
     def of_words(cls, words: Sequence[str], *, unknown: str = "") -> Tokenizer:
-        """The tokeniser (split: blanks, fallback: unk) of a given vocabulary; the first word has the id 4.
+        """The tokenizer (split: blanks, fallback: unk) of a given vocabulary; the first word has the id 4.
 
         A word of the text that equals `unknown` is unknown, like all others that are not given."""
         rust = word_frame("blanks", "unk", unknown)
@@ -222,7 +222,7 @@ class Tokenizer:
 
     @classmethod
     def from_json(cls, text: str, *, file: str | os.PathLike[str] | None = None) -> Tokenizer:
-        """Rebuild a tokeniser from the text of a `tokenizer.json`."""
+        """Rebuild a tokenizer from the text of a `tokenizer.json`."""
         check_text(text, file=file)
         try:
             rust = RustTokenizer.from_str(text)
@@ -252,7 +252,7 @@ class Tokenizer:
         return self.rust.to_str(pretty=True)
 
     def fingerprint(self) -> str:
-        """Sixteen bytes, in hex, that change whenever the tokeniser does."""
+        """Sixteen bytes, in hex, that change whenever the tokenizer does."""
         return hashlib.sha256(self.rust.to_str().encode()).hexdigest()[:32]
 
     def vocabulary_fingerprint(self) -> str:
@@ -380,7 +380,7 @@ class Tokenizer:
 
 def _train_bpe(config: TokenizerConfig, texts: Iterable[str], size: int) -> RustTokenizer:
     rust = byte_level(models.BPE())
-    if size > ROOM_FOR_ANY:
+    if size > MAX_LIBRARY_TOKENS:
         texts = list(texts)
         size = min(size, _most_subwords(texts))
     # The 256 bytes go in one by one and the specials afterwards: given to the trainer, specials would be "added
@@ -401,7 +401,7 @@ def _train_bpe(config: TokenizerConfig, texts: Iterable[str], size: int) -> Rust
 def _most_subwords(texts: Iterable[str]) -> int:
     """More subwords than any merging can make of these lines: each merge takes a symbol from at least one word."""
     words = _count(pre_tokenizers.ByteLevel(add_prefix_space=False), texts)
-    return SMALLEST + sum(len(word) - 1 for word in words)
+    return MIN_SIZE + sum(len(word) - 1 for word in words)
 
 
 def _train_unigram(texts: Iterable[str], size: int) -> RustTokenizer:

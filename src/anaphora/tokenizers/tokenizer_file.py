@@ -1,4 +1,4 @@
-"""What a tokenizer.json may say: what the five kinds of tokenisers made here say, and nothing else.
+"""What a tokenizer.json may say: what the five kinds of tokenizers made here say, and nothing else.
 
 The library's file can hold any regular expression and any replacement, and a file that came with somebody's model may
 hold one that takes a line of text hours, or makes gigabytes of it. So each part of a file is compared with what is
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.errors import UserError, shown
-from anaphora.files.foreign import LARGE, read_text
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, read_text
 from anaphora.tokenizers.frames import PATTERNS, SPECIALS, UNK, byte_level, bytes_alone, character_frame, word_frame
 from tokenizers import models
 
@@ -43,7 +43,7 @@ RESTORE = "restore the file; each model has its own"
 def read_tokenizer(path: Path) -> str:
     """The text of a tokenizer.json."""
     try:
-        return read_text(path, LARGE)
+        return read_text(path, MAX_LARGE_FILE_BYTES)
     except OSError as error:
         raise UserError(f"cannot read the tokenizer: {error.strerror}", file=path, cure=RESTORE) from error
     except UnicodeDecodeError as error:
@@ -51,7 +51,7 @@ def read_tokenizer(path: Path) -> str:
 
 
 def check_tokenizer(path: Path) -> None:
-    """Refuse a file with a part that none of ours has, without making the tokeniser."""
+    """Refuse a file with a part that none of ours has, without making the tokenizer."""
     check_text(read_tokenizer(path), file=path)
 
 
@@ -126,7 +126,7 @@ def _name(part: Any) -> str:
 
 @cache
 def _known() -> dict[str, list[Any]]:
-    """The parts of all tokenisers that can be made here."""
+    """The parts of all tokenizers that can be made here."""
     made = [byte_level(models.BPE()), bytes_alone()]
     for fallback in ("bytes", "unk"):
         made += [character_frame(fallback), *(word_frame(split, fallback, "") for split in PATTERNS)]

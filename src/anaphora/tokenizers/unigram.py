@@ -1,7 +1,7 @@
 """The unigram language model of subwords (Kudo 2018): its lattice, its training.
 
-Each piece has a probability, a segmentation of a word has the product of its pieces', and the tokeniser takes the best
-one. Training starts from every frequent substring, fits probabilities by expectation–maximisation, and drops, again and
+Each piece has a probability, a segmentation of a word has the product of its pieces', and the tokenizer takes the best
+one. Training starts from every frequent substring, fits probabilities by expectation–maximization, and drops, again and
 again, the pieces whose loss would cost the corpus least, until the vocabulary has its size.
 
 It differs from SentencePiece in being byte-level, and from the trainer in the `tokenizers` library in being exactly

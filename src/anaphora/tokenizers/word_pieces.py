@@ -1,6 +1,6 @@
 """Which tokens a word is, where somebody asks about the word itself and not about a text that holds it.
 
-A subword tokeniser has a token for a word inside a line, with the space before it ("Ġsick"), and often another for the
+A subword tokenizer has a token for a word inside a line, with the space before it ("Ġsick"), and often another for the
 same word at the beginning of a line ("sick"). Whole words have a space too wherever they stand, but not after a hyphen
 or another mark ("twenty-five" ends in "five", not in " five"). All these are the word. Marks such as the full stop
 stand without a space as a rule. A word that the vocabulary does not have is spelled in pieces, which other words are
@@ -93,12 +93,12 @@ def forms_of(tokenizer: Tokenizer, word: str) -> tuple[int, ...]:
 
 
 def _ways(tokenizer: Tokenizer, word: str) -> list[list[int]]:
-    """The ids of a word with a space before it, where the tokeniser has that, and without."""
+    """The ids of a word with a space before it, where the tokenizer has that, and without."""
     if tokenizer.kind in ("bpe", "unigram"):
         return [tokenizer.encode(f" {word}"), tokenizer.encode(word)]
     if tokenizer.split != "punctuation":
         return [tokenizer.encode(word)]
-    hyphen = tokenizer.encode("-")  # the tokeniser itself puts a space before all that begins a line
+    hyphen = tokenizer.encode("-")  # the tokenizer itself puts a space before all that begins a line
     return [tokenizer.encode(word), tokenizer.encode(f"-{word}")[len(hyphen) :]]
 
 

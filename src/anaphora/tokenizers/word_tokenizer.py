@@ -1,4 +1,4 @@
-"""A tokeniser of words between blanks, read and written without the library: its vocabulary goes from the file into a
+"""A tokenizer of words between blanks, read and written without the library: its vocabulary goes from the file into a
 table of bytes, and from any stream of words into a file.
 
 Half a million words take the library seconds to read, and hundreds of megabytes as Python objects; a model that only
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from anaphora.data.word_ids import WordIds
 from anaphora.errors import UserError
-from anaphora.files.foreign import LARGE, parse_json, read_bytes
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, parse_json, read_bytes
 from anaphora.tokenizers.tokenizer import SPECIALS, UNK, Tokenizer
 from tokenizers import Tokenizer as RustTokenizer
 
@@ -30,7 +30,7 @@ WRITTEN_AT_ONCE = 65_536
 
 
 class WordTokenizer(Tokenizer):
-    """The tokeniser of a file (kind: word, split: blanks, fallback: unk), as `Tokenizer.load` would have it."""
+    """The tokenizer of a file (kind: word, split: blanks, fallback: unk), as `Tokenizer.load` would have it."""
 
     def __init__(self, path: Path, words: WordIds, fingerprint: str, unknown: str) -> None:
         self.path, self.words, self.unknown = path, words, unknown
@@ -76,7 +76,7 @@ def open_tokenizer(path: Path) -> Tokenizer:
 def _read(path: Path) -> WordTokenizer | None:
     """Nothing, if the file is any other than `Tokenizer.of_words(…).save` writes."""
     try:
-        text = read_bytes(path, LARGE)
+        text = read_bytes(path, MAX_LARGE_FILE_BYTES)
         last = f'"{SPECIALS[UNK]}": {UNK}'.encode()
         begin = text.index(last) + len(last)
         end = text.index(b"\n    }", begin)  # a newline inside a word is written as \n

@@ -8,7 +8,7 @@ Two ways to split, named wherever an index of a word is shown. `punctuation`: a 
 (with hyphens and apostrophes inside: "twenty-three", "farmer's"), any other character is a word of its own. Scripts
 that are written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) have one word a character; combining
 marks stay with what they mark, and an emoji of several code points (a family, a flag, a skin tone) is one word.
-`whitespace`: what stands between spaces, for text that was tokenised before and for most gold alignments.
+`whitespace`: what stands between spaces, for text that was tokenized before and for most gold alignments.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _splitter() -> pre_tokenizers.PreTokenizer:
 
 
 class TokenWords:
-    """Which words each token of a tokeniser spells.
+    """Which words each token of a tokenizer spells.
 
     White space may have been moved (a long line is read in pieces, each without the spaces around it), but every other
     byte of the text is spelled by exactly one token, in order: so it is enough to count bytes. Where bytes are lost (an
@@ -98,7 +98,7 @@ class TokenWords:
 
         `words` are all the words of `text`, which the ids spell; `text` itself (or who tells it) is needed only where
         bytes are lost. `replaced`: what stands in the text for each unknown token, where something else does than the
-        tokeniser says.
+        tokenizer says.
         """
         ids = np.asarray(ids, dtype=np.int64)
         spelled = [word if isinstance(word, str) else word.text for word in words]

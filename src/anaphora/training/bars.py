@@ -15,7 +15,7 @@ from anaphora.errors import UserError, shown
 if TYPE_CHECKING:
     from rich.console import Console
 
-EVERY = 0.25
+REFRESH_SECONDS = 0.25
 """Seconds between two looks of a notebook's bar."""
 
 
@@ -79,7 +79,7 @@ class NotebookBar:
 
     def update(self, task: int, **changes: Any) -> None:
         self.tasks[task].update(changes)
-        if time.monotonic() - self.drawn >= EVERY:
+        if time.monotonic() - self.drawn >= REFRESH_SECONDS:
             self._draw()
 
     def _draw(self) -> None:

@@ -3,7 +3,7 @@
 A checkpoint is a folder `checkpoints/step-00000500`:
 
     model.safetensors      the weights to use (the moving average, where there is one)
-    training.safetensors   live weights (where they differ), optimiser moments, random generators, and what the
+    training.safetensors   live weights (where they differ), optimizer moments, random generators, and what the
                            objective carries from batch to batch (the state of a recurrent model)
     progress.json          step, place in the data, best score, patience, history
 
@@ -83,14 +83,14 @@ class Checkpoints:
     def save(
         self,
         model: nn.Module,
-        optimiser: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer,
         average: WeightAverage | None,
         progress: Progress,
         carried: Mapping[str, Tensor] | None = None,
     ) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.path(progress.step)
-        state = _optimiser_tensors(model, optimiser)
+        state = _optimizer_tensors(model, optimizer)
         state |= {f"carried.{name}": tensor for name, tensor in (carried or {}).items()}
         state["random.cpu"] = torch.get_rng_state()
         if torch.cuda.is_available():
@@ -121,7 +121,7 @@ class Checkpoints:
                 discard(path)
 
     def restore(
-        self, path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, average: WeightAverage | None
+        self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage | None
     ) -> tuple[Progress, dict[str, Tensor]]:
         """Make everything as it was when `path` was saved, the random generators last; what the objective carried is
         handed over."""
@@ -131,7 +131,7 @@ class Checkpoints:
         if average is not None:
             for name, tensor in average.mean.items():
                 tensor.copy_(weights[name])
-        _restore_optimiser(model, optimiser, state)
+        _restore_optimizer(model, optimizer, state)
         torch.set_rng_state(state["random.cpu"])
         if "random.cuda" in state and torch.cuda.is_available():
             torch.cuda.set_rng_state(state["random.cuda"])
@@ -191,7 +191,7 @@ class NoCheckpoints(Checkpoints):
     def has(self, step: int) -> bool:
         return step == self.last
 
-    def save(self, model: nn.Module, optimiser: Any, average: Any, progress: Progress, carried: Any = None) -> Path:
+    def save(self, model: nn.Module, optimizer: Any, average: Any, progress: Progress, carried: Any = None) -> Path:
         self.last = progress.step
         return self.path(progress.step)
 
@@ -200,22 +200,22 @@ def step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
-def _optimiser_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """{"optimiser.exp_avg.encoder.…": tensor}: named by parameter, so that no order has to be trusted."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
         f"optimiser.{key}.{names[parameter]}": tensor
-        for parameter, entries in optimiser.state.items()
+        for parameter, entries in optimizer.state.items()
         for key, tensor in entries.items()
         if tensor is not None  # plain descent remembers nothing
     }
 
 
-def _restore_optimiser(model: nn.Module, optimiser: torch.optim.Optimizer, state: dict[str, Tensor]) -> None:
+def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())
-    optimiser.state.clear()
+    optimizer.state.clear()
     for name, tensor in state.items():
         if name.startswith("optimiser."):
             key, _, parameter = name.removeprefix("optimiser.").partition(".")
             where = parameters[parameter]
-            optimiser.state[where][key] = tensor.clone().to(where.device)
+            optimizer.state[where][key] = tensor.clone().to(where.device)

@@ -35,7 +35,7 @@ from anaphora.training.bars import console_for
 from anaphora.training.checkpoint import Progress
 from anaphora.training.interruption import Interrupted
 from anaphora.training.loop import Trainer, Update
-from anaphora.training.objectives.objective import Independent
+from anaphora.training.objectives.objective import StatelessObjective
 from anaphora.training.reporting import RunReporter
 from anaphora.training.schedule import ScheduleName
 from anaphora.training.training_settings import TrainingConfig
@@ -271,7 +271,7 @@ class Sent:
     """What its loss is a mean over, about: ids that are no padding, or rows."""
 
 
-class GivenObjective(Independent):
+class GivenObjective(StatelessObjective):
     """A loss of the caller's, which is a mean: batches of one update count by their tokens."""
 
     side = "batch"

@@ -25,7 +25,7 @@ Learn = Callable[[Any, Tensor], Tensor]
 
 MOST_GRAPHS = 160
 """Shapes beyond this many are rare ones; they run kernel by kernel."""
-MULTIPLE = 4
+WIDTH_MULTIPLE = 4
 """Widths are rounded up to this, so that batches have few shapes; on Multi30k some 60 of them."""
 
 

@@ -34,7 +34,7 @@ from anaphora.training.graphs import GraphedLearning, graphs_pay
 from anaphora.training.interruption import Interrupted, interruptible
 from anaphora.training.memory import try_largest
 from anaphora.training.objectives.objective import Forward, Objective
-from anaphora.training.optimizer import build_optimiser
+from anaphora.training.optimizer import build_optimizer
 from anaphora.training.schedule import SCHEDULES, learning_rate
 from anaphora.training.training_settings import TrainingConfig
 from anaphora.training.translation_validation import Validation, better
@@ -50,7 +50,7 @@ class Update:
     gradient_norm: Tensor
     learning_rate: float
     tokens: int
-    told: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
     """What the objective has to add."""
 
 
@@ -65,7 +65,7 @@ class Reporter(Protocol):
 
 
 class Trainer:
-    """One run: model, data, optimiser and progress, and the loop over them."""
+    """One run: model, data, optimizer and progress, and the loop over them."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Trainer:
         self.reporter = reporter
         self.device = device
         self.publish = publish  # makes the checkpoint at that path the folder's model
-        self.optimiser = build_optimiser(model, config)
+        self.optimizer = build_optimizer(model, config)
         self.average = self.new_average()
         self.checkpoints: Checkpoints = NoCheckpoints()
         if folder is not None:
@@ -153,19 +153,19 @@ class Trainer:
         return taken
 
     def update(self, batches: list[Any]) -> Update:
-        """One step of the optimiser on the mean loss over all tokens of these batches."""
+        """One step of the optimizer on the mean loss over all tokens of these batches."""
         progress, config = self.progress, self.config
         on_device = [self.objective.send(batch, self.device) for batch in batches]
         tokens = sum(batch.tokens for batch in on_device)
         progress.step += 1
         elapsed = progress.seconds / (60 * config.max_minutes) if config.max_minutes else 0.0
         rate = learning_rate(progress.step, config, self.total, elapsed)
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate
         losses = [self.learn(batch, tokens) for batch in on_device]
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=self.graphs is None)  # a graph adds to gradients where they are
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=self.graphs is None)  # a graph adds to gradients where they are
         if self.average is not None:
             self.average.update(progress.step)
         progress.tokens += tokens
@@ -210,9 +210,9 @@ class Trainer:
     def resume(self) -> None:
         newest = self.checkpoints.newest()
         if newest is not None:
-            restored = self.checkpoints.restore(newest, self.model, self.optimiser, self.average)
+            restored = self.checkpoints.restore(newest, self.model, self.optimizer, self.average)
             self.progress, carried = restored
-            self.objective.restore({name: tensor.to(self.device) for name, tensor in carried.items()})
+            self.objective.load_state_dict({name: tensor.to(self.device) for name, tensor in carried.items()})
         self.maybe_begin_average()
         if self.progress.metric != self.config.metric:  # a best loss is no best BLEU
             self.progress.best = self.progress.best_step = None
@@ -223,7 +223,9 @@ class Trainer:
     def save(self) -> Path:
         if not torch.stack([p.isfinite().all() for p in self.model.parameters()]).all():
             raise self.diverged(f"the weights became infinite or NaN at or before step {self.progress.step}")
-        return self.checkpoints.save(self.model, self.optimiser, self.average, self.progress, self.objective.carried())
+        return self.checkpoints.save(
+            self.model, self.optimizer, self.average, self.progress, self.objective.state_dict()
+        )
 
     def validate(self) -> Validation:
         assert self.validator is not None
@@ -308,14 +310,14 @@ class Trainer:
             try:
                 self.learn(on_device, on_device.tokens)
             finally:
-                self.optimiser.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad(set_to_none=True)
 
         if (largest := self.batches.largest()) is None:
             return
         self.model.train()
-        carried = {name: tensor.clone() for name, tensor in self.objective.carried().items()}
+        carried = {name: tensor.clone() for name, tensor in self.objective.state_dict().items()}
         try_largest(largest, learn, accumulate=self.config.accumulate)
-        self.objective.restore(carried)
+        self.objective.load_state_dict(carried)
 
     def watch(self, update: Update) -> None:
         """Log, and stop at a loss that is no number any more: on a GPU that is looked at only when it is logged
@@ -327,7 +329,7 @@ class Trainer:
             raise self.diverged(f"{what} became infinite or NaN at or before step {update.step}")
         if logged or update.step == 1:
             if logged:  # the first update alone says little of a mean: sentences of one length
-                update.told = self.objective.told()
+                update.metrics = self.objective.metrics()
             self.reporter.update(update, self.progress)
 
     def diverged(self, what: str) -> UserError:

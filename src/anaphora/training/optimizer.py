@@ -9,7 +9,7 @@ from torch import nn
 from anaphora.training.training_settings import TrainingConfig
 
 
-def build_optimiser(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     """Weight decay is for matrices only: pulling a bias or a norm's gain towards zero has no meaning. (asgd descends
     as sgd does; what is averaged is in averaging.py.)"""
     parameters = [p for p in model.parameters() if p.requires_grad]

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.errors import printable
-from anaphora.files.foreign import LARGE, is_there, read_bytes
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, is_there, read_bytes
 from anaphora.folder import LOGS, write_text
 from anaphora.training.bars import live_bar
 
-ASIDE = 15
+SAMPLE_INDENT_COLUMNS = 15
 """Columns to the left of a sample."""
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SHOWN_EVERY = 15.0
 """Seconds: a small model is validated so often that its samples would be all that one sees."""
-SCORES_EVERY, LINES = 1.0, 50
+SCORES_EVERY, LINES_PER_RUN = 1.0, 50
 """Scores are shown when so many seconds have passed since others were and, as a run is to leave some dozens of lines
 however long it takes, so large a part of its time. The log has all of them."""
 
@@ -140,7 +140,7 @@ class RunReporter:
             "tokens": progress.tokens,
             "tokens_per_second": (progress.tokens - tokens) / elapsed,
             "seconds": progress.seconds,
-            **update.told,
+            **update.metrics,
         }
         if self.peak_flops:
             record["mfu"] = (progress.flops - flops) / elapsed / self.peak_flops
@@ -153,7 +153,7 @@ class RunReporter:
         if self.console is not None:
             self.waiting = self._scores(validation, progress, best=best)
             self.missed_best |= best
-            if time.monotonic() - self.scored >= max(SCORES_EVERY, progress.seconds / LINES):
+            if time.monotonic() - self.scored >= max(SCORES_EVERY, progress.seconds / LINES_PER_RUN):
                 self._show_scores()
                 if time.monotonic() - self.shown >= SHOWN_EVERY:
                     self.samples(validation.samples)
@@ -169,7 +169,7 @@ class RunReporter:
         if mark and len(progress.history) > 1:
             assert self.console is not None
             room = not self.console.is_terminal or line.cell_len + len(f"  {mark}") <= self.console.width
-            line.append(f"  {mark}" if room else f"\n{'':{ASIDE}}{mark}", "green")
+            line.append(f"  {mark}" if room else f"\n{'':{SAMPLE_INDENT_COLUMNS}}{mark}", "green")
         return line
 
     def _show_scores(self) -> None:
@@ -193,13 +193,13 @@ class RunReporter:
         assert self.console is not None
         lines = [Text(text)]
         if self.console.is_terminal:
-            room = max(20, self.console.width - ASIDE)
+            room = max(20, self.console.width - SAMPLE_INDENT_COLUMNS)
             short = Text(text)
             short.truncate(2 * room - 10, overflow="ellipsis")  # a word may move to the next line
             lines = list(short.wrap(self.console, room)) or lines
         for place, line in enumerate(lines):
             line.rstrip()
-            head = f"{'' if place else name:>{ASIDE - 2}}  "
+            head = f"{'' if place else name:>{SAMPLE_INDENT_COLUMNS - 2}}  "
             self.console.print(Text.assemble((head, "dim"), line), soft_wrap=True)
 
     def message(self, text: str) -> None:
@@ -258,7 +258,7 @@ class RunReporter:
         if not is_there(path):
             return
         kept, damaged = [], 0
-        *whole, torn = read_bytes(path, LARGE).split(
+        *whole, torn = read_bytes(path, MAX_LARGE_FILE_BYTES).split(
             b"\n"
         )  # the last line of a killed run may be torn: that is no damage
         for line in (*whole, torn):

@@ -23,15 +23,15 @@ from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from anaphora.training.objectives.language_objective import ClassificationObjective, MaskedObjective
 from anaphora.training.translation_validation import Validation
 
-SIDE_BY_SIDE = 32
+PARALLEL_PARTS = 32
 """Parts of a stream that are read at once while the model is learning; the final measure reads it as one."""
 READ_AT_ONCE = 1 << 20
 """Tokens of the validation text."""
-BEGUN, SAID = 4, 30
+PROMPT_TOKENS, GENERATED_TOKENS = 4, 30
 """Tokens of the text that a line made up for the eye begins with, and those that the model adds."""
-GOES_ON = "▸"
+PROMPT_MARK = "▸"
 """Stands between both."""
-SEED = 7
+SAMPLE_SEED = 7
 """Of what is hidden, and of what is made up: the same at every checkpoint."""
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TextValidator:
         context, stride = windows or (None, None)
         stream = self.config.data.boundaries == "stream"
         if stream and windows is None and not thorough:
-            scores = side_by_side(model, self.ids, SIDE_BY_SIDE)
+            scores = side_by_side(model, self.ids, PARALLEL_PARTS)
         else:
             starts = np.concatenate(([0], self.ends))
             scores = score_ids(
@@ -112,12 +112,12 @@ class TextValidator:
         prompts = self._beginnings(self.config.training.samples)
         if not prompts:
             return []
-        decoding = DecodingConfig(sample=True, beam=1, seed=SEED, top_p=0.9)
-        said = generate(model, prompts, decoding, tokens=SAID)
+        decoding = DecodingConfig(sample=True, beam=1, seed=SAMPLE_SEED, top_p=0.9)
+        said = generate(model, prompts, decoding, tokens=GENERATED_TOKENS)
         lines = []
         for prompt, (one, *_) in zip(prompts, said):
             begun, whole = (self.tokenizer.decode(ids) for ids in (prompt, [*prompt, *one.tokens]))
-            lines.append(MadeUp(f"{begun} {GOES_ON} {whole.removeprefix(begun).strip()}".strip()))
+            lines.append(MadeUp(f"{begun} {PROMPT_MARK} {whole.removeprefix(begun).strip()}".strip()))
         return lines
 
     def _beginnings(self, number: int) -> list[list[int]]:
@@ -125,11 +125,11 @@ class TextValidator:
         starts = np.concatenate(([0], self.ends[:-1])) if len(self.ends) else np.zeros(1, np.int64)
         ends = self.ends if len(self.ends) else np.array([len(self.ids)])
         size = ends - starts  # the end mark included
-        long = np.flatnonzero(size > 2 * BEGUN)
+        long = np.flatnonzero(size > 2 * PROMPT_TOKENS)
         if len(long) < number:
             long = np.flatnonzero(size > 2)
         chosen = long[np.linspace(0, len(long) - 1, min(number, len(long))).astype(int)]
-        begun = np.minimum(BEGUN, size // 2)
+        begun = np.minimum(PROMPT_TOKENS, size // 2)
         found = [[int(id) for id in self.ids[starts[line] : starts[line] + begun[line]]] for line in chosen]
         return found + [[]] * (number - len(found))
 
@@ -191,5 +191,5 @@ def _own_chance() -> Iterator[None]:
     """Within the block chance is the same every time; afterwards it goes on as if there had been no block."""
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices):
-        torch.manual_seed(SEED)
+        torch.manual_seed(SAMPLE_SEED)
         yield

@@ -17,7 +17,7 @@ from rich.console import Console
 from anaphora.alignment.links import links_of
 from anaphora.alignment.model_alignment import Alignment, Method
 from anaphora.explain.draw import fonts
-from anaphora.explain.draw.colors import LINK, colour, luminance, on, shade
+from anaphora.explain.draw.colors import LINK, color, luminance, on, shade
 from anaphora.explain.draw.png import png
 from anaphora.explain.draw.svg import svg
 from anaphora.explain.draw.terminal import heat_map
@@ -47,14 +47,14 @@ def drawn(source: str, target: str, seed: int = 0) -> Alignment:
     return Alignment(source, target, *words, weights.astype(np.float32), end_mark, links_of(weights, "union"), method)
 
 
-# Colours --------------------------------------------------------------------------------------------------------------
+# Colors --------------------------------------------------------------------------------------------------------------
 
 
 def test_more_is_always_darker_and_text_on_it_can_be_read() -> None:
     lightness = [luminance(shade(step)) for step in range(101)]
     assert all(a > b for a, b in pairwise(lightness))
     for step in range(101):
-        light, dark = sorted((luminance(colour(step / 100)), luminance(on(step / 100))), reverse=True)
+        light, dark = sorted((luminance(color(step / 100)), luminance(on(step / 100))), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5  # WCAG's norm for small text
     assert LINK[0] > LINK[2]  # vermilion, against blue
 
@@ -136,7 +136,7 @@ def test_cells_have_the_colours_of_their_weights() -> None:
     for t, s in ((0, 0), (5, 30), (39, 39), (20, 3)):
         x, y = layout.left + (s + 0.5) * layout.cell, layout.top + (t + 0.5) * layout.cell
         weight = float(alignment.weights[t, s])
-        expected = colour(weight) if weight >= 0.01 else colour(0)
+        expected = color(weight) if weight >= 0.01 else color(0)
         assert picture.getpixel((round(x * SCALE), round(y * SCALE))) == expected
 
 
@@ -170,7 +170,7 @@ def test_packages(character: str, package: str) -> None:
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
-    plain = heat_map(drawn(*SCRIPTS[name]), width=width, colours=False).plain
+    plain = heat_map(drawn(*SCRIPTS[name]), width=width, colors=False).plain
     for line in plain.splitlines():
         assert cell_len(line) <= width + 2 * line.count("\u200d") + sum(line.count(c) for c in "🏽🇩🇪\ufe0f")
 
@@ -180,7 +180,7 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
 def test_any_text_in_any_width(source: str, target: str, width: int) -> None:
     source, target = (text.encode("utf-8", "replace").decode() for text in (source, target))
     alignment = drawn(source, target)
-    picture = heat_map(alignment, width=width, colours=True)
+    picture = heat_map(alignment, width=width, colors=True)
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=True, color_system="truecolor").print(picture)
     assert "\x00" not in picture.plain
@@ -190,7 +190,7 @@ def test_any_text_in_any_width(source: str, target: str, width: int) -> None:
 
 def test_each_row_shows_its_links_under_their_words() -> None:
     alignment = drawn(*SCRIPTS["latin"])
-    lines = heat_map(alignment, width=80, colours=False).plain.splitlines()
+    lines = heat_map(alignment, width=80, colors=False).plain.splitlines()
     head, body = lines[3 : 3 + len(alignment.source)], lines[3 + len(alignment.source) :]
     places = [line.index(word.text) for line, word in zip(head, alignment.source)]
     for t, line in enumerate(body):

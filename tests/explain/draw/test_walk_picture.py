@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from anaphora.errors import UserError
-from anaphora.explain.draw.colors import luminance, on_colour, signed
+from anaphora.explain.draw.colors import luminance, on_color, signed
 from anaphora.explain.draw.sheet import Mark, lay_out, wrapped
 from anaphora.explain.draw.svg import estimated_width
 from anaphora.explain.draw.walk_picture import walk_png, walk_svg
@@ -68,10 +68,10 @@ def test_pngs_are_drawn(name: str) -> None:
     with Image.open(io.BytesIO(content)) as picture:
         assert picture.format == "PNG"
         assert picture.width > 800
-        grey = np.asarray(picture.convert("L"))
-    assert (grey[:, :20] == 255).all()  # the margin is free
-    assert (grey[:, -20:] == 255).all()
-    assert (grey < 128).any()
+        gray = np.asarray(picture.convert("L"))
+    assert (gray[:, :20] == 255).all()  # the margin is free
+    assert (gray[:, -20:] == 255).all()
+    assert (gray < 128).any()
 
 
 def boxes(mark: Mark) -> tuple[float, float, float, float]:
@@ -118,7 +118,7 @@ def test_steps_come_in_reading_order() -> None:
 
 def test_signs_differ_and_numbers_on_them_can_be_read() -> None:
     for share in np.linspace(-1, 1, 41):
-        light, dark = sorted((luminance(signed(share)), luminance(on_colour(signed(share)))), reverse=True)
+        light, dark = sorted((luminance(signed(share)), luminance(on_color(signed(share)))), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5  # WCAG's norm for small text
     blue, brown = signed(1.0), signed(-1.0)
     assert blue[2] > blue[0]

@@ -25,7 +25,7 @@ FIRST, SECOND = torch.tensor([[1, 5, 6, 7]]), torch.tensor([[1, 8, 9]])
 
 @pytest.mark.parametrize("name", BODIES)
 def test_packed_texts_are_texts_alone(name: str) -> None:
-    """Both the contextualiser and the senses keep to their own document."""
+    """Both the contextualizer and the senses keep to their own document."""
     model: Any = CAUSAL[name]()
     ids, documents = torch.cat([FIRST, SECOND], dim=1), torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
     alone = torch.cat([model(FIRST), model(SECOND)], dim=1)
@@ -42,7 +42,7 @@ def test_rows_a_few_at_a_time_are_all_rows(name: str, table: bool, monkeypatch: 
     model: Any = CAUSAL[name]()
     if table:
         model.attach(SenseTable.build(model, dtype=torch.float32))
-    monkeypatch.setattr(backpack, "NUMBERS", 1)
+    monkeypatch.setattr(backpack, "MAX_SENSE_NUMBERS", 1)
     ids = torch.tensor([[1, 5, 6, 7, 8], [1, 9, 4, 0, 0], [1, 8, 8, 5, 0]])
     whole = F.log_softmax(model(ids), dim=-1)
     lengths = torch.tensor([4, 2, 3])
@@ -73,7 +73,7 @@ def test_a_table_of_other_words_is_refused_and_nothing_unfinished_stays(
 
 
 def test_how_senses_begin() -> None:
-    """With GPT-2's deviations; what ends in the residual, less, by the layers of the contextualiser."""
+    """With GPT-2's deviations; what ends in the residual, less, by the layers of the contextualizer."""
     torch.manual_seed(1)
     model: Any = build_language_model(settings({"kind": "backpack", "dim": 64, "senses": 4, "layers": 8}), 20)  # type: ignore[arg-type]
     network = model.sense_network

@@ -1,4 +1,4 @@
-"""Published Backpacks: random weights under three flavours of names, against a plain computation from those names."""
+"""Published Backpacks: random weights under three flavors of names, against a plain computation from those names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anaphora.models.backpack.published_backpack import (
 from anaphora.tasks.recipes import load_recipe
 from published_backpacks import DIM, DOCUMENT, PLACES, SENSES, WORDS, as_safetensors, as_trained, plainly, published
 
-FLAVOURS = {
+FLAVORS = {
     "with aliases": lambda w: w,
     "safetensors": lambda w: as_safetensors(w, "backpack.gpt2_model.wte.weight"),
     "safetensors, other names": lambda w: as_safetensors(w, "lm_head.weight"),
@@ -35,10 +35,10 @@ def ours(**changes: Any) -> Any:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_logits_and_weights_are_those_of_a_plain_computation(flavour: str) -> None:
+@pytest.mark.parametrize("flavour", FLAVORS)
+def test_logits_and_weights_are_those_of_a_plain_computation(flavor: str) -> None:
     w, model = published(), ours()
-    load_published_backpack(model, FLAVOURS[flavour](w))
+    load_published_backpack(model, FLAVORS[flavor](w))
     for ids in (torch.tensor([40, 3, 3, 17, 0, 5, 12]), torch.arange(PLACES)):
         logits, alpha = plainly(w, ids)
         torch.testing.assert_close(model(ids[None])[0], logits, atol=1e-5, rtol=1e-5)

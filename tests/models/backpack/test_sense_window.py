@@ -18,7 +18,7 @@ from neural_rungs import CAUSAL, rung
 @pytest.mark.parametrize("window", [1, 3, 7, 100, None])
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_fast_sum_is_the_reference(window: int | None, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "BLOCK", 4)
+    monkeypatch.setattr(kernel, "BLOCK_QUERIES", 4)
     generator = torch.Generator().manual_seed(3)
     query, key = (torch.randn(2, 11, 3, 4, generator=generator) for _ in range(2))
     ids = torch.randint(0, 6, (2, 11), generator=generator)

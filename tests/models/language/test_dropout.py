@@ -67,7 +67,7 @@ def test_locked_dropout_leaves_places_that_are_alike_alike(kind: str, share: str
 def test_locked_dropout_knows_the_rows_of_packed_sequences() -> None:
     """Rows of different lengths, read both ways, are laid end to end place by place."""
     for locked in (True, False):
-        model = rung("rnn", locked=locked, layers=2, dropout=0.5, both_ways=True, labels=["a", "b"])().train()
+        model = rung("rnn", locked=locked, layers=2, dropout=0.5, bidirectional=True, labels=["a", "b"])().train()
         for name, weight in model.encoder.named_parameters():
             if "weight_hh" in name:
                 weight.zero_()

@@ -112,7 +112,7 @@ def test_the_pseudo_likelihood_hides_each_word_in_turn(model: Any, texts: list[l
 def test_scores_do_not_depend_on_how_many_are_read_at_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ids, lengths = padded([[4, 5, 6, 2], [7, 2]])
     whole = model.score(ids, lengths)
-    monkeypatch.setattr(masked_module, "AT_ONCE", 11)
+    monkeypatch.setattr(masked_module, "BATCH_TOKENS", 11)
     close(model.score(ids, lengths), whole)
 
 
@@ -182,7 +182,7 @@ def test_both_ways_or_one(classifier: Any) -> None:
     ids, lengths = torch.tensor([[BOS, 4, 5, EOS]]), torch.tensor([4])
     other = torch.tensor([[BOS, 4, 9, EOS]])
     first = [classifier.encode(one, lengths)[0, 1] for one in (ids, other)]
-    both = classifier.config.both_ways or classifier.config.kind == "transformer-encoder"
+    both = classifier.config.bidirectional or classifier.config.kind == "transformer-encoder"
     assert torch.equal(*first) == (not both)
 
 

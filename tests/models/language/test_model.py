@@ -146,8 +146,8 @@ def test_scores_are_the_same_in_pieces(model: Any, monkeypatch: pytest.MonkeyPat
     """However few tokens are read, and however few logits are formed, at a time."""
     ids, lengths = some(3, 20), torch.tensor([20, 11, 0])
     whole = model.score(ids, lengths)
-    monkeypatch.setattr(neural, "PIECE", 21)
-    monkeypatch.setattr(neural, "NUMBERS", 5 * VOCABULARY)
+    monkeypatch.setattr(neural, "PIECE_TOKENS", 21)
+    monkeypatch.setattr(neural, "MAX_LOGITS", 5 * VOCABULARY)
     largest = []
     hook = model.head.register_forward_hook(lambda module, given, out: largest.append(len(out)))
     close(model.score(ids, lengths), whole)
@@ -280,8 +280,8 @@ def test_the_settings_need_no_torch() -> None:
         ({"kind": "dan", "layers": 0}, "layers must be above 0, not 0"),
         ({"kind": "lstm", "weight_dropout": 1.0}, "weight_dropout is 1.0; it must be at least 0 and below 1"),
         ({"kind": "conv", "width": 0}, "width must be above 0, not 0"),
-        ({"kind": "conv", "width": 2, "labels": ["a", "b"], "both_ways": True}, r"width \(2\) must be odd"),
-        ({"kind": "gru", "dim": 7, "labels": ["a", "b"], "both_ways": True}, "two directions share 7 dimensions"),
+        ({"kind": "conv", "width": 2, "labels": ["a", "b"], "bidirectional": True}, r"width \(2\) must be odd"),
+        ({"kind": "gru", "dim": 7, "labels": ["a", "b"], "bidirectional": True}, "two directions share 7 dimensions"),
         ({"kind": "gru", "labels": ["a", "a"]}, "two names or more, each once"),
         ({"kind": "transformer-decoder", "dim": 30, "heads": 4}, r"dim \(30\) must be a multiple of heads \(4\)"),
         ({"kind": "transformer-decoder", "dim": 12, "heads": 4}, "rotary positions need an even dim / heads"),
@@ -301,7 +301,7 @@ def test_mistakes_in_settings_are_one_line(changes: dict[str, Any], message: str
 
 def test_a_language_model_cannot_read_both_ways() -> None:
     with pytest.raises(UserError, match="shows a language model the words it is to guess"):
-        rung("gru", both_ways=True)()
+        rung("gru", bidirectional=True)()
 
 
 def test_a_mask_outside_the_vocabulary_is_named() -> None:

@@ -61,9 +61,9 @@ def test_bert_in_small_by_hand() -> None:
         return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
 
     def norm(x: Tensor, name: str) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
+        centered = x - x.mean(-1, keepdim=True)
         return (
-            centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-12).sqrt() * w[f"{name}.weight"] + w[f"{name}.bias"]
+            centered / (centered.pow(2).mean(-1, keepdim=True) + 1e-12).sqrt() * w[f"{name}.weight"] + w[f"{name}.bias"]
         )
 
     table, places, types = (w[f"bert.embeddings.{n}_embeddings.weight"] for n in ("word", "position", "token_type"))

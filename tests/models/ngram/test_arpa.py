@@ -119,7 +119,7 @@ class TestThereAndBack:
         whole, pieces = tmp_path / "whole.arpa", tmp_path / "pieces.arpa"
         write_arpa(whole, model, WORDS)
         expected = read_arpa(whole).model.trie
-        monkeypatch.setattr(arpa, "BLOCK", 100)
+        monkeypatch.setattr(arpa, "BLOCK_BYTES", 100)
         write_arpa(pieces, model, WORDS)
         assert pieces.read_bytes() == whole.read_bytes()
         assert all(np.array_equal(a, b) for a, b in zip(read_arpa(pieces).model.trie, expected))

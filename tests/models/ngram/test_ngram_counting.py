@@ -332,7 +332,7 @@ def test_texts_that_cannot_be_counted(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(UserError, match=r"model\.smoothing is given: such numbers are read, not counted"):
         given_config = NgramConfig(order=3, smoothing="given")
         fit(column_of(tmp_path, TEXT).path, 8, given_config, tmp_path / "trie", work=tmp_path / "work")
-    monkeypatch.setattr(ngram_counting, "LONGEST", 10)
+    monkeypatch.setattr(ngram_counting, "MAX_TOKENS", 10)
     with pytest.raises(UserError, match="has 20 tokens, more than 10; count a part"):
         fit(column_of(tmp_path, TEXT).path, 8, CONFIG, tmp_path / "trie", work=tmp_path / "work")
 

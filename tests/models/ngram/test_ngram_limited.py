@@ -79,7 +79,7 @@ def test_memory_is_looked_at_before_it_runs_out(room: int, lengths: list[int], s
         else:
             asked.score_flat_orders(np.full(sum(lengths), 4, np.uint32), np.cumsum([0, *lengths]))
     assert most <= program + room * limited.TOKEN
-    assert given_back <= 1 + sum(lengths) / max(1, (1 - limited.RESERVE) * room - 1)
+    assert given_back <= 1 + sum(lengths) / max(1, (1 - limited.RESERVE_SHARE) * room - 1)
 
 
 @given(texts=sentences(longest=30), cuts=st.lists(st.integers(0, 100), max_size=5), order=st.integers(1, 4))

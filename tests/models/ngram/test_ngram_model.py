@@ -117,7 +117,7 @@ class TestContract:
     def test_many_rows_are_said_by_two_threads(self, model: NgramModel, monkeypatch: pytest.MonkeyPatch) -> None:
         tokens = torch.tensor([4, 5, 6, 7, 8])
         alone, _ = model.step(tokens, model.start(5))
-        monkeypatch.setattr("anaphora.models.ngram.ngram_model.SHARED", 1)
+        monkeypatch.setattr("anaphora.models.ngram.ngram_model.THREADED_OUTPUTS", 1)
         assert torch.equal(model.step(tokens, model.start(5))[0], alone)
         threads = threading.active_count()
         for cores in (2, 3, 8):
@@ -180,7 +180,7 @@ def test_settings_that_cannot_be(settings: dict[str, object], message: str) -> N
 
 def test_a_child_has_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted([[4, 5]], 6, order=2)
-    monkeypatch.setattr("anaphora.models.ngram.ngram_model.SHARED", 1)
+    monkeypatch.setattr("anaphora.models.ngram.ngram_model.THREADED_OUTPUTS", 1)
     monkeypatch.setattr("anaphora.models.ngram.ngram_model.CORES", 2)
     tokens = torch.tensor([4, 5, 4])
     said, _ = model.step(tokens, model.start(3))

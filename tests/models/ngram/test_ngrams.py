@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.models.ngram.kernels.ngram_counts import (
-    LARGE,
+    RADIX_SORT_SIZE,
     equal_parts,
     insertion_sort,
     number_positions,
@@ -75,7 +75,7 @@ def test_sorts(largest: int, size: int, seed: int) -> None:
 def test_groups_of_any_size_are_sorted() -> None:
     """Each way of sorting has its turn: words that come once, some hundred times, and more often than LARGE."""
     rng = np.random.default_rng(0)
-    words = np.concatenate([np.full(3 * LARGE, 4), np.full(300, 5), np.arange(6, 60)])
+    words = np.concatenate([np.full(3 * RADIX_SORT_SIZE, 4), np.full(300, 5), np.arange(6, 60)])
     tokens = np.concatenate(([BOS], rng.permutation(words), [EOS])).astype(np.uint32)
     counts = np.bincount(tokens).astype(np.uint32)
     word, first, _, count, _ = refine(tokens, tokens, positions_by_word(tokens, counts), counts, 1, BOS, 59)

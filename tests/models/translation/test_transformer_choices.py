@@ -20,25 +20,25 @@ SHAPE: dict[str, Any] = {"dim": 16, "layers": 2, "heads": 2, "feed_forward": 16,
 
 
 @pytest.mark.parametrize("score", ["scaled-dot", "dot", "bilinear", "additive"])
-@pytest.mark.parametrize("normaliser", ["softmax", "none"])
-def test_every_attention_has_what_was_asked_for(score: Any, normaliser: Any) -> None:
-    model = build(TransformerConfig(**SHAPE, score=score, normaliser=normaliser), 9, 9)
+@pytest.mark.parametrize("normalizer", ["softmax", "none"])
+def test_every_attention_has_what_was_asked_for(score: Any, normalizer: Any) -> None:
+    model = build(TransformerConfig(**SHAPE, score=score, normalizer=normalizer), 9, 9)
     layers = attention_layers(model)
     assert len(layers) == 2 + 2 * 2  # the encoder's, and two kinds of the decoder's
-    assert {(layer.score.name, layer.normaliser) for layer in layers.values()} == {(score, normaliser)}
+    assert {(layer.score.name, layer.normalizer) for layer in layers.values()} == {(score, normalizer)}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"score": "additve"}, "additive"),
-        ({"normaliser": "softmaks"}, "softmax"),
+        ({"normalizer": "softmaks"}, "softmax"),
         ({"score": "additive", "positions": "rotary"}, "rotary positions show in plain dot products; with additive"),
         ({"score": "bilinear", "positions": "rotary"}, "rotary positions show in plain dot products; with bilinear"),
-        ({"normaliser": "none", "positions": "alibi"}, "alibi positions shift a softmax; with normaliser 'none'"),
-        ({"normaliser": "none", "positions": "relative"}, "relative positions shift a softmax"),
+        ({"normalizer": "none", "positions": "alibi"}, "alibi positions shift a softmax; with normalizer 'none'"),
+        ({"normalizer": "none", "positions": "relative"}, "relative positions shift a softmax"),
         ({"score": "additive", "attention": "sdpa"}, "attention=sdpa cannot do this: additive scores are no dot"),
-        ({"normaliser": "none", "attention": "sdpa"}, "attention=sdpa cannot do this: it always applies softmax"),
+        ({"normalizer": "none", "attention": "sdpa"}, "attention=sdpa cannot do this: it always applies softmax"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name_in_one_line(changes: dict[str, Any], message: str) -> None:
@@ -51,11 +51,11 @@ def test_what_makes_no_sense_is_refused_by_name_in_one_line(changes: dict[str, A
 
 def test_settings_from_before_these_keys_mean_what_they_meant() -> None:
     old = settings(SHAPE)
-    assert (old.score, old.normaliser) == ("scaled-dot", "softmax")
+    assert (old.score, old.normalizer) == ("scaled-dot", "softmax")
 
 
 def test_scores_without_softmax_are_no_alignment(tmp_path: Any) -> None:
-    model = build(TransformerConfig(**SHAPE, normaliser="none"), 9, 9)
+    model = build(TransformerConfig(**SHAPE, normalizer="none"), 9, 9)
     why = no_weights(model)
     assert why is not None
     assert "has no softmax" in why
@@ -70,12 +70,12 @@ def test_scores_without_softmax_are_no_alignment(tmp_path: Any) -> None:
 
 
 def test_guided_alignment_without_softmax_is_refused_before_a_model_is_built() -> None:
-    own = {"model": {"normaliser": "none"}, "training": {"guided_alignment": 0.1}}
+    own = {"model": {"normalizer": "none"}, "training": {"guided_alignment": 0.1}}
     with pytest.raises(UserError, match=r"training.guided_alignment teaches shares .* model.normaliser=none"):
         complete("tiny", own, pairs=100)
 
 
-@pytest.mark.parametrize("changes", [{"score": "additive"}, {"score": "bilinear"}, {"normaliser": "none"}])
+@pytest.mark.parametrize("changes", [{"score": "additive"}, {"score": "bilinear"}, {"normalizer": "none"}])
 def test_the_weights_of_a_score_learn(changes: dict[str, Any]) -> None:
     torch.manual_seed(0)
     model = build(TransformerConfig(**SHAPE, **changes, dropout=0.0), 9, 9)

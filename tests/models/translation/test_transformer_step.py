@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from anaphora.models.translation.transformer_translator import Transformer, TransformerConfig
-from anaphora.nn.head import SLICE
+from anaphora.nn.head import SLICE_TOKENS
 from anaphora.tokenizers.tokenizer import BOS, EOS
 
 
@@ -17,7 +17,7 @@ def translator(vocabulary: int) -> Transformer:
     return model.eval().requires_grad_(False)
 
 
-@pytest.mark.parametrize("vocabulary", [7, SLICE - 1, SLICE, SLICE + 1, 3 * SLICE + 5])
+@pytest.mark.parametrize("vocabulary", [7, SLICE_TOKENS - 1, SLICE_TOKENS, SLICE_TOKENS + 1, 3 * SLICE_TOKENS + 5])
 def test_sliced_logits_are_the_projection(vocabulary: int) -> None:
     model = translator(vocabulary)
     x = torch.randn(6, 16)
@@ -28,7 +28,7 @@ def test_sliced_logits_are_the_projection(vocabulary: int) -> None:
 
 
 def test_logits_of_a_step_can_be_learned_from() -> None:
-    model = translator(2 * SLICE).requires_grad_(True)
+    model = translator(2 * SLICE_TOKENS).requires_grad_(True)
     model.logits(torch.randn(3, 16)).sum().backward()
     assert model.projection.weight.grad is not None
     assert (model.projection.weight.grad != 0).any()

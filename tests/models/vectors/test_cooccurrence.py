@@ -49,7 +49,7 @@ def names(words: int) -> list[str]:
 def small_steps(piece: int, cells: int, room: int) -> Iterator[None]:
     """Pieces of a few tokens, a head of a few cells and room for a few events: everything has to be put together."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PIECE", piece)
+        patch.setattr(module, "PIECE_TOKENS", piece)
         patch.setattr(module, "MOST_CELLS", cells)
         init = module._Counting.__init__
 

@@ -46,7 +46,7 @@ def test_neighbours_are_those_of_the_definition(size: int, dim: int, topn: int, 
 def test_several_blocks_and_many_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = some([str(number) for number in range(1000)], 12)
     whole = vectors.neighbours(["3", "999", "40"], topn=15)
-    monkeypatch.setattr("anaphora.models.vectors.word_vectors.BLOCK", 7)
+    monkeypatch.setattr("anaphora.models.vectors.word_vectors.BLOCK_WORDS", 7)
     parts = vectors.neighbours(["3", "999", "40"], topn=15)
     assert {word: [w for w, _ in near] for word, near in whole.items()} == {
         word: [w for w, _ in near] for word, near in parts.items()

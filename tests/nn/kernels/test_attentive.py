@@ -30,7 +30,7 @@ def test_of_one_step_and_of_one_row() -> None:
 
 
 def test_what_is_too_large_to_be_kept_is_computed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attentive_steps, "KEPT", 0)
+    monkeypatch.setattr(attentive_steps, "MAX_KEPT_NUMBERS", 0)
     for case in (CASES[0], CASES[5]):
         plain, fast = twins(case, torch.float64)
         compare(learned(plain), learned(fast), 1e-12)

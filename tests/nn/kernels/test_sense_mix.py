@@ -19,9 +19,9 @@ from anaphora.nn.sense_network import reference_mix
 @pytest.fixture(autouse=True, params=[False, True], ids=["as a CPU", "as a GPU"])
 def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """So small that a row of eleven places has several of them, and a batch several runs; by both ways of products."""
-    monkeypatch.setattr(kernel, "BLOCK", 16)
-    monkeypatch.setattr(kernel, "AT_ONCE", 150)
-    monkeypatch.setattr(kernel, "PIECE", 3)
+    monkeypatch.setattr(kernel, "BLOCK_QUERIES", 16)
+    monkeypatch.setattr(kernel, "MAX_WEIGHTS", 150)
+    monkeypatch.setattr(kernel, "PIECE_POSITIONS", 3)
     monkeypatch.setattr(kernel, "sense_by_sense", lambda device: request.param)
     yield
 

@@ -27,21 +27,21 @@ EXPERTS = 16
 def learn(balance: float, seed: int = 1) -> tuple[dict[str, Any], float]:
     """Two hundred updates towards a network that the experts should become; the load, and the error, in the end."""
     torch.manual_seed(seed)
-    centres = torch.randn(32, 16) * 2
+    centers = torch.randn(32, 16) * 2
     teacher = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 16)).requires_grad_(False)
     layer = MixtureOfExperts(16, 16, experts=EXPERTS, per_token=2, balance=balance)
-    optimiser = torch.optim.Adam(layer.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
 
     def some(number: int) -> Tensor:
-        return centres[torch.randint(32, (number,))] + 0.3 * torch.randn(number, 16)
+        return centers[torch.randint(32, (number,))] + 0.3 * torch.randn(number, 16)
 
     for _ in range(200):
         x = some(256)
         with telling(layer, torch.ones(256, dtype=torch.bool)):
             loss = (layer(x) - teacher(x)).square().mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (loss if layer.imbalance is None else loss + layer.imbalance).backward()
-        optimiser.step()
+        optimizer.step()
     x = some(2048)
     with torch.no_grad(), counting(layer.eval()) as layers, telling(layer, torch.ones(2048, dtype=torch.bool)):
         error = (layer(x) - teacher(x)).square().mean().item()
@@ -94,12 +94,12 @@ def test_what_is_told_is_of_real_tokens_since_it_was_last_asked() -> None:
     encoder, decoder = mixtures(model)
     assert encoder.asked.sum() == 2 * 6
     assert decoder.asked.sum() == 2 * 5
-    told = objective.told()
+    told = objective.metrics()
     assert {"expert_shares", "expert_cv", "expert_entropy", "expert_idle", "experts"} == set(told)
     assert [sum(shares) for shares in told["expert_shares"]] == pytest.approx([1, 1], abs=1e-3)
-    assert objective.told()["expert_shares"] == [[0.0] * 4] * 2
+    assert objective.metrics()["expert_shares"] == [[0.0] * 4] * 2
     objective(model, pairs())
-    objective.restore({})  # what the largest batch tried out is forgotten
+    objective.load_state_dict({})  # what the largest batch tried out is forgotten
     assert not encoder.asked.any()
 
 

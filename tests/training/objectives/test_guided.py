@@ -89,18 +89,18 @@ def test_one_head_learns_and_only_the_loss_knows(tmp_path: Path) -> None:
     objective = GuidedObjective(TranslationObjective(), model, guide, weight=1.0)
     batch = objective.send(batches.batch(0, 0), torch.device("cpu"))
     assert batch.tokens == batch.translation.tokens
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     losses = []
     for _ in range(25):
         plain = TranslationObjective()(model, batch.translation)
         loss = objective(model, batch)
         losses.append((loss - plain).item())
         loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     assert losses[-1] < 0.8 * losses[0]
-    assert objective.watcher.weights is None  # nothing is kept between updates
-    assert [bool(block.cross_attention.watchers) for block in model.decoder.blocks] == [False, True, False]
+    assert objective.hook.weights is None  # nothing is kept between updates
+    assert [bool(block.cross_attention.hooks) for block in model.decoder.blocks] == [False, True, False]
 
 
 def test_both_passes_of_the_consistency_loss_are_guided(tmp_path: Path) -> None:

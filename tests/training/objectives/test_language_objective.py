@@ -1,4 +1,4 @@
-"""What language models minimise: chunks that go on are one text, packed is apart, penalties, hidden words, classes."""
+"""What language models minimize: chunks that go on are one text, packed is apart, penalties, hidden words, classes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_an_epoch_begins_anew(kind: str) -> None:
     first = objective(model, objective.send(batches.batch(0, 0), CPU)).item()
     objective(model, objective.send(batches.batch(0, 1), CPU))
     assert objective(model, objective.send(batches.batch(0, 0), CPU)).item() == pytest.approx(first, rel=1e-6)
-    assert all(len(tensor) == 2 for tensor in objective.carried().values())
+    assert all(len(tensor) == 2 for tensor in objective.state_dict().values())
 
 
 def test_what_is_carried_stays_in_its_place_and_has_no_gradient() -> None:
@@ -93,14 +93,14 @@ def test_what_is_carried_stays_in_its_place_and_has_no_gradient() -> None:
     model, ids = model_of("lstm"), np.concatenate([[BOS], np.arange(4, 30), [EOS]] * 2).astype(np.uint32)
     batches, objective = StreamBatches(ids, 12, 6, carries=True), LanguageObjective(carries=True)
     objective(model, objective.send(batches.batch(0, 0), CPU))
-    places = {name: tensor.data_ptr() for name, tensor in objective.carried().items()}
-    before = {name: tensor.clone() for name, tensor in objective.carried().items()}
+    places = {name: tensor.data_ptr() for name, tensor in objective.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in objective.state_dict().items()}
     objective(model, objective.send(batches.batch(0, 1), CPU))
-    assert {name: tensor.data_ptr() for name, tensor in objective.carried().items()} == places
-    assert any(not torch.equal(before[name], tensor) for name, tensor in objective.carried().items())
-    assert not any(tensor.requires_grad for tensor in objective.carried().values())
-    objective.restore(before)
-    assert all(torch.equal(before[name], tensor) for name, tensor in objective.carried().items())
+    assert {name: tensor.data_ptr() for name, tensor in objective.state_dict().items()} == places
+    assert any(not torch.equal(before[name], tensor) for name, tensor in objective.state_dict().items())
+    assert not any(tensor.requires_grad for tensor in objective.state_dict().values())
+    objective.load_state_dict(before)
+    assert all(torch.equal(before[name], tensor) for name, tensor in objective.state_dict().items())
 
 
 @pytest.mark.parametrize("kind", ["gru", "transformer-decoder"])

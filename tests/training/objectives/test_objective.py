@@ -1,4 +1,4 @@
-"""What is minimised: cross-entropy and label smoothing by hand; many small batches are one big one."""
+"""What is minimized: cross-entropy and label smoothing by hand; many small batches are one big one."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Speaker(Translator):
 
 
 class Alphabet:
-    """As much of a tokeniser and of a corpus as the objective asks for."""
+    """As much of a tokenizer and of a corpus as the objective asks for."""
 
     def decode_batch(self, batch: list[list[int]]) -> list[str]:
         return ["".join(LETTERS.get(token, "") for token in tokens) for tokens in batch]
@@ -157,8 +157,8 @@ def test_reinforce_follows_the_exact_gradient(temperature: float) -> None:
     assert (model.table.grad - exact).norm() < 0.05 * exact.norm()
     expected = sum(log_p(model, said, temperature).exp().item() * chrf_of(said) for said in everything())
     assert loss.item() == pytest.approx(-expected, abs=0.01)
-    assert objective.told()["reward"] == pytest.approx(-loss.item(), rel=1e-5)
-    assert objective.told() == {"reward": 0.0}  # of nothing, since it was asked just now
+    assert objective.metrics()["reward"] == pytest.approx(-loss.item(), rel=1e-5)
+    assert objective.metrics() == {"reward": 0.0}  # of nothing, since it was asked just now
     assert model.training  # dropout was off meanwhile, and is on again
 
 
@@ -275,10 +275,10 @@ def test_draws_differ_from_visit_to_visit_and_go_on_where_they_stopped() -> None
     one, two = (objective.candidates(pairs.translation, pairs.rows).tokens for _ in range(2))
     assert one != two
     again = objective_of(Speaker())
-    again.restore({"drawn": torch.tensor(1)})
+    again.load_state_dict({"drawn": torch.tensor(1)})
     assert again.candidates(pairs.translation, pairs.rows).tokens == two
-    assert int(again.carried()["drawn"]) == 2
-    again.restore({})
+    assert int(again.state_dict()["drawn"]) == 2
+    again.load_state_dict({})
     assert again.candidates(pairs.translation, pairs.rows).tokens == one
 
 
@@ -420,7 +420,7 @@ def test_a_recipes_rates_are_not_those_of_a_model_that_can_translate(tmp_path: P
     asked["training"] |= {"optimizer": "asgd"}
     averaged = complete(str(recipe), asked, pairs=30_000, start_from="x", start=start).training
     assert (averaged.learning_rate, averaged.momentum) == (training.learning_rate, training.momentum)
-    asked = {"training": {"objective": "reinforce", "momentum": 0.5}}  # of the optimiser that it has unless told
+    asked = {"training": {"objective": "reinforce", "momentum": 0.5}}  # of the optimizer that it has unless told
     slower = complete(str(recipe), asked, pairs=30_000, start_from="x", start=start).training
     assert (slower.optimizer, slower.momentum) == ("sgd", 0.5)
     check_files(Request(tmp_path / "run", asked, str(recipe), start_from=tmp_path))

@@ -1,10 +1,10 @@
-"""Two colour scales for all pictures: from near white to dark blue, in steps that look equal; and for numbers of both
+"""Two color scales for all pictures: from near white to dark blue, in steps that look equal; and for numbers of both
 signs the same blue above zero and brown below it.
 
-A single hue whose lightness falls evenly reads the same for every kind of colour vision, in grey print too. The steps
+A single hue whose lightness falls evenly reads the same for every kind of color vision, in gray print too. The steps
 are even in OKLab (Ottosson 2020), a space made so that equal distances look equal. Links are marked by a shape, and in
-vermilion, which no common colour blindness confuses with blue. Blue and brown of one lightness differ in the one
-direction that most colour-blind people still see; where it matters the number with its sign stands in the cell.
+vermilion, which no common color blindness confuses with blue. Blue and brown of one lightness differ in the one
+direction that most color-blind people still see; where it matters the number with its sign stands in the cell.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _encoded(light: float) -> int:
     return round(255 * value)
 
 
-def colour(weight: float) -> RGB:
+def color(weight: float) -> RGB:
     """Of a weight between 0 and 1."""
     return shade(round(100 * weight)) if weight == weight else shade(0)
 
@@ -55,17 +55,17 @@ def signed(share: float) -> RGB:
 
 
 def on(weight: float) -> RGB:
-    """Text that can be read on the colour of a weight."""
-    return on_colour(colour(weight))
+    """Text that can be read on the color of a weight."""
+    return on_color(color(weight))
 
 
-def on_colour(rgb: RGB) -> RGB:
-    """Text that can be read on a colour: whichever of black and white stands out more."""
+def on_color(rgb: RGB) -> RGB:
+    """Text that can be read on a color: whichever of black and white stands out more."""
     return (255, 255, 255) if luminance(rgb) < 0.18 else (0, 0, 0)
 
 
 def luminance(rgb: RGB) -> float:
-    """How much light a colour gives, 0 to 1 (WCAG)."""
+    """How much light a color gives, 0 to 1 (WCAG)."""
     red, green, blue = ((v / 255 / 12.92) if v <= 10 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in rgb)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

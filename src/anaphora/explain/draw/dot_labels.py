@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 INK, PALE = "#222222", "#999999"
-AROUND = ((8, 0), (-8, 0), (0, 9), (0, -9), (8, 8), (8, -8), (-8, 8), (-8, -8))
+LABEL_OFFSETS = ((8, 0), (-8, 0), (0, 9), (0, -9), (8, 8), (8, -8), (-8, 8), (-8, -8))
 """Where a label may stand, in points from its dot, the best first; further out where all are taken."""
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 """From a dot to its name, in pixels."""
@@ -50,7 +50,7 @@ def label_dots(
     for own, (x, y, name) in sorted(enumerate(dots), key=lambda one: 0 if crowded else -one[1][1]):
         wide, high = _size(axis, name, size)
         others = np.delete(places, own, axis=0)
-        for far, (right, up) in product(range(1, farthest + 1), AROUND):
+        for far, (right, up) in product(range(1, farthest + 1), LABEL_OFFSETS):
             at = places[own] + np.array((right, up)) * far * points
             x0 = at[0] - (0 if right > 0 else wide if right < 0 else wide / 2)
             y0 = at[1] - (high / 2 if not up or right else 0 if up > 0 else high)

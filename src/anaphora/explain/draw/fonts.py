@@ -30,7 +30,7 @@ FOLDERS = (
 )
 PREFERRED = ("NotoSans-Regular", "DejaVuSans", "Arial", "Helvetica")
 BITMAP_SIZE = 109
-"""The one size at which colour emoji fonts made of bitmaps can be drawn."""
+"""The one size at which color emoji fonts made of bitmaps can be drawn."""
 
 PACKAGES = {
     "CJK": "fonts-noto-cjk",
@@ -126,7 +126,7 @@ def characters_of(path: Path) -> frozenset[int]:
 
 @cache
 def font_for(text: str) -> Path | None:
-    """The first font with all of these characters; emoji from a colour font where there is one."""
+    """The first font with all of these characters; emoji from a color font where there is one."""
     needed = {ord(character) for character in text} - INVISIBLE
     fonts = installed()
     if "\ufe0f" in text or any(code >= 0x1F000 for code in needed):

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from anaphora.alignment.model_alignment import Alignment
 
-LONGEST = 28
+MAX_LABEL_CHARACTERS = 28
 """Characters of a label; longer words are cut and shown whole in the SVG's hints."""
 NUMBERS_UP_TO = 12
 """Words of the longer side up to which cells hold their percentage."""
 SLANT = 60.0
 """Degrees by which the source words lean."""
 RING = 190
-"""Where the legend has its link: right of the words beside the colours."""
+"""Where the legend has its link: right of the words beside the colors."""
 
 
 @dataclass(frozen=True)
@@ -68,4 +68,4 @@ def drawable(text: str) -> str:
 def shown(word: str) -> str:
     """A label: what can be drawn of it, and not endless."""
     word = drawable(word)
-    return word if len(word) <= LONGEST else word[: LONGEST - 1] + "…"
+    return word if len(word) <= MAX_LABEL_CHARACTERS else word[: MAX_LABEL_CHARACTERS - 1] + "…"

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from anaphora.evaluation.by_length import LengthBin
 
 INK, PALE, BARS = "#222222", "#999999", "#e4e4e4"
-COLOURS = ("#1f5f99", "#b3591f", "#3a7d44", "#7b4b94", "#a8323e", "#5c5c5c", "#c08a00", "#2a9d8f")
+COLORS = ("#1f5f99", "#b3591f", "#3a7d44", "#7b4b94", "#a8323e", "#5c5c5c", "#c08a00", "#2a9d8f")
 MARKS = "osD^vPX*"
-SIZE, DOTS = (7.2, 4.4), 150
+SIZE_INCHES, DOTS_PER_INCH = (7.2, 4.4), 150
 
 
 def lengths_picture(models: Mapping[str, Sequence[LengthBin]], *, form: str = "png") -> bytes:
@@ -21,7 +21,7 @@ def lengths_picture(models: Mapping[str, Sequence[LengthBin]], *, form: str = "p
     import matplotlib.pyplot as plt
 
     bins = next(iter(models.values()))
-    figure, axis = plt.subplots(figsize=SIZE, dpi=DOTS, layout="constrained")
+    figure, axis = plt.subplots(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
     try:
         across = range(len(bins))
         count = axis.twinx()
@@ -31,8 +31,8 @@ def lengths_picture(models: Mapping[str, Sequence[LengthBin]], *, form: str = "p
         axis.set_zorder(count.get_zorder() + 1)
         axis.patch.set_visible(False)
         for number, (name, those) in enumerate(models.items()):
-            colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % len(MARKS)]
-            axis.plot(across, [one.bleu for one in those], color=colour, marker=mark, markersize=6, label=name)
+            color, mark = COLORS[number % len(COLORS)], MARKS[number % len(MARKS)]
+            axis.plot(across, [one.bleu for one in those], color=color, marker=mark, markersize=6, label=name)
         axis.set_xticks(
             list(across), [f"{one.name}\n{one.lines:,} {'line' if one.lines == 1 else 'lines'}" for one in bins]
         )

@@ -1,6 +1,6 @@
 """An alignment as PNG, drawn with Pillow at twice the size of the screen's dots.
 
-Pillow shapes text with HarfBuzz, so Arabic letters join and run from right to left, and it draws emoji in colour. Fonts
+Pillow shapes text with HarfBuzz, so Arabic letters join and run from right to left, and it draws emoji in color. Fonts
 are found by the characters of each word (fonts.py); where no font has them the word is spelled in code points, and the
 caller is told what to install.
 """
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from anaphora.alignment.model_alignment import Alignment
 from anaphora.explain.draw import fonts
-from anaphora.explain.draw.colors import LINK, RGB, colour, on
+from anaphora.explain.draw.colors import LINK, RGB, color, on
 from anaphora.explain.draw.layout import RING, SLANT, Layout, lay_out, shown
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 SCALE = 2
-MARGIN = 4
+MARGIN_PIXELS = 4
 """Around a drawn word, for accents and slanted strokes."""
 INK, PALE, LINE = (34, 34, 34), (102, 102, 102), (153, 153, 153)
 MOST_PIXELS = 80_000_000
@@ -66,7 +66,7 @@ class Pen:
         return [*self.missing.notes(), *([fonts.shaping_advice()] if self.unshaped else [])]
 
     def width(self, text: str, size: float) -> float:
-        return (self.word(text, size * SCALE, INK).width - 2 * MARGIN) / SCALE
+        return (self.word(text, size * SCALE, INK).width - 2 * MARGIN_PIXELS) / SCALE
 
     def box(self, x: float, y: float, w: float, h: float, fill: RGB | None, line: RGB | None = None) -> None:
         from PIL import ImageDraw
@@ -104,7 +104,7 @@ class Pen:
         """`y` is the middle of the line."""
         assert self.page is not None
         word = self.word(text, size * self.scale, ink)
-        shift = {"left": MARGIN, "middle": word.width / 2, "right": word.width - MARGIN}[anchor]
+        shift = {"left": MARGIN_PIXELS, "middle": word.width / 2, "right": word.width - MARGIN_PIXELS}[anchor]
         place = round((x + self.left) * self.scale - shift), round(y * self.scale - word.height / 2)
         self.page.paste(word, place, word)
 
@@ -119,7 +119,7 @@ class Pen:
         turned = word.rotate(SLANT, expand=True, resample=Image.Resampling.BICUBIC)
         angle = radians(SLANT)
         # where the middle of the word's left edge comes to lie within the turned picture
-        begin = word.width / 2 - MARGIN
+        begin = word.width / 2 - MARGIN_PIXELS
         bx, by = turned.width / 2 - begin * cos(angle), turned.height / 2 + begin * sin(angle)
         self.page.paste(turned, (round((x + self.left) * self.scale - bx), round(y * self.scale - by)), turned)
 
@@ -167,7 +167,7 @@ def _drawn(text: str, path: str | None, size: float, ink: RGB) -> Image:
     left, _, right, _ = font.getbbox(text, anchor="ls")
     ascent, descent = font.getmetrics()  # type: ignore[union-attr]
     width, height = max(round(right - min(left, 0)), 1), ascent + descent
-    margin = round(MARGIN / shrink)
+    margin = round(MARGIN_PIXELS / shrink)
     picture = Image.new("RGBA", (width + 2 * margin, height + 2 * margin), (*ink, 0))
     draw = ImageDraw.Draw(picture)
     draw.text((margin - min(left, 0), margin + ascent), text, font=font, fill=ink, anchor="ls", embedded_color=True)
@@ -180,12 +180,12 @@ def _drawn(text: str, path: str | None, size: float, ink: RGB) -> Image:
 def _side_by_side(words: list[Image]) -> Image:
     from PIL import Image
 
-    width = sum(word.width - 2 * MARGIN for word in words) + 2 * MARGIN
+    width = sum(word.width - 2 * MARGIN_PIXELS for word in words) + 2 * MARGIN_PIXELS
     row = Image.new("RGBA", (width, max(word.height for word in words)), (0, 0, 0, 0))
     x = 0
     for word in words:
         row.alpha_composite(word, (x, (row.height - word.height) // 2))
-        x += word.width - 2 * MARGIN
+        x += word.width - 2 * MARGIN_PIXELS
     return row
 
 
@@ -199,20 +199,20 @@ def _draw(pen: Pen, alignment: Alignment, layout: Layout) -> None:
         pen.text(left - 8, top + (t + 0.5) * cell, shown(word.text), layout.font, anchor="right")
     wide, high = len(alignment.source) * cell, len(alignment.target) * cell
     pen.box(left - 1, top - 1, wide + 2, high + 2, LINE)
-    pen.box(left, top, wide, high, colour(0))
+    pen.box(left, top, wide, high, color(0))
     links = set(alignment.links)
     for t in range(len(alignment.target)):
         for s in range(len(alignment.source)):
             weight, x, y = float(alignment.weights[t, s]), left + s * cell, top + t * cell
             if weight >= 0.01:
-                pen.box(x, y, cell, cell, colour(weight))
+                pen.box(x, y, cell, cell, color(weight))
             if layout.numbers and weight >= 0.05:
                 pen.text(x + cell / 2, y + cell / 2, str(round(100 * weight)), 11, on(weight), "middle")
             if (s, t) in links:
                 pen.box(x + 1, y + 1, cell - 2, cell - 2, None, LINK)
     x, y = left, top + high + 22
     for step in range(20):
-        pen.box(x + 5 * step, y, 5, 12, colour(step / 19))
+        pen.box(x + 5 * step, y, 5, 12, color(step / 19))
     pen.text(x + 108, y + 6, "0 to 100 %" if layout.numbers else "0 to 1", 11, PALE)
     pen.box(x + RING, y, 12, 12, None, LINK)
     pen.text(x + RING + 18, y + 6, "link", 11, PALE)

@@ -16,12 +16,12 @@ from anaphora.explain.draw.layout import shown
 from anaphora.explain.sense_lookup import MovedToken, Sense, SensesText
 
 INK, PALE = "#222222", "#777777"
-COLUMNS = 4
-MOST = 12
+PANEL_COLUMNS = 4
+MAX_PANEL_WORDS = 12
 """Words of each direction that a panel has room for."""
 PANELS = 96
 """Of all words together: more would be a sheet that nobody reads."""
-WIDE, HIGH, DOTS = 2.7, 0.19, 150
+PANEL_INCHES, ROW_INCHES, DOTS_PER_INCH = 2.7, 0.19, 150
 """Inches of a panel, and of a row in it."""
 
 
@@ -38,12 +38,14 @@ def draw_senses(found: SensesText, *, format: str = "png") -> bytes:
     panels = sum(len(token.senses) for token in tokens)
     if panels > PANELS:
         raise UserError(f"a picture of {panels} senses is more than can be read ({PANELS})", cure="ask for fewer words")
-    columns = min(COLUMNS, max(len(token.senses) for token in tokens))
+    columns = min(PANEL_COLUMNS, max(len(token.senses) for token in tokens))
     bars = max(_listed(sense) for token in tokens for sense in token.senses)
     lines = [math.ceil(len(token.senses) / columns) for token in tokens]
-    height = bars * HIGH + 0.75
+    height = bars * ROW_INCHES + 0.75
     figure = plt.figure(
-        figsize=(columns * WIDE + 0.3, sum(lines) * height + 0.4 * len(tokens)), dpi=DOTS, layout="constrained"
+        figsize=(columns * PANEL_INCHES + 0.3, sum(lines) * height + 0.4 * len(tokens)),
+        dpi=DOTS_PER_INCH,
+        layout="constrained",
     )
     try:
         parts = figure.subfigures(len(tokens), 1, height_ratios=[n * height + 0.4 for n in lines], squeeze=False)
@@ -68,7 +70,7 @@ def draw_senses(found: SensesText, *, format: str = "png") -> bytes:
 
 def _values(sense: Sense) -> list[MovedToken]:
     """What a panel shows, from top to bottom."""
-    return [*sense.raises[:MOST], *reversed(sense.lowers[: max(1, MOST // 4)])]
+    return [*sense.raises[:MAX_PANEL_WORDS], *reversed(sense.lowers[: max(1, MAX_PANEL_WORDS // 4)])]
 
 
 def _listed(sense: Sense) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anaphora.explain.draw.colors import RGB, colour, on_colour, signed
+from anaphora.explain.draw.colors import RGB, color, on_color, signed
 from anaphora.explain.draw.layout import drawable, shown
 from anaphora.explain.draw.walk_tables import DIMENSIONS, written
 from anaphora.explain.trace_parts import Step, Walk
@@ -225,14 +225,14 @@ class _Block:
         fill = paint(value)
         sheet.box(x, y, wide, high, fill, f"{step.rows[r]} ← {step.columns[c]}: {value:.4g}")
         if self.numbers:
-            sheet.words(x + wide / 2, y + high / 2, self.numbers[r][c], NUMBER, on_colour(fill), anchor="middle")
+            sheet.words(x + wide / 2, y + high / 2, self.numbers[r][c], NUMBER, on_color(fill), anchor="middle")
 
 
 def _painter(step: Step) -> Callable[[float], RGB]:
     """Shares by how dark they are; other numbers brown below zero and blue above it, of the table's largest."""
     if step.up_to is not None:
         most = step.up_to
-        return lambda value: colour(value / most)
+        return lambda value: color(value / most)
     largest = float(np.abs(step.values).max()) or 1.0
     return lambda value: signed(value / largest)
 
@@ -243,7 +243,7 @@ def _span(step: Step) -> str:
 
 
 def _legend(sheet: Sheet, y: float, walks: Sequence[Walk], measure: Measure) -> float:
-    """What colours mean, as far as they occur."""
+    """What colors mean, as far as they occur."""
     steps = [step for walk in walks for step in walk.steps]
     x, y = MARGIN, y + 4
 
@@ -255,7 +255,7 @@ def _legend(sheet: Sheet, y: float, walks: Sequence[Walk], measure: Measure) -> 
     scales = dict.fromkeys(step.up_to for step in steps if step.up_to is not None)
     for most in scales:
         for place in range(20):
-            sheet.box(x + 5 * place, y, 5.3, 13, colour(place / 19))
+            sheet.box(x + 5 * place, y, 5.3, 13, color(place / 19))
         x = entry(f"from 0 to {most:.3g}", x + 108)
     if any(step.up_to is None for step in steps):
         for place in range(21):

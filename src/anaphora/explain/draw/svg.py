@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from anaphora.alignment.model_alignment import Alignment
-from anaphora.explain.draw.colors import LINK, colour, hexadecimal, on
+from anaphora.explain.draw.colors import LINK, color, hexadecimal, on
 from anaphora.explain.draw.layout import RING, SLANT, Layout, lay_out, shown
 
 FONTS = "'Noto Sans', 'DejaVu Sans', 'Segoe UI', Arial, sans-serif"
@@ -87,7 +87,7 @@ def _grid(alignment: Alignment, layout: Layout) -> list[str]:
     wide, high = len(alignment.source) * cell, len(alignment.target) * cell
     lines.append(
         f'<rect x="{left:g}" y="{top:.1f}" width="{wide:g}" height="{high:g}" '
-        f'fill="{hexadecimal(colour(0))}" stroke="#999"/>'
+        f'fill="{hexadecimal(color(0))}" stroke="#999"/>'
     )
     links = set(alignment.links)
     for t in range(len(alignment.target)):
@@ -104,7 +104,7 @@ def _cell(alignment: Alignment, layout: Layout, s: int, t: int, weight: float, l
     said = f"{alignment.target[t].text} ← {alignment.source[s].text}: {weight:.2f}{' (link)' if linked else ''}"
     parts = [
         f'<g><title>{markup(said)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{cell:g}" height="{cell:g}" '
-        f'fill="{hexadecimal(colour(weight))}"/>'
+        f'fill="{hexadecimal(color(weight))}"/>'
     ]
     if layout.numbers and weight >= 0.05:
         parts.append(
@@ -122,7 +122,7 @@ def _cell(alignment: Alignment, layout: Layout, s: int, t: int, weight: float, l
 def _legend(alignment: Alignment, layout: Layout) -> list[str]:
     x, y = layout.left, layout.top + len(alignment.target) * layout.cell + 22
     steps = [
-        f'<rect x="{x + 5 * step:.1f}" y="{y:.1f}" width="5.3" height="12" fill="{hexadecimal(colour(step / 19))}"/>'
+        f'<rect x="{x + 5 * step:.1f}" y="{y:.1f}" width="5.3" height="12" fill="{hexadecimal(color(step / 19))}"/>'
         for step in range(20)
     ]
     words = "0 to 100 %" if layout.numbers else "0 to 1"

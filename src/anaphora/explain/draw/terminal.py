@@ -2,7 +2,7 @@
 
 Each source word has a column, its name standing above on a staircase (a line for each, so that any script, long words
 and right-to-left words stay whole); each target word has a row. A cell is darker the more the target word looked there,
-in colour or, where there is none, in shades of character; ● marks a link.
+in color or, where there is none, in shades of character; ● marks a link.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from anaphora.explain.draw.colors import LINK, colour, hexadecimal, on
+from anaphora.explain.draw.colors import LINK, color, hexadecimal, on
 
 if TYPE_CHECKING:  # the widths of words are asked for where nothing needs PyTorch
     from rich.text import Text
@@ -22,7 +22,7 @@ SHADES = " ░▒▓█"
 LEFT_TO_RIGHT, ISOLATE, END_ISOLATE = "\u200e", "\u2068", "\u2069"
 
 
-def heat_map(alignment: Alignment, *, width: int = 80, colours: bool = True) -> Text:
+def heat_map(alignment: Alignment, *, width: int = 80, colors: bool = True) -> Text:
     """Lines of at most `width` cells; more source words than fit go into a second map below, and so on."""
     from rich.text import Text
 
@@ -48,7 +48,7 @@ def heat_map(alignment: Alignment, *, width: int = 80, colours: bool = True) -> 
             name = cut(word.text, label)
             picture.append(begin + " " * (label - cells(name)) + isolated(name) + " ")
             for s in places:
-                _cell(picture, float(alignment.weights[t, s]), (s, t) in links, cell, colours)
+                _cell(picture, float(alignment.weights[t, s]), (s, t) in links, cell, colors)
             picture.append("\n")
     return picture
 
@@ -63,9 +63,9 @@ def _staircase(picture: Text, names: Sequence[str], label: int, cell: int, width
         picture.append(isolated(cut(name, room)) + "\n")
 
 
-def _cell(picture: Text, weight: float, linked: bool, cell: int, colours: bool) -> None:
-    if colours:
-        style = f"{hexadecimal(on(weight))} on {hexadecimal(colour(weight))}"
+def _cell(picture: Text, weight: float, linked: bool, cell: int, colors: bool) -> None:
+    if colors:
+        style = f"{hexadecimal(on(weight))} on {hexadecimal(color(weight))}"
         picture.append((" ● " if cell == 3 else "● " if cell == 2 else "●") if linked else " " * cell, style=style)
         return
     glyph = SHADES[min(int(weight * 5), 4)] if weight > 0.04 else " "

@@ -1,4 +1,4 @@
-"""A walk as text: labelled tables that keep to the width of the terminal, in any script.
+"""A walk as text: labeled tables that keep to the width of the terminal, in any script.
 
     S = Q Kᵀ / √2: scaled, so that scores do not grow with the dimensions
             A     A     B     A
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anaphora.errors import option
-from anaphora.explain.draw.colors import colour, hexadecimal, on
+from anaphora.explain.draw.colors import color, hexadecimal, on
 from anaphora.explain.draw.terminal import LEFT_TO_RIGHT, cells, cut, isolated, right_to_left, visible
 from anaphora.results import html_lines, html_table
 
@@ -38,7 +38,7 @@ MOST_COLUMNS = 50
 """Columns of a table in a notebook."""
 
 
-def walk_text(walk: Walk, *, width: int = 80, colours: bool = False) -> Text:
+def walk_text(walk: Walk, *, width: int = 80, colors: bool = False) -> Text:
     """Title, what it is about, every step, the cells asked for, every check."""
     from rich.text import Text
 
@@ -48,7 +48,7 @@ def walk_text(walk: Walk, *, width: int = 80, colours: bool = False) -> Text:
         _paragraph(text, line, width)
     for step in walk.steps:
         text.append("\n")
-        text.append_text(step_text(step, width=width, colours=colours))
+        text.append_text(step_text(step, width=width, colors=colors))
     for cell in walk.cells:
         text.append("\n")
         text.append_text(cell_text(cell, width=width))
@@ -59,7 +59,7 @@ def walk_text(walk: Walk, *, width: int = 80, colours: bool = False) -> Text:
     return text
 
 
-def step_text(step: Step, *, width: int = 80, colours: bool = False) -> Text:
+def step_text(step: Step, *, width: int = 80, colors: bool = False) -> Text:
     """The heading of one step and its table."""
     from rich.text import Text
 
@@ -76,7 +76,7 @@ def step_text(step: Step, *, width: int = 80, colours: bool = False) -> Text:
     sizes = [max(min(cells(step.columns[c]), LABEL), *(len(numbers[r][c]) for r in rows)) + 2 for c in shown]
     spare = width - 2 - sum(sizes)  # a long label is cut to a quarter, or to what the numbers leave
     label = min(max(cells(step.rows[r]) for r in rows), max(width // 4, spare, 4))
-    shaded = colours and step.shares
+    shaded = colors and step.shares
     parts = _parts(sizes, max(width - label - 2, 1))
     for part in parts:
         text.append(begin + " " * (label + 2), style="dim")
@@ -90,7 +90,7 @@ def step_text(step: Step, *, width: int = 80, colours: bool = False) -> Text:
             for c in part:
                 value = float(step.values[r, c])
                 style = (
-                    f"{hexadecimal(on(value))} on {hexadecimal(colour(value))}" if shaded and step.there(r, c) else ""
+                    f"{hexadecimal(on(value))} on {hexadecimal(color(value))}" if shaded and step.there(r, c) else ""
                 )
                 text.append("  ")
                 text.append(numbers[r][c].rjust(sizes[c] - 2), style=style)

@@ -6,7 +6,7 @@
     o_i = Σ_j Σ_ℓ α_ℓij C(x_j)_ℓ                 P(next | x₁ … x_i) = softmax(E o_i)
 
 So every logit is a finite sum over (word, sense) pairs, E[w] · α_ℓij C(x_j)_ℓ, and can be read as one (Hewitt et al.
-2023). E is one table, used three times: what the contextualiser reads, what senses are made of, what words are guessed
+2023). E is one table, used three times: what the contextualizer reads, what senses are made of, what words are guessed
 with. There is no value projection, no bias, no norm on o, and no division by k. With k = 1 and α = 1/n it is CBOW
 (tests/models/backpack/test_backpack.py).
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Rewrite = Callable[[Tensor, Tensor], Tensor]
 """(ids (N,), senses (N, k, dim)) -> senses (N, k, dim): a pure function of the word."""
-NUMBERS = 1 << 26
+MAX_SENSE_NUMBERS = 1 << 26
 """Numbers of sense vectors that reading a prompt gathers at once: 256 MB in float32."""
 
 
@@ -49,7 +49,7 @@ def begin_near_and_far(query_key: nn.Linear, senses: int, near: int) -> None:
     With small random queries and keys every α begins as 1/n: a bag of words, in which the last one, which says most of
     what comes next, has hardly a voice, and finding it takes a Backpack hundreds of updates that a Transformer, whose
     last word stands in its residual stream, does not need. So queries and keys of the near senses begin as the same
-    rotation: a place is then more like itself, by √(dim/k) where the contextualiser ends in a norm, than like others.
+    rotation: a place is then more like itself, by √(dim/k) where the contextualizer ends in a norm, than like others.
     """
     nn.init.zeros_(query_key.bias)
     nn.init.normal_(query_key.weight, std=DEVIATION)
@@ -66,7 +66,7 @@ class BackpackKeywords(BackpackConfig, LanguageKeywords):
 
 
 class Backpack(CausalLM):
-    """A contextualiser, a sense network, and the table of words that both share (Hewitt et al. 2023).
+    """A contextualizer, a sense network, and the table of words that both share (Hewitt et al. 2023).
 
     model = Backpack(vocabulary=8_000, dim=256, senses=16, layers=4, heads=4)
     model.sense_vectors(torch.tensor([17]))  # (1, 16, 256): what word 17 may mean, wherever it stands
@@ -191,7 +191,7 @@ class Backpack(CausalLM):
 
     @property
     def carries(self) -> bool:
-        return False  # weights are of the places of one row, whatever the contextualiser could remember
+        return False  # weights are of the places of one row, whatever the contextualizer could remember
 
     def spoken(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
         return self.mixed(ids, lengths)
@@ -252,7 +252,7 @@ class Backpack(CausalLM):
         if "sense_id" in past:
             past["sense_id"].view(-1).index_copy_(0, (every * places + where).flatten(), ids.flatten())
         seen = torch.arange(used, device=ids.device) <= where[..., None]  # (R, T, used)
-        several = max(1, NUMBERS // (k * used * self.dim))
+        several = max(1, MAX_SENSE_NUMBERS // (k * used * self.dim))
         parts = [slice(first, first + several) for first in range(0, rows, several)]
         out = [self._weighed(query[some], past, some, seen[some], used) for some in parts]
         return out[0] if len(out) == 1 else torch.cat(out)

@@ -52,33 +52,36 @@ class SenseConfig(LanguageConfig):
     """What every Backpack is told besides its encoder.
 
     Every word has several sense vectors, the same wherever it stands; an encoder that reads one way, the
-    contextualiser, says how much of each goes into the guess of the next word (Hewitt et al. 2023). One table is the
+    contextualizer, says how much of each goes into the guess of the next word (Hewitt et al. 2023). One table is the
     encoder's input, the senses' input, and what words are guessed with: always tied, and without a bias.
     """
 
     kind: Literal["backpack"] = "backpack"
-    """Which system this is."""
+    """The kind of model."""
     senses: int = 16
-    """Sense vectors of a word; they divide dim, for each has dim / senses numbers of the queries and keys."""
+    """Number of sense vectors per word; a divisor of dim, since each has dim / senses dimensions of the queries and
+    keys."""
     sense_feed_forward: int | None = None
-    """Hidden width of the two networks that make senses; four times dim by default."""
+    """Hidden size of the two networks that compute the senses; by default four times dim."""
     sense_dropout: float = 0.0
-    """Inside the networks that make senses, one draw for all places of a word; output_dropout is for each place."""
+    """Dropout inside the networks that compute the senses, with one mask per word; output_dropout has one per
+    position."""
     sense_window: int | None = None
-    """Senses are taken from so many words at the most, the last ones; null: from all. What stands further back is
-    read by the contextualiser alone, and can only choose among near senses."""
+    """Take senses from the last words only, at most this many (null: from all). Words further back are read by the
+    contextualizer only, and only influence the weights."""
     near_senses: int | None = None
-    """Senses whose weights begin at a place's own word, the others' at all words alike; half of them by default."""
+    """Number of senses whose weights are initialized to favor the current word; the others' are uniform. By default
+    half of them."""
     encoder: Annotated[str, NameIn(CONTEXTUALISERS)] = "transformer-decoder"
-    """The contextualiser: any kind that reads one way, whose settings the model then has."""
+    """The contextualizer: any kind that reads one way, whose settings the model then has."""
     layers: int = 4
-    """Layers of the contextualiser."""
+    """Number of layers of the contextualizer."""
     silent: list[int] = field(default_factory=list)
-    """Tokens that are read and never said: marks of ours in a model that was made without them."""
+    """Ids of tokens that are read and never generated: special tokens added to a published model."""
     output_bias: bool = False
-    """None: what a word scores is a sum over the senses before it, and over nothing else."""
+    """Not available: a word's logit is a sum over the preceding senses alone."""
     max_length: int | None = None
-    """Of a Transformer: the longest row, in tokens with ⟨s⟩."""
+    """Transformer contextualizers: maximum length of a row, in tokens, ⟨s⟩ included."""
 
     windowed: ClassVar[bool] = True
     by_token: ClassVar[bool] = True
@@ -150,7 +153,8 @@ class BackpackConfig(SenseConfig, TransformerLanguageConfig):
     """A Backpack as published: a Transformer weighs its senses."""
 
     max_length: int | None = 512
-    """The longest row, in tokens with ⟨s⟩. Learned positions are a table of so many; without them, none lifts it."""
+    """Maximum length of a row, in tokens, ⟨s⟩ included, and size of the table of learned positions. Null: unlimited,
+    not with learned positions."""
 
 
 def with_encoder(name: str) -> type[SenseConfig]:

@@ -43,7 +43,7 @@ VERSION = 1
 """Of the document; a reader refuses newer ones."""
 ALL: Literal["all"] = "all"
 MOST_OPERATIONS = 10_000
-LONGEST = 1 << 26
+MAX_FILE_BYTES = 1 << 26
 """Bytes of a patch file that are read at the most."""
 LARGEST = 1e6
 """Of a factor or an amount: with more, sense vectors and what is made of them are no numbers any more."""
@@ -387,8 +387,8 @@ class Patch:
         cure = "give a file that `anaphora patch` wrote"
         try:
             with path.open("rb") as file:
-                content = file.read(LONGEST + 1)
-            if len(content) > LONGEST:
+                content = file.read(MAX_FILE_BYTES + 1)
+            if len(content) > MAX_FILE_BYTES:
                 raise UserError("is too large for a patch", file=path, cure=cure)
             document = json.loads(content.decode("utf-8"))
         except OSError as error:

@@ -15,7 +15,7 @@ from anaphora.errors import UserError
 from anaphora.models.backpack.patch import ALL, MadeFor, Operation, Patch, Topic, words_of
 from anaphora.models.backpack.sense_edits import Lookup, edited
 from anaphora.models.backpack.sense_table import fingerprint_of
-from anaphora.models.backpack.topic import emphasised, knows
+from anaphora.models.backpack.topic import emphasized, knows
 from anaphora.tokenizers.token_names import token_name
 from anaphora.tokenizers.word_pieces import WordTokens, tokens_of_word, unsaid_tokens
 
@@ -69,7 +69,7 @@ def apply(model: Backpack, operations: Sequence[Operation], tokens_of: Lookup, u
     patched = copy.copy(model)  # its parameters and modules are the very same
     for operation in operations:
         if isinstance(operation, Topic):
-            patched.emphasis = emphasised(patched, operation, tokens_of, unsaid)
+            patched.emphasis = emphasized(patched, operation, tokens_of, unsaid)
         else:
             patched.rewrite = edited(patched, operation, tokens_of)
     return patched

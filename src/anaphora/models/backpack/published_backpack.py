@@ -1,6 +1,6 @@
 """The weights of `stanfordnlp/backpack-gpt2` under their published names, both ways.
 
-Three flavours of names are read, and the numbers are the same in all of them:
+Three flavors of names are read, and the numbers are the same in all of them:
 
     the class of the Hugging Face hub     backpack.gpt2_model.…, backpack.sense_network.…; one table under up to three
                                           names; matrices of Conv1D, (in, out), but one of Linear, (out, in)
@@ -229,7 +229,7 @@ def published_backpack_weights(model: Backpack) -> dict[str, Tensor]:
 
 
 def load_published_backpack(model: Backpack, weights: Mapping[str, Tensor]) -> None:
-    """Put published weights, of any flavour, into a Backpack of their shape. Whatever is missing, left over or of
+    """Put published weights, of any flavor, into a Backpack of their shape. Whatever is missing, left over or of
     another shape is an error: it would be another model."""
     layers, given = checked(model).layers, plainly_named(weights)
     names = trained_names(layers) if any(name.startswith(TRAINED) for name in given) else backpack_names(layers)

@@ -8,7 +8,7 @@
     exchange     C ← C + (C · a)(b - a)           a, b: the unit vectors of two rows of E
 
 `edited` gives the model's `rewrite`: senses of distinct tokens in (N, k, d), the same changed out. Every operation is a
-choice between the old and the new vector, made without asking the device how many there are (no host synchronisation),
+choice between the old and the new vector, made without asking the device how many there are (no host synchronization),
 so tokens that no operation names keep their vectors bit for bit. The arithmetic is done in float32, whatever the table
 is kept in.
 """

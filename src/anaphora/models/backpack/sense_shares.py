@@ -84,7 +84,7 @@ class SensesWhy(NextWordsTold):
     alpha: NDArray[np.float32]
     """α of all places: (k, T, T), row i what is looked at after i words."""
     candidates: tuple[SenseCandidate, ...]
-    emphasised: bool = False
+    emphasized: bool = False
     """Whether a patch has a topic, whose factors are in the weights."""
 
     @property

@@ -1,7 +1,7 @@
 """The vectors that a language model has for a word by itself: a Backpack's senses, or the row of an embedding matrix.
 
 Both are (k, d), with k = 1 where there is but a row: so similarity is measured alike (evaluation/sense_similarity.py).
-A word is looked up as it stands inside a line, with the space before it where the tokeniser has that; in the case that
+A word is looked up as it stands inside a line, with the space before it where the tokenizer has that; in the case that
 was asked for, or else in another that the vocabulary has as one token. A word spelled in pieces has the mean of theirs,
 unless the pieces are bytes of a vocabulary of words, which mean nothing.
 """

@@ -94,7 +94,7 @@ class Emphasis:
 
 
 @torch.no_grad()
-def emphasised(model: Backpack, topic: Topic, tokens_of: Lookup, unsaid: Sequence[int] = ()) -> Emphasis:
+def emphasized(model: Backpack, topic: Topic, tokens_of: Lookup, unsaid: Sequence[int] = ()) -> Emphasis:
     """The model's emphasis with one more topic; scores are of the senses as its `rewrite` leaves them. unsaid: tokens
     that no text has."""
     bag = torch.zeros(model.vocabulary, dtype=torch.bool, device=model.vocabulary_matrix.device)
@@ -152,7 +152,7 @@ def leanings(model: Backpack, bag: Tensor, unsaid: Sequence[int] = ()) -> Tensor
 def topic_scores(model: Backpack, bag: Tensor) -> Tensor:
     """log P of a bag (V,) of words by each sense alone: (V, k) float32.
 
-    The normaliser is a sum over every n-th word: numbers of subwords go from the frequent to the rare, so that such a
+    The normalizer is a sum over every n-th word: numbers of subwords go from the frequent to the rare, so that such a
     sample has of all kinds. For a vocabulary of 50,000 it is as cheap as the senses themselves.
     """
     table = model.vocabulary_matrix.float()

@@ -8,7 +8,7 @@ every member is asked what follows the same words. The other usual mean is that 
 what one member finds impossible stays so), divided by its sum, so that probabilities still add up to one.
 
 Members may be of any kind and size, as long as they say the same tokens. The source is given as tokens of the first
-tokeniser that loses nothing; a member with another one reads the same text in its own tokens (`readings`). An ensemble
+tokenizer that loses nothing; a member with another one reads the same text in its own tokens (`readings`). An ensemble
 attends as the mean of those members that attend, over these tokens.
 
 As a folder it holds its members, as a mixture of language models holds its parts: `config.yaml` names them with their
@@ -39,7 +39,7 @@ ENSEMBLE = System(
 )
 
 Reading = Callable[[list[int]], list[int]]
-"""Tokens of a source, without its end mark, as tokens of another tokeniser for the same text."""
+"""Tokens of a source, without its end mark, as tokens of another tokenizer for the same text."""
 
 
 class EnsembleState(DecoderState):

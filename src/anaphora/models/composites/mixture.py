@@ -44,8 +44,8 @@ MIXTURE = System(
     recipe="",
 )
 
-ROUNDS = 1000
-ENOUGH = 1e-9
+MAX_ROUNDS = 1000
+MIN_GAIN_NATS = 1e-9
 """EM stops when a round adds less than this to the mean log P of a token."""
 
 
@@ -54,11 +54,11 @@ class MixtureConfig:
     """Which models are mixed, and how much each has to say (section `model`)."""
 
     kind: Literal["mixture"] = "mixture"
-    """Which system this is."""
+    """The kind of model."""
     parts: list[str] = field(default_factory=list)
-    """Folders inside the model's own, one for each part."""
+    """Folders of the parts, inside the model's own."""
     weights: list[float] = field(default_factory=list)
-    """The share of each part; together 1."""
+    """Weight of each part; they sum to 1."""
 
     def __post_init__(self) -> None:
         if len(self.parts) != len(self.weights):
@@ -323,7 +323,7 @@ class Tuning:
     """Tokens to which every part gives probability 0: no weights can help, they are left out."""
 
 
-def tune(logs: NDArray[np.float64], *, rounds: int = ROUNDS) -> Tuning:
+def tune(logs: NDArray[np.float64], *, rounds: int = MAX_ROUNDS) -> Tuning:
     """The weights by EM, from log P of each held-out token under each part (parts, N)."""
     possible = (logs > -np.inf).any(0)
     logs = logs[:, possible]
@@ -337,7 +337,7 @@ def tune(logs: NDArray[np.float64], *, rounds: int = ROUNDS) -> Tuning:
         joint = weights[:, None] * likely
         total = joint.sum(0)
         likelihoods.append(float((np.log(total) + best).mean()))
-        if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < ENOUGH:
+        if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < MIN_GAIN_NATS:
             break
         weights = (joint / total).mean(1)
     weights = weights / weights.sum()

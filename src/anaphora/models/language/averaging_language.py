@@ -29,7 +29,7 @@ class AveragingConfig(AveragingEncoderConfig, LanguageConfig):
     """A deep averaging network, and what guesses the next word by it."""
 
     kind: Literal["dan"] = "dan"
-    """Which system this is."""
+    """The kind of model."""
 
     windowed: ClassVar[bool] = True
 

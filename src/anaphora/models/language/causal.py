@@ -29,9 +29,9 @@ from anaphora.nn.head import VocabularyHead
 from anaphora.nn.transformer import TransformerEncoder
 from anaphora.tokenizers.tokenizer import BOS
 
-NUMBERS = 1 << 22
+MAX_LOGITS = 1 << 22
 """Logits that `score` forms at once, 16 MB in float32: tokens times vocabulary. More of them leave the cache."""
-PIECE = 16_384
+PIECE_TOKENS = 16_384
 """Tokens that `score` reads at once where an encoder can go on from where it stopped."""
 
 
@@ -62,8 +62,8 @@ class CausalLM(Reader, LanguageModel):
 
     @by_keywords(causal_keywords, by_encoder)
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:
-        if config.both_ways:  # settings do not know it yet: labels are found in the text
-            raise ValueError("both_ways shows a language model the words it is to guess; leave it to classifiers")
+        if config.bidirectional:  # settings do not know it yet: labels are found in the text
+            raise ValueError("bidirectional shows a language model the words it is to guess; leave it to classifiers")
         super().__init__(config, vocabulary)
         attends = {"attends"} if self.encoder.attends else set()
         self.capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant", *attends})
@@ -157,7 +157,7 @@ class CausalLM(Reader, LanguageModel):
         self.check_length(length)
         scores = torch.zeros(batch, length, device=ids.device)
         before = torch.cat([ids.new_full((batch, 1), BOS), ids[:, :-1]], dim=1)
-        piece = max(length, 1) if self.whole else max(1, PIECE // max(batch, 1))
+        piece = max(length, 1) if self.whole else max(1, PIECE_TOKENS // max(batch, 1))
         past = self.started(batch, 0) if length > piece else None
         for begin in range(0, length, piece):
             here = slice(begin, begin + piece)
@@ -171,11 +171,11 @@ class CausalLM(Reader, LanguageModel):
 
     def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.float32]:
         """`score` of rows that stand in one array; as many at once as may be, since few of their logits are."""
-        return score_rows(self, tokens, starts, PIECE)
+        return score_rows(self, tokens, starts, PIECE_TOKENS)
 
     def _of_tokens(self, x: Tensor, tokens: Tensor) -> Tensor:
         """log P of tokens (n,) by the vectors before them (n, dim), a few at a time."""
-        several = max(1, NUMBERS // self.vocabulary)
+        several = max(1, MAX_LOGITS // self.vocabulary)
         parts = [
             -F.cross_entropy(self.head(some).float(), token, reduction="none")
             for some, token in zip(x.split(several), tokens.split(several))

@@ -3,8 +3,8 @@
     ⟨s⟩ w₁ … w_T ⟨/s⟩ → embedding → encoder → mean (or maximum, first, last) → W x + b → softmax
 
 The encoder may be any of the ladder. Those that read one way give their last place the whole text (`pool: last`); with
-`both_ways` they read from both sides, as the Transformer encoder always does. Embedding and encoder have the names that
-they have in a language model, so a classifier can begin with what one has learned.
+`bidirectional` they read from both sides, as the Transformer encoder always does. Embedding and encoder have the names
+that they have in a language model, so a classifier can begin with what one has learned.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class ConvolutionConfig(ConvolutionEncoderConfig, LanguageConfig):
     """Convolutions in layers, by which the next word is guessed."""
 
     kind: Literal["conv"] = "conv"
-    """Which system this is."""
+    """The kind of model."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

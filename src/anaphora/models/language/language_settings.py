@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from anaphora.nn.encoder_contract import Encoder
 
 Pool = Literal["mean", "max", "first", "last"]
-OF_CLASSIFIERS = ("labels", "pool", "both_ways")
+OF_CLASSIFIERS = ("labels", "pool", "bidirectional")
 """Settings that mean something where lines have labels."""
 HELD_BACK = {"locked": True, "input_dropout": 0.4, "output_dropout": 0.4, "embedding_dropout": 0.1}
 """How a model that is large for its text is kept from learning it by heart."""
@@ -43,34 +43,34 @@ class LanguageConfig(EncoderConfig):
     """What all neural language models are told besides their encoder (section `model`)."""
 
     kind: str = ""
-    """Which system this is."""
+    """The kind of model."""
     dim: int = 256
-    """Width of a word's vector."""
+    """Embedding size, and hidden size between layers."""
     layers: int = 1
-    """Layers of the encoder."""
+    """Number of layers."""
     tie: bool = True
-    """One table for the vectors of words read and of words to be said."""
+    """Weight tying: one table for input and output embeddings."""
     output_bias: bool = True
-    """A number for each word that is added to its score, whatever came before."""
+    """Bias of the output layer."""
     dropout: float = 0.1
-    """Between layers, and inside them where the kind has no setting of its own."""
+    """Dropout between layers, and inside them unless the kind has a setting of its own."""
     input_dropout: float = 0.0
-    """On the vectors of the words read."""
+    """Dropout on the input embeddings."""
     output_dropout: float = 0.0
-    """On the encoder's last vectors, before the head."""
+    """Dropout on the encoder's output, before the output layer."""
     embedding_dropout: float = 0.0
-    """Words of the table that are forgotten in an update, everywhere in its batch."""
+    """Embedding dropout: share of words that are dropped from the embedding table in a step."""
     locked: bool = False
-    """Input, output and between layers, the same numbers are dropped at every place of a row."""
+    """Variational (locked) dropout at input, output and between layers: the same mask at all positions of a row."""
     embedding_from: str | None = None
-    """Word vectors that the words' table begins with (a folder, or a file such as vectors.txt), as wide as `dim`; words
-    without one begin as all do otherwise."""
+    """Pretrained word vectors for the embedding (a folder, or a file such as vectors.txt), of size `dim`; other words
+    are initialized at random."""
     labels: list[str] = field(default_factory=list)
-    """Names of the classes, of a model that puts a whole text into one of them; none: a language model."""
+    """Class names of a classifier; empty: a language model."""
     pool: Pool = "mean"
-    """What a class is chosen from: the mean or maximum of all vectors, the first or the last."""
-    both_ways: bool = False
-    """Whether a classifier's encoder reads from both sides; a language model would see the words it is to guess."""
+    """Pooling of a classifier: the mean or maximum over all positions, the first or the last."""
+    bidirectional: bool = False
+    """Bidirectional encoder, for classifiers; a language model would see the words that it is to predict."""
 
     windowed: ClassVar[bool] = False
     """Whether a row of a stream knows nothing of those before it: the mean of a whole book says nothing, and attention
@@ -106,7 +106,7 @@ class LanguageConfig(EncoderConfig):
 
     @property
     def first_epsilon(self) -> float | None:
-        """Of a layer normalisation of the first vectors; None: there is none."""
+        """Of a layer normalization of the first vectors; None: there is none."""
         return None
 
     @property
@@ -122,7 +122,7 @@ class LanguageConfig(EncoderConfig):
     @property
     def causal(self) -> bool:
         """Whether its encoder reads one way."""
-        return not (self.masked or self.both_ways)
+        return not (self.masked or self.bidirectional)
 
     def build_encoder(self) -> Encoder:
         """What lets each word know its context, with fresh weights."""

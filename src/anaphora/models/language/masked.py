@@ -31,7 +31,7 @@ from anaphora.tokenizers.tokenizer import BOS, EOS, PAD, SPECIALS
 
 HIDDEN, REPLACED = 0.8, 0.1
 """Of the tokens that are to be guessed: hidden, replaced by a random one; the others stay (Devlin et al. 2019)."""
-AT_ONCE = 8192
+BATCH_TOKENS = 8192
 """Tokens that `score` reads at once: every token costs a reading of its row."""
 
 
@@ -138,7 +138,7 @@ class MaskedLM(Reader):
         scores = torch.zeros(ids.shape, device=ids.device)
         whole = torch.cat([ids.new_full((len(ids), 1), BOS), ids], dim=1)  # (B, T + 1)
         real = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        for some in real.nonzero().split(max(1, AT_ONCE // whole.shape[1])):
+        for some in real.nonzero().split(max(1, BATCH_TOKENS // whole.shape[1])):
             row, place = some[:, 0], some[:, 1]
             hidden = whole[row].scatter(1, place[:, None] + 1, self.mask_id)  # (n, T + 1): one place hidden in each
             x = self.encode(hidden, lengths[row] + 1)
@@ -148,7 +148,7 @@ class MaskedLM(Reader):
 
     def score_flat(self, tokens: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.float32]:
         """`score` of rows that stand in one array, row i being tokens[starts[i] : starts[i + 1]]: (N,) -> (N,)."""
-        return score_rows(cast("LanguageModel", self), tokens, starts, AT_ONCE)
+        return score_rows(cast("LanguageModel", self), tokens, starts, BATCH_TOKENS)
 
     def pooled(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """tanh(W x₁ + b) of the first place: (B, T) -> (B, dim), of a model that has a pooler."""

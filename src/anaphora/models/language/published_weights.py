@@ -135,9 +135,9 @@ def published_names(model: Reader) -> list[Name]:
         raise UserError(f"{form.system} has no shared key heads", cure="leave model.key_value_heads out")
     if config.experts is not None:
         raise UserError(f"{form.system} has no experts", cure="leave model.experts out")
-    if (config.score, config.normaliser) != ("scaled-dot", "softmax"):
+    if (config.score, config.normalizer) != ("scaled-dot", "softmax"):
         what = f"{form.system} has scaled-dot scores and softmax"
-        raise UserError(what, cure="leave model.score and model.normaliser out")
+        raise UserError(what, cure="leave model.score and model.normalizer out")
     if config.window is not None:
         raise UserError(f"{form.system} attends to all places, not to a window of them", cure="leave model.window out")
     if form is FROM_LEFT_TO_RIGHT:

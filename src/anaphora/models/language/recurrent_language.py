@@ -77,7 +77,7 @@ class RnnConfig(RnnEncoderConfig, RecurrentConfig):
     """A plain cell, by whose state the next word is guessed."""
 
     kind: Literal["rnn"] = "rnn"
-    """Which system this is."""
+    """The kind of model."""
 
     @classmethod
     def small(cls, tokens: int) -> Sizes:
@@ -103,7 +103,7 @@ class GruConfig(GruEncoderConfig, RecurrentConfig):
     """A cell with two gates, by whose state the next word is guessed."""
 
     kind: Literal["gru"] = "gru"
-    """Which system this is."""
+    """The kind of model."""
 
 
 @dataclass(kw_only=True)
@@ -111,7 +111,7 @@ class LstmConfig(LstmEncoderConfig, RecurrentConfig):
     """A cell with three gates and a memory, by whose state the next word is guessed."""
 
     kind: Literal["lstm"] = "lstm"
-    """Which system this is."""
+    """The kind of model."""
 
     @classmethod
     def medium(cls, tokens: int) -> Sizes:

@@ -41,15 +41,16 @@ class TransformerLanguageConfig(TransformerStackConfig, LanguageConfig):
     """What both Transformers are told."""
 
     dim: int = 256
-    """Width of every vector between layers."""
+    """Hidden size: width of the vectors between layers."""
     dropout: float = 0.1
-    """After every sub-layer; on the vectors of the words read, where input_dropout is 0."""
+    """Dropout after every sublayer, and on the input embeddings where input_dropout is 0."""
     locked: bool = False
-    """At input and output, the same numbers are dropped at every place of a row."""
+    """Variational (locked) dropout at input and output: the same mask at all positions of a row."""
     max_length: int | None = 512
-    """The longest row, in tokens with ⟨s⟩. Learned positions are a table of so many; without them, none lifts it."""
+    """Maximum length of a row, in tokens, ⟨s⟩ included, and size of the table of learned positions. Null: unlimited,
+    not with learned positions."""
     scale_embedding: bool = True
-    """Words' vectors are multiplied by √dim."""
+    """Multiply embeddings by √dim."""
     initial: Initial = "normal"
     """How weights begin: xavier, by the width of each layer; normal, with deviation 0.02, and less at the end of each
     residual, the more layers there are (GPT-2)."""
@@ -100,7 +101,7 @@ class TransformerDecoderConfig(TransformerLanguageConfig):
     """Transformer without a source: every word looks at those before it (Radford et al. 2018)."""
 
     kind: Literal["transformer-decoder"] = "transformer-decoder"
-    """Which system this is."""
+    """The kind of model."""
 
     @classmethod
     def small(cls, tokens: int) -> Sizes:
@@ -115,17 +116,17 @@ class TransformerEncoderConfig(TransformerLanguageConfig):
     """Transformer that sees all words but the hidden ones, and guesses those (Devlin et al. 2019)."""
 
     kind: Literal["transformer-encoder"] = "transformer-encoder"
-    """Which system this is."""
+    """The kind of model."""
     mask: int | None = None
-    """The token that stands in a hidden word's place; one more than the vocabulary has by default."""
+    """Id of the mask token; by default a new one, after the vocabulary."""
     token_types: int = 0
-    """Kinds of segments, each with a vector that is added to its words' (BERT: 2); all words are of the first."""
+    """Number of segment embeddings (BERT: 2), of which the first is added to all words."""
     embedding_norm: bool = False
-    """Layer normalisation of the first vectors (BERT)."""
+    """Layer normalization of the input embeddings (BERT)."""
     transform: bool = False
-    """One more layer, W x + b, GELU, layer normalisation, before words are guessed (BERT)."""
+    """One more layer before the output layer: W x + b, GELU, layer normalization (BERT)."""
     pooler: bool = False
-    """A layer, tanh(W x₁ + b), over the first vector, for whoever loads a model that has one (BERT)."""
+    """A layer over the first position, tanh(W x₁ + b), for loading models that have one (BERT)."""
 
     masked: ClassVar[bool] = True
 

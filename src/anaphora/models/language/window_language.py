@@ -29,7 +29,7 @@ class WindowConfig(WindowEncoderConfig, LanguageConfig):
     """A feed-forward network over the last words, by which the next one is guessed."""
 
     kind: Literal["window"] = "window"
-    """Which system this is."""
+    """The kind of model."""
 
     @classmethod
     def small(cls, tokens: int) -> Sizes:

@@ -46,10 +46,10 @@ from anaphora.tokenizers.vocabulary_file import BEGIN, END, UNKNOWN
 NAMES = {BOS: BEGIN, EOS: END, UNK: UNKNOWN}
 PARTING = re.compile(f"[\0{BLANKS}]")
 """What no word of a file may have in it: other toolkits take it for the end of the word."""
-BLOCK = 1 << 24
+BLOCK_BYTES = 1 << 24
 LOG_UNK = -100.0
 """log₁₀ P of ⟨unk⟩ in a model that came without: what KenLM takes."""
-MOST = (1 << 31) - 1
+MAX_NGRAMS = (1 << 31) - 1
 """N-grams of a file, numbered in 31 bits."""
 ROUNDED = 1e-5
 """How far above 0 a logarithm may lie by rounding."""
@@ -101,7 +101,7 @@ def write_arpa(path: str | os.PathLike[str], model: NgramModel, words: Sequence[
     text = np.frombuffer(b"".join(spelled) or b" ", np.uint8)
     ends = np.cumsum([len(name) for name in spelled])
     longest = max(map(len, spelled))
-    out = np.empty(max(BLOCK, 2 * (model.order * (longest + 1) + 64)), np.uint8)
+    out = np.empty(max(BLOCK_BYTES, 2 * (model.order * (longest + 1) + 64)), np.uint8)
     with _whole(path) as put:
         put(b"\\data\\\n" + b"".join(b"ngram %d=%d\n" % pair for pair in enumerate(counts, start=1)))
         for order in range(1, model.order + 1):
@@ -215,14 +215,14 @@ class _Reader:
     def fill(self) -> bool:
         """Have a block that is not used up; False at the end of the file."""
         while self.place == len(self.block):
-            read = self.stream.read(BLOCK)
+            read = self.stream.read(BLOCK_BYTES)
             if not read and not self.rest:
                 return False
             ended, feed, begun = (self.rest + read).rpartition(b"\n")
             if not feed:
                 self.unended = not read
                 ended, begun = (begun, b"") if not read else (b"", begun)
-                if len(begun) > BLOCK:
+                if len(begun) > BLOCK_BYTES:
                     self.refuse("this line is longer than any n-gram", line=self.number + 1)
             self.block, self.rest, self.place = (ended + b"\n" if ended or feed else b""), begun, 0
         return True
@@ -314,7 +314,7 @@ class _Reader:
             self.refuse("the header gives no numbers of n-grams: a line `ngram 1=1000` is missing")
         if len(sizes) > 20:
             self.refuse(f"the model has order {len(sizes)}; at most 20 can be read")
-        if sum(sizes) + sum(sizes[:-1]) > MOST:  # a context that nothing follows takes a number more (see `add`)
+        if sum(sizes) + sum(sizes[:-1]) > MAX_NGRAMS:  # a context that nothing follows takes a number more (see `add`)
             self.refuse(f"{sum(sizes):,} n-grams are more than can be numbered", cure="prune the model")
         self.begins(1, line)
         return sizes

@@ -32,13 +32,13 @@ from anaphora.models.ngram.spill import HeldWork, Say, Work, count_spilled, dige
 from anaphora.models.ngram.threads import CORES
 from anaphora.tokenizers.tokenizer import BOS, EOS
 
-LONGEST = 0xFFFFFFFE
+MAX_TOKENS = 0xFFFFFFFE
 """Tokens that a text may have: positions and counts are 32 bits wide."""
 WORD_COST = 48
 """Bytes of memory that a word of the vocabulary takes: single words are not counted in blocks."""
 SMALLEST_ROOM = 4 << 20
 """Bytes for arrays below which counting out of core would only be slow."""
-SPARE = 0.7
+MEMORY_SHARE = 0.7
 """Part of the memory left that arrays may take: the rest is what the allocator keeps between them."""
 
 
@@ -99,8 +99,8 @@ def fit(
     tokens = len(column)
     if tokens == 0:
         raise UserError("is empty: there is nothing to count", file=text, cure="give a text with at least one line")
-    if tokens > LONGEST:
-        raise UserError(f"has {tokens:,} tokens, more than {LONGEST:,}", file=text, cure="count a part of the text")
+    if tokens > MAX_TOKENS:
+        raise UserError(f"has {tokens:,} tokens, more than {MAX_TOKENS:,}", file=text, cure="count a part of the text")
     if memory is None or resident() + memory_needed(tokens, words, config.order) <= memory:
         return _fit_in_memory(column, words, config, file)
     return fit_spilled(column, words, config, file, work=work, room=room_within(memory, words), say=say)
@@ -201,11 +201,11 @@ def room_within(memory: int, words: int) -> int:
     give_back_what_is_freed()
     compile_elsewhere()
     rehearse()
-    room, least = int((memory - resident()) * SPARE), SMALLEST_ROOM + WORD_COST * words
+    room, least = int((memory - resident()) * MEMORY_SHARE), SMALLEST_ROOM + WORD_COST * words
     if room < least:
         raise UserError(
             f"a memory limit of {memory / 1e6:,.0f} MB leaves no room to count in: "
             f"the program itself takes {resident() / 1e6:,.0f} MB, its vocabulary {WORD_COST * words / 1e6:,.0f} MB",
-            cure=f"allow {(resident() + least / SPARE) / 1e6 + 1:,.0f} MB or more",
+            cure=f"allow {(resident() + least / MEMORY_SHARE) / 1e6 + 1:,.0f} MB or more",
         )
     return room

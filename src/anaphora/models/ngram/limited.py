@@ -19,7 +19,7 @@ from anaphora.models.ngram.ngram_model import NgramConfig, NgramModel
 
 TOKEN = 1 << 20
 """Bytes that one token may make resident: the system maps the neighbours of a page that is asked for along with it."""
-RESERVE = 0.2
+RESERVE_SHARE = 0.2
 """Part of what the limit leaves to the trie below which its pages are given back."""
 
 LONGEST_STRIDE = 1 << 16
@@ -63,12 +63,12 @@ class LimitedModel(NgramModel):
 
     def _fits(self) -> bool:
         """Whether there is room for all of the trie."""
-        return self.size <= (1 - RESERVE) * self._room
+        return self.size <= (1 - RESERVE_SHARE) * self._room
 
     def _look(self) -> int:
         """How many tokens the memory that is left is enough for; where it runs short, pages are given back first."""
         left = self.memory - resident()
-        if left < RESERVE * self._room:
+        if left < RESERVE_SHARE * self._room:
             let_go(self.trie)
             left = self._room = self.memory - resident()
         return LONGEST_STRIDE if self._fits() else max(left // TOKEN, 1)

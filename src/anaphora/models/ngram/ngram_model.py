@@ -63,7 +63,7 @@ NGRAM = System(
     formats=("arpa",),
 )
 
-SHARED = 1 << 18
+THREADED_OUTPUTS = 1 << 18
 """Numbers that a step must have to say before two threads are quicker than one; four want twice as many."""
 
 
@@ -73,7 +73,7 @@ def without_padding(sizes: Sequence[int]) -> list[int]:
 
 
 class NgramModel:
-    """A counting LanguageModel. Ids are those of its tokeniser; a row begins after ⟨s⟩."""
+    """A counting LanguageModel. Ids are those of its tokenizer; a row begins after ⟨s⟩."""
 
     capabilities = frozenset({"causal", "steppable", "normalised", "batch-invariant", "explains"})
     max_length: int | None = None
@@ -220,7 +220,7 @@ class NgramModel:
 
     def side_by_side(self, work: Callable[[slice], None], rows: int) -> None:
         """Do work that asks for the distributions of so many rows, in threads where that is quicker."""
-        parts = max(1, min(CORES, rows, 2 * rows * self.vocabulary // SHARED))
+        parts = max(1, min(CORES, rows, 2 * rows * self.vocabulary // THREADED_OUTPUTS))
         if parts == 1:
             work(slice(0, rows))
         else:

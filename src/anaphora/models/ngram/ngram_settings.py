@@ -17,7 +17,7 @@ class NgramConfig:
     """What is counted and how it becomes probabilities (section `model`)."""
 
     kind: Literal["ngram"] = "ngram"
-    """Which system this is."""
+    """The kind of model."""
     order: int = 5
     """Length of the longest n-gram: a word is predicted from the order - 1 words before it."""
     smoothing: Smoothing = "kneser-ney"

@@ -30,7 +30,7 @@ from zlib import crc32
 import numpy as np
 
 from anaphora.errors import UserError, refused_by_system
-from anaphora.files.foreign import LARGE, check_files, open_file, read_json
+from anaphora.files.foreign import MAX_LARGE_FILE_BYTES, check_files, open_file, read_json
 from anaphora.folder import UNFINISHED, write_json
 from anaphora.models.ngram.columns import Appending, Column, Held
 from anaphora.models.ngram.kernels.ngram_runs import (
@@ -54,7 +54,7 @@ from anaphora.tokenizers.tokenizer import BOS
 Say = Callable[[str], None]
 PLAN = "plan.json"
 SCHEMA = "ngram-work/2"
-KEPT = ("word", "first", "suffix", "count", "ids", "probability", "link")
+KEPT_COLUMNS = ("word", "first", "suffix", "count", "ids", "probability", "link")
 """Columns that outlive their stage."""
 Extent = tuple[Path, int, int]
 """Bytes [begin, end) of a file."""
@@ -139,13 +139,13 @@ class Work:
     def note(self, stage: str) -> dict[str, Any] | None:
         """What a finished stage left, or nothing."""
         try:
-            return read_json(self.folder / f"{stage}.json", LARGE)
+            return read_json(self.folder / f"{stage}.json", MAX_LARGE_FILE_BYTES)
         except FileNotFoundError:
             return None
 
     def finish(self, stage: str, note: dict[str, Any], also: Sequence[Extent] = ()) -> None:
         """The stage's columns are complete. also: what it made in other files of the folder."""
-        columns = [path for path in sorted(self.folder.glob("*.bin")) if path.stem.partition("-")[0] in KEPT]
+        columns = [path for path in sorted(self.folder.glob("*.bin")) if path.stem.partition("-")[0] in KEPT_COLUMNS]
         new = [(path, 0, path.stat().st_size) for path in columns if path.name not in self.made]
         made = [[one[0].name, one[1], one[2], _checksum(one)] for one in (*new, *also)]
         self.made.update(path.name for path, _, _ in new)

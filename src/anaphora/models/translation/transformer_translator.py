@@ -21,11 +21,11 @@ from anaphora.models.registry import System
 from anaphora.models.translation.encoder_decoder import Decoder, EncoderDecoder
 from anaphora.models.translation.translator_settings import TransformerConfig
 from anaphora.nn.attention import MultiHeadAttention, padding_mask
-from anaphora.nn.attention_backends import CHUNK
+from anaphora.nn.attention_backends import CHUNK_POSITIONS
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.masks import Window
 from anaphora.nn.mixture_of_experts import mixtures
-from anaphora.nn.positions import NOWHERE, RelativePositions
+from anaphora.nn.positions import NO_POSITIONS, RelativePositions
 from anaphora.nn.transformer import DecoderBlock, feed_forward_of
 
 TRANSFORMER = System(
@@ -53,7 +53,7 @@ class TransformerDecoder(Decoder):
             c.dim,
             c.heads,
             score=c.score,
-            normaliser=c.normaliser,
+            normalizer=c.normalizer,
             dropout=c.attention_dropout,
             backend=c.attention,
         )
@@ -68,16 +68,16 @@ class TransformerDecoder(Decoder):
                 norm=c.norm,
                 dropout=c.dropout,
             )
-            for layer in range(c.upper_layers)
+            for layer in range(c.decoder_depth)
         )
         self.norm = nn.LayerNorm(c.dim) if c.norm == "pre" else nn.Identity()
-        self.positions = RelativePositions(c.positions, c.heads, self.head_dim, both_ways=False)
+        self.positions = RelativePositions(c.positions, c.heads, self.head_dim, bidirectional=False)
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
         mask = padding_mask(lengths, memory.shape[1])  # (B, 1, 1, S)
         length = x.shape[1]
         relation = self.positions.whole(length, x.device)
-        near = None if self.window is None else Window(self.window).materialise(length, length, x.device)
+        near = None if self.window is None else Window(self.window).materialize(length, length, x.device)
         for block in self.blocks:
             x = block(x, memory, mask, own_mask=near, relation=relation)
         return self.norm(x)
@@ -121,7 +121,7 @@ class TransformerDecoder(Decoder):
         if self.window is not None:
             seen = seen & (torch.arange(state.bound, device=x.device) > position[:, None] - self.window)[:, :, None]
         seen = seen.view(-1, 1, beam, state.bound * beam)  # (B, 1, K, bound * K)
-        relation = NOWHERE
+        relation = NO_POSITIONS
         if not self.positions.silent:  # place t * K + k of the cache is at position t
             places = torch.arange(state.bound, device=x.device).repeat_interleave(beam)  # (bound * K,)
             relation = self.positions(position.view(-1, beam), places)
@@ -149,7 +149,7 @@ class TransformerDecoder(Decoder):
         if c.window is not None:
             behind = min(behind, c.window)
         elif attention.sums_first(target_length, target_length):
-            behind = size + CHUNK / 2
+            behind = size + CHUNK_POSITIONS / 2
         over_source = 4 * c.dim**2 + preparing + 4 * c.dim * source_length  # queries and output, then scores and sums
         remember = 4.0 * c.dim**2  # keys and values of each source token
         if attention.sums_first(target_length, source_length):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from anaphora.config import NameIn, above_zero
 from anaphora.models.encoder_section import check_name, flattened
 from anaphora.models.registry import Sizes
-from anaphora.nn.choices import Activation, Norm, Normaliser, Positions, ScoreName, check_depth, check_positions
+from anaphora.nn.choices import Activation, Norm, Normalizer, Positions, ScoreName, check_depth, check_positions
 from anaphora.nn.encoder_settings import ENCODERS, EncoderConfig, encoder_class, encoder_settings
 from anaphora.nn.expert_settings import chosen_experts
 from anaphora.nn.scores import score_named
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EncoderChoice = Annotated[str | dict[str, Any], NameIn(ENCODERS)]
 """What reads the source, by name, or with settings of its own: {"kind": "conv", "width": 5}."""
 Mean = Literal["probabilities", "logs"]
-SMALL, MEDIUM, LARGE = 15_000, 80_000, 1_000_000
+SMALL_CORPUS_PAIRS, MEDIUM_CORPUS_PAIRS, LARGE_CORPUS_PAIRS = 15_000, 80_000, 1_000_000
 """Pairs: below the first a very small model; then those for about 30 k, for about 150 k, and the largest."""
 
 
@@ -35,28 +35,28 @@ class TranslatorConfig:
     """What section `model` says of every translator."""
 
     kind: Any = ""
-    """Which system this is."""
+    """The kind of model."""
     encoder: EncoderChoice | None = None
     """What reads the source; the system's own encoder by default. `anaphora settings model.encoder` lists what can be
     said of each, as in model.encoder.kind=conv model.encoder.width=5."""
     dim: int = 256
-    """Width of every vector between layers."""
+    """Hidden size: width of the vectors between layers."""
     layers: int = 6
-    """Encoder layers."""
+    """Number of encoder layers."""
     decoder_layers: int | None = None
-    """Decoder layers; as many as the encoder's by default."""
+    """Number of decoder layers; by default as many as encoder layers."""
     max_length: int = 512
-    """The longest sequence, in tokens with its marks, that can be read or written."""
+    """Maximum length of a source or target sequence, in tokens, special tokens included."""
     dropout: float = 0.1
-    """After the embeddings and between layers."""
+    """Dropout after the embeddings and between layers."""
     tie: Literal["none", "target", "all"] = "all"
-    """Tables that are one: none; the target's input and output (2-way); those and the source's (3-way, joint
-    vocabulary)."""
+    """Weight tying: none; target input and output embeddings (target, 2-way); also the source's (all, 3-way, with a
+    shared vocabulary)."""
 
     tokens_a_pair: ClassVar[int] = 20
     """About how many tokens the longer side of a pair has."""
     spells: ClassVar[bool] = False
-    """Whether it reads letters: what it knows of a word it knows by how the word is spelt."""
+    """Whether it reads letters: what it knows of a word it knows by how the word is spelled."""
     of_encoder: ClassVar[tuple[str, ...]] = ("layers",)
     """Settings that are any encoder's which has such; those of its own encoder, if the system has them, are the same
     ones."""
@@ -93,7 +93,7 @@ class TranslatorConfig:
         return str(self.kind)
 
     @property
-    def reads_with(self) -> str:
+    def encoder_name(self) -> str:
         """The name of its encoder."""
         said = self.encoder.get("kind") if isinstance(self.encoder, Mapping) else self.encoder
         return said or self.own_encoder
@@ -102,7 +102,7 @@ class TranslatorConfig:
     def encoder_config(self) -> EncoderConfig:
         """The settings of its encoder: those that the encoder has in front of decoders, those that both have, and what
         is said of the encoder alone."""
-        cls = encoder_class(self.reads_with)
+        cls = encoder_class(self.encoder_name)
         alone = dict(self.encoder) if isinstance(self.encoder, Mapping) else {}
         alone.pop("kind", None)
         return cls(**{**cls.in_front, **self.told(cls), **alone})
@@ -110,7 +110,7 @@ class TranslatorConfig:
     def told(self, cls: type[EncoderConfig]) -> dict[str, Any]:
         """What the settings of the system say of such an encoder."""
         names = encoder_settings(cls)
-        if self.reads_with == self.own_encoder:
+        if self.encoder_name == self.own_encoder:
             return {name: getattr(self, name) for name in names if hasattr(self, name)}
         said = {name: getattr(self, name, None) for name in self.of_encoder if name in names}
         return {name: value for name, value in said.items() if value is not None}
@@ -125,13 +125,13 @@ class TranslatorConfig:
         return True
 
     @property
-    def upper_layers(self) -> int:
-        """Decoder layers."""
+    def decoder_depth(self) -> int:
+        """Number of decoder layers."""
         return self.decoder_layers or self.layers
 
     def shape(self) -> str:
         """How large it is, in a few words."""
-        return f"{self.dim} wide, {self.layers}+{self.upper_layers} layers"
+        return f"{self.dim} wide, {self.layers}+{self.decoder_depth} layers"
 
     @classmethod
     def sized(cls, pairs: int) -> Sizes:
@@ -145,7 +145,7 @@ class TranslatorConfig:
 
 def corpus_size(pairs: int) -> int:
     """0 to 3: which of the four sizes a corpus has."""
-    return sum(pairs >= border for border in (SMALL, MEDIUM, LARGE))
+    return sum(pairs >= border for border in (SMALL_CORPUS_PAIRS, MEDIUM_CORPUS_PAIRS, LARGE_CORPUS_PAIRS))
 
 
 @dataclass(kw_only=True)
@@ -153,46 +153,46 @@ class TransformerConfig(TranslatorConfig):
     """Section `model`, for `kind: transformer`."""
 
     kind: Literal["transformer"] = "transformer"
-    """Which system this is."""
+    """The kind of model."""
     heads: int = 4
-    """Attention heads; each has dim / heads dimensions."""
+    """Number of attention heads; each has dim / heads dimensions."""
     key_value_heads: int | None = None
-    """Key and value heads of self-attention, each shared by a group of heads (1: multi-query); as many as heads unless
-    given."""
+    """Number of key and value heads in self-attention, each shared by a group of heads (1: multi-query attention); by
+    default as many as heads."""
     score: ScoreName = "scaled-dot"
     """How well a key answers a query, in every attention."""
-    normaliser: Normaliser = "softmax"
-    """What makes weights of scores, in every attention: softmax, or none (linear attention: the scores weigh)."""
+    normalizer: Normalizer = "softmax"
+    """Attention normalizer: softmax, or none (linear attention: the scores are the weights)."""
     feed_forward: int = 1024
-    """Hidden width of the feed-forward network; of experts, of each."""
+    """Hidden size of the feed-forward network, or of each expert."""
     experts: int | None = None
-    """Experts in place of a feed-forward network, each token being routed to a few of them; none by default."""
+    """Number of experts in place of each feed-forward network (mixture of experts); by default none."""
     experts_per_token: int | None = None
-    """With experts: how many each token is routed to; 2 by default."""
+    """With experts: number of experts per token; by default 2."""
     experts_every: int | None = None
-    """With experts: which layers have them: all (1, by default), each second one (2), …"""
+    """With experts: every how many layers have them; by default 1, all of them."""
     expert_balance: float | None = None
-    """With experts: weight of the loss that keeps them all in use; 0.1 by default."""
+    """With experts: weight of the load-balancing loss; by default 0.1."""
     norm: Norm = "pre"
-    """Normalise before each sub-layer (pre) or after the residual sum (post, as published)."""
+    """Layer normalization before each sublayer (pre) or after the residual sum (post, as published)."""
     activation: Activation = "relu"
-    """Non-linearity of the feed-forward network."""
+    """Activation function of the feed-forward network."""
     positions: Positions = "sinusoidal"
-    """How a token knows where it stands: by its input vector (sinusoidal, sinusoidal-concatenated, learned), by every
-    self-attention (rotary, alibi, relative), or not at all (none)."""
+    """Position encoding: in the input vectors (sinusoidal, sinusoidal-concatenated, learned), in every self-attention
+    (rotary, alibi, relative), or none."""
     window: int | None = None
-    """Self-attention sees only positions fewer than this away; all of them by default."""
+    """Self-attention sees only positions less than this far away; by default all."""
     dropout: float = 0.1
-    """After the embedding and after every sub-layer."""
+    """Dropout after the embedding and after every sublayer."""
     attention_dropout: float = 0.0
-    """On attention weights."""
+    """Dropout on attention weights."""
     activation_dropout: float = 0.0
-    """Inside the feed-forward network."""
+    """Dropout inside the feed-forward network."""
     attention: Literal["auto", "reference", "sdpa"] = "auto"
-    """How attention is computed: the reference or PyTorch's fused kernels."""
+    """Attention backend: the reference, or PyTorch's fused kernels (sdpa); auto: the fastest."""
     embedding_from: str | None = None
-    """Word vectors that the tables of both languages begin with (a folder, or a file such as vectors.txt), as wide as
-    `dim`; words without one begin as all do otherwise."""
+    """Pretrained word vectors for the embeddings of both languages (a folder, or a file such as vectors.txt), of size
+    `dim`; other words are initialized at random."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -203,17 +203,17 @@ class TransformerConfig(TranslatorConfig):
             raise ValueError(f"heads ({self.heads}) must be a multiple of key_value_heads ({self.shared_heads})")
         if self.positions == "rotary" and self.dim // self.heads % 2:
             raise ValueError(f"rotary positions need an even dim / heads; {self.dim} / {self.heads} is odd")
-        check_positions(self.positions, self.score, self.normaliser)
+        check_positions(self.positions, self.score, self.normalizer)
         self.encoder_config.check_dim(self.dim)
         if self.attention == "sdpa":
             from anaphora.nn.attention_backends import Choices, cannot
 
-            if why := cannot("sdpa", Choices(score=score_named(self.score), normaliser=self.normaliser)):
+            if why := cannot("sdpa", Choices(score=score_named(self.score), normalizer=self.normalizer)):
                 raise ValueError(f"attention=sdpa cannot do this: {why}; leave it at auto")
         for name in ("attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1")
-        chosen_experts(self, layers=self.upper_layers if self.encoder else min(self.layers, self.upper_layers))
+        chosen_experts(self, layers=self.decoder_depth if self.encoder else min(self.layers, self.decoder_depth))
 
     @property
     def routed(self) -> Experts | None:
@@ -230,7 +230,7 @@ class TransformerConfig(TranslatorConfig):
 
     @property
     def attends(self) -> bool:
-        return self.normaliser == "softmax"  # scores of any sign are no shares of what was looked at
+        return self.normalizer == "softmax"  # scores of any sign are no shares of what was looked at
 
     @classmethod
     def sized(cls, pairs: int) -> Sizes:
@@ -264,13 +264,13 @@ class EnsembleConfig:
     """Which translators are asked together, and how much each has to say (section `model`)."""
 
     kind: Literal["ensemble"] = "ensemble"
-    """Which system this is."""
+    """The kind of model."""
     parts: list[str] = field(default_factory=list)
-    """Folders inside the model's own, one for each member."""
+    """Folders of the members, inside the model's own."""
     weights: list[float] = field(default_factory=list)
-    """The share of each member; together 1."""
+    """Weight of each member; they sum to 1."""
     mean: Mean = "probabilities"
-    """What is averaged: probabilities, or their logs (which are then made to sum to one)."""
+    """Average probabilities, or their logs (renormalized)."""
 
     def __post_init__(self) -> None:
         if len(self.parts) != len(self.weights):

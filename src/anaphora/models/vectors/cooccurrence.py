@@ -64,10 +64,10 @@ Say = Callable[[int, int], None]
 """Called with the tokens that were read, and how many there are."""
 
 SCHEMA = "cooccurrences/1"
-MANIFEST, WORDS = "manifest.json", "words.txt"
-PIECE = 1 << 20
+MANIFEST_FILE, WORDS_FILE = "manifest.json", "words.txt"
+PIECE_TOKENS = 1 << 20
 """Tokens that a thread takes at once."""
-SMALLEST = 4 << 20
+MIN_MEMORY_BYTES = 4 << 20
 """Bytes of memory below which counting makes no sense."""
 MOST_CELLS = 1 << 22
 """Cells of a head: more of them are farther away than a sort."""
@@ -102,10 +102,10 @@ class Cooccurrences:
         self.folder = Path(folder)
         try:
             check_files(self.folder)
-            self.manifest: dict[str, Any] = read_json(self.folder / MANIFEST)
+            self.manifest: dict[str, Any] = read_json(self.folder / MANIFEST_FILE)
             if self.manifest["schema"] != SCHEMA:
                 raise ValueError(self.manifest["schema"])
-            self.words = words_of(np.fromfile(self.folder / WORDS, np.uint8), self.folder / WORDS)
+            self.words = words_of(np.fromfile(self.folder / WORDS_FILE, np.uint8), self.folder / WORDS_FILE)
             vocabulary, pairs = int(self.manifest["words"]), int(self.manifest["pairs"])
         except (OSError, ValueError, KeyError, TypeError):
             cure = "give the folder that the counting wrote"
@@ -215,7 +215,7 @@ def count_cooccurrences(
     spelled = words_array(words)
     said = {"schema": SCHEMA, "window": window, "words": len(words), "text": _digest(ids, spelled)}
     if folder.exists():
-        check_file(folder, MANIFEST)
+        check_file(folder, MANIFEST_FILE)
         table = Cooccurrences(folder)
         if any(table.manifest.get(key) != value for key, value in said.items()):
             cure = "choose another folder, or remove this one"
@@ -224,11 +224,11 @@ def count_cooccurrences(
         return table
     threads = threads or cores()
     with atomic_folder(folder) as unfinished:
-        counting = _Counting(ids, len(words), window, unfinished, max(memory, SMALLEST), threads)
+        counting = _Counting(ids, len(words), window, unfinished, max(memory, MIN_MEMORY_BYTES), threads)
         counting.read(progress)
         pairs, entries = counting.merge()
-        write_bytes(unfinished / WORDS, spelled.data)
-        write_json(unfinished / MANIFEST, {**said, "pairs": pairs, "entries": entries, CHECKSUMS: True})
+        write_bytes(unfinished / WORDS_FILE, spelled.data)
+        write_json(unfinished / MANIFEST_FILE, {**said, "pairs": pairs, "entries": entries, CHECKSUMS: True})
         write_checksums(unfinished)
     return Cooccurrences(folder)
 
@@ -236,8 +236,8 @@ def count_cooccurrences(
 def _digest(ids: U32, words: NDArray[np.uint8]) -> str:
     """A fingerprint of the whole text and of the words that its ids stand for."""
     found = hashlib.sha256(words.data)
-    for begin in range(0, len(ids), PIECE):
-        found.update(np.ascontiguousarray(ids[begin : begin + PIECE]).data)
+    for begin in range(0, len(ids), PIECE_TOKENS):
+        found.update(np.ascontiguousarray(ids[begin : begin + PIECE_TOKENS]).data)
     return f"sha256:{found.hexdigest()}"
 
 
@@ -258,7 +258,7 @@ class _Counting:
 
     def read(self, progress: Say) -> None:
         """The whole text into runs: each thread has a head and room for events, and takes a piece at a time."""
-        todo = iter(range(0, len(self.ids), PIECE))
+        todo = iter(range(0, len(self.ids), PIECE_TOKENS))
         guard, done = Lock(), 0
 
         def one(_: int) -> U64:
@@ -266,7 +266,7 @@ class _Counting:
             head = Head(np.zeros(self.cells, np.uint64), self.begin, self.limit)
             events, filled = np.empty(self.room, np.uint64), 0
             while (begin := next(todo, None)) is not None:
-                tokens = np.ascontiguousarray(self.ids[begin : begin + PIECE])
+                tokens = np.ascontiguousarray(self.ids[begin : begin + PIECE_TOKENS])
                 check_ids(tokens, len(SPECIALS) + self.words)
                 at, place = 0, self._before(begin)
                 while at < len(tokens):
@@ -293,7 +293,10 @@ class _Counting:
         while heads:
             cells += heads.pop()
         row, run = 0, self.starts[-1]
-        room = np.empty(max(self.words, PIECE // 8), np.uint64), np.empty(max(self.words, PIECE // 8), np.uint64)
+        room = (
+            np.empty(max(self.words, PIECE_TOKENS // 8), np.uint64),
+            np.empty(max(self.words, PIECE_TOKENS // 8), np.uint64),
+        )
         while row < self.words:
             row, found = head_pairs(Head(cells, self.begin, self.limit), row, self.bits, *room)
             self._append(room[0][:found], room[1][:found])

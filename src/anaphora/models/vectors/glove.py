@@ -60,9 +60,9 @@ U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
-PIECE = 1 << 18
+PIECE_PAIRS = 1 << 18
 """Pairs of a piece, about; of a small table, a sixty-fourth of all."""
-SMALLEST = 1 << 12
+MIN_PIECE_PAIRS = 1 << 12
 PAIR = 12
 """Bytes of a pair."""
 HARMLESS = ("threads", "checkpoint_seconds", "max_memory")
@@ -104,7 +104,7 @@ class GloVe:
                 file=counted.folder,
                 cure="give lines of several words, or lower tokenizer.minimum_count",
             )
-        pieces = -(-len(counted) // min(PIECE, max(SMALLEST, len(counted) // 64)))
+        pieces = -(-len(counted) // min(PIECE_PAIRS, max(MIN_PIECE_PAIRS, len(counted) // 64)))
         learned = Learned() if learned is None else learned
         learned.expect(training.epochs, pieces)
         if learned.finished:

@@ -29,7 +29,7 @@ from anaphora.folder import temporary_name, write_json
 from anaphora.models.vectors.word_vectors import F32, NUMBER_NAMES, Near, Neighbours, Vectors
 from anaphora.results import count
 
-LINKS, CARE, EFFORT = 16, 64, 400
+LINKS_PER_WORD, BUILD_CANDIDATES, SEARCH_CANDIDATES = 16, 64, 400
 """Links of a word, words that are looked at to choose them, and words that a search keeps in view."""
 ADDED_AT_ONCE = 1 << 16
 
@@ -45,14 +45,14 @@ class VectorIndex:
 
     @classmethod
     def build(
-        cls, vectors: Vectors, *, links: int = LINKS, care: int = CARE, threads: int | None = None
+        cls, vectors: Vectors, *, links: int = LINKS_PER_WORD, care: int = BUILD_CANDIDATES, threads: int | None = None
     ) -> VectorIndex:
         """Link all words: minutes for a million. More links and more care find more of the true neighbours."""
         faiss = _library()
         if threads is not None:
             faiss.omp_set_num_threads(threads)
         graph = faiss.IndexHNSWFlat(vectors.vector_size, links, faiss.METRIC_INNER_PRODUCT)
-        graph.hnsw.efConstruction, graph.hnsw.efSearch = care, EFFORT
+        graph.hnsw.efConstruction, graph.hnsw.efSearch = care, SEARCH_CANDIDATES
         for begin in range(0, len(vectors), ADDED_AT_ONCE):
             graph.add(np.ascontiguousarray(vectors.unit_vectors(slice(begin, begin + ADDED_AT_ONCE))))
         return cls(graph, vectors)
@@ -65,7 +65,7 @@ class VectorIndex:
         found = [near for near in self.nearest(query, topn + 1)[0] if near[0] != word or own is None]
         return Neighbours(found[:topn])
 
-    def nearest(self, queries: F32, topn: int = 10, *, effort: int = EFFORT) -> list[Near]:
+    def nearest(self, queries: F32, topn: int = 10, *, effort: int = SEARCH_CANDIDATES) -> list[Near]:
         """The nearest words of each row of queries (Q, D), which are as long as one."""
         topn = min(topn, len(self.vectors))
         self.graph.hnsw.efSearch = max(effort, topn)
@@ -73,7 +73,7 @@ class VectorIndex:
         words = self.vectors.index_to_key
         return [[(words[row], float(score)) for row, score in zip(*one) if row >= 0] for one in zip(rows, scores)]
 
-    def recall(self, questions: int = 500, topn: int = 10, *, effort: int = EFFORT, seed: int = 1) -> float:
+    def recall(self, questions: int = 500, topn: int = 10, *, effort: int = SEARCH_CANDIDATES, seed: int = 1) -> float:
         """Of the nearest words of some words drawn by chance, the share that is found."""
         chosen = np.random.default_rng(seed).choice(len(self.vectors), min(questions, len(self.vectors)), replace=False)
         queries = self.vectors.unit_vectors(np.sort(chosen))

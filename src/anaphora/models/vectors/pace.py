@@ -12,11 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PIECES = 4
+TRIAL_PIECES = 4
 """That each thread does in a trial, at least, ..."""
-SECONDS = 0.25
+TRIAL_SECONDS = 0.25
 """... and for how long."""
-STAY = 20.0
+STAY_FACTOR = 20.0
 """A choice stays for so many times what it took to find."""
 
 
@@ -53,7 +53,7 @@ class Pace:
                 self.since, self.pieces = now, 0
             return
         self.pieces += 1
-        if self.pieces < PIECES * self.active or now - self.since < SECONDS:
+        if self.pieces < TRIAL_PIECES * self.active or now - self.since < TRIAL_SECONDS:
             return
         rate = self.pieces / (now - self.since)
         if rate > self.rate:
@@ -62,7 +62,7 @@ class Pace:
                 self.active, self.since = self.active // 2, None
                 return
         self.active = self.best
-        self.chosen, self.until = True, now + STAY * (now - self.searching)
+        self.chosen, self.until = True, now + STAY_FACTOR * (now - self.searching)
 
     def _search(self, now: float) -> None:
         """Begin with all of them."""

@@ -38,7 +38,7 @@ LONGEST_WORD = 10_000  # bytes: beyond that, a binary is not one, or is torn
 LONGEST_NUMBER = 64  # bytes of a number in text, its blank included
 MOST_DIMENSIONS = 1 << 16
 MOST_BLANK_LINES = 10_000
-DENSEST = 1032
+MAX_GZIP_RATIO = 1032
 """Bytes that one byte of a gzip file can stand for, at the most."""
 READ_AT_ONCE = 1 << 22
 
@@ -137,7 +137,7 @@ def _header(line: bytes, path: Path) -> tuple[int, int]:
 def _read_binary(stream: BinaryIO, path: Path) -> Vectors:
     count, dim = _header(stream.readline(100), path)
     size = 4 * dim
-    bytes_ = path.stat().st_size * (DENSEST if path.suffix == ".gz" else 1)
+    bytes_ = path.stat().st_size * (MAX_GZIP_RATIO if path.suffix == ".gz" else 1)
     if count * (size + 1) > bytes_:  # before room is made for what is not there
         held = bytes_ // (size + 1)
         raise UserError(

@@ -27,7 +27,7 @@ class Word2VecConfig:
     """What is learned (section `model`)."""
 
     kind: Literal["word2vec"] = "word2vec"
-    """Which system this is."""
+    """The kind of model."""
     algorithm: Literal["skipgram", "cbow"] = "skipgram"
     """skipgram: each context word predicts the center word; cbow: the mean of all context words predicts it. cbow is
     faster; skipgram is better with little text and for rare words."""
@@ -148,7 +148,7 @@ class GloveConfig:
     """What is learned (section `model`)."""
 
     kind: Literal["glove"] = "glove"
-    """Which system this is."""
+    """The kind of model."""
     dim: int = 100
     """Dimensions of a vector."""
     window: int = 10

@@ -28,7 +28,7 @@ from anaphora.files.foreign import parse_json
 from anaphora.models.registry import System
 from anaphora.models.vectors.kernels.rows import LINE, aligned_zeros, padded
 from anaphora.models.vectors.kernels.word2vec_updates import (
-    LONGEST,
+    MAX_LINE_WORDS,
     Draws,
     Subwords,
     Tables,
@@ -59,9 +59,9 @@ U32 = NDArray[np.uint32]
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
-PIECE = 1 << 17
+PIECE_TOKENS = 1 << 17
 """Tokens of a piece, about; of a small text it is a sixty-fourth."""
-SHORTEST = 1 << 12
+MIN_PIECE_TOKENS = 1 << 12
 NODES = 6
 """Nodes of a Huffman tree that are taken at once."""
 COUNTED_AT_ONCE = 1 << 22
@@ -230,11 +230,11 @@ class Word2Vec:
         """How many ids there are, and where pieces begin and the last one ends: of whole lines, unless a line is so
         long that it is read in parts anyway (a text may be all one line)."""
         size = len(ids)
-        length = min(PIECE, max(SHORTEST, size // 64))
+        length = min(PIECE_TOKENS, max(MIN_PIECE_TOKENS, size // 64))
         cuts = [0]
         while cuts[-1] < size:
             at = cuts[-1] + length
-            ends = np.flatnonzero(ids[at : at + max(length, LONGEST)] == EOS)
+            ends = np.flatnonzero(ids[at : at + max(length, MAX_LINE_WORDS)] == EOS)
             cuts.append(min(at + int(ends[0]) + 1 if len(ends) else at, size))
         return size, cuts
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
 F32 = NDArray[np.float32]
-SHOWN = 10
+SHOWN_NEIGHBORS = 10
 """Neighbours in a `repr`."""
-BLOCK = 1 << 16
+BLOCK_WORDS = 1 << 16
 """Words that are compared at once."""
 SPELLINGS = 50_000
 """Words among which similar spellings of an unknown one are looked for: the most frequent."""
@@ -68,8 +68,8 @@ class Neighbours(list[tuple[str, float]]):
     """Words and how near each is, the nearest first: a list of pairs; a table in a notebook."""
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"({quoted(word, 24)}, {figure(value, '.4f')})" for word, value in self[:SHOWN])
-        more = f", … {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
+        shown = ", ".join(f"({quoted(word, 24)}, {figure(value, '.4f')})" for word, value in self[:SHOWN_NEIGHBORS])
+        more = f", … {len(self) - SHOWN_NEIGHBORS:,} more" if len(self) > SHOWN_NEIGHBORS else ""
         return f"[{shown}{more}]"
 
     def __str__(self) -> str:
@@ -273,8 +273,8 @@ class Vectors:
         units = np.array([_unit(query) for query in queries], np.float32)
         best = np.empty((len(units), 0), np.float32)
         rows = np.empty((len(units), 0), np.int64)
-        for begin in range(0, end, BLOCK):
-            block = slice(begin, min(begin + BLOCK, end))
+        for begin in range(0, end, BLOCK_WORDS):
+            block = slice(begin, min(begin + BLOCK_WORDS, end))
             # of one question, reading the words takes longest: threads of a matrix product would wait for each other
             several = len(units) > 1
             found = (self.vectors[block] @ units.T).T if several else np.einsum("vd,qd->qv", self.vectors[block], units)

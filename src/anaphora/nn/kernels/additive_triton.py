@@ -47,7 +47,7 @@ from anaphora.nn.kernels.triton_support import INTERPRETING
 INTERPRETED = tl.constexpr(INTERPRETING)
 TWICE_LOG2_E = tl.constexpr(2.8853900817779268)  # exp(2x) = exp2(x · 2 log₂ e)
 EXPONENT = tl.constexpr(100.0)
-LARGE = tl.constexpr(2.0**60)  # 1 / LARGE is nothing beside 1, and LARGE² is finite
+LARGE_NUMBER = tl.constexpr(2.0**60)  # 1 / LARGE is nothing beside 1, and LARGE² is finite
 MASKED = tl.constexpr(-3.0e38)
 STEP_KEYS = 512
 """The most keys a row that the kernels for one query take."""
@@ -126,8 +126,8 @@ def _scores_kernel(
         q2 = _exp_twice(tl.load(query_at + f2[None, :], mask=inside_q2, other=0.0))[:, None, :]
         k1 = _exp_twice(tl.load(key_at + f1[None, :], mask=inside_k1, other=0.0))[None, :, :]
         k2 = _exp_twice(tl.load(key_at + f2[None, :], mask=inside_k2, other=0.0))[None, :, :]
-        a1 = tl.minimum(q1 * k1 + 1.0, LARGE, propagate_nan=tl.PropagateNan.ALL)  # (Q, K, F)
-        a2 = tl.minimum(q2 * k2 + 1.0, LARGE, propagate_nan=tl.PropagateNan.ALL)
+        a1 = tl.minimum(q1 * k1 + 1.0, LARGE_NUMBER, propagate_nan=tl.PropagateNan.ALL)  # (Q, K, F)
+        a2 = tl.minimum(q2 * k2 + 1.0, LARGE_NUMBER, propagate_nan=tl.PropagateNan.ALL)
         total += (v1[None, None, :] * a2 + v2[None, None, :] * a1) * _reciprocal(a1 * a2)
         whole += v1 + v2
     result = tl.sum(whole, axis=0) - 2.0 * tl.sum(total, axis=2)  # Σ v (1 - 2r)

@@ -30,12 +30,12 @@ MOST_KEYS = 256
 """Source tokens up to which a step is Triton's kernels."""
 
 
-def both_ways(x: Tensor, lengths: Tensor, weights: list[list[Tensor]]) -> Tensor:
+def bidirectional_recurrence(x: Tensor, lengths: Tensor, weights: list[list[Tensor]]) -> Tensor:
     """One layer of two cells, of which the second begins at each row's last token and reads backwards, both from zeros:
     x (B, T, E), lengths (B,), of each cell its four weights as PyTorch has them, GRU or LSTM -> (B, T, 2H), the two
     side by side; nothing of use at padding. For a CPU: with gradients it takes less time there than PyTorch's own,
     whose way back adds to the gradient of U at every step."""
-    both: Tensor = _BothWays.apply(x, lengths, *weights[0], *weights[1])
+    both: Tensor = _BidirectionalRecurrence.apply(x, lengths, *weights[0], *weights[1])
     return both
 
 
@@ -156,7 +156,7 @@ def _product(grads: Tensor, given: Tensor) -> Tensor:
 # Nothing to look at -------------------------------------------------------------------------------------------------
 
 
-class _BothWays(torch.autograd.Function):
+class _BidirectionalRecurrence(torch.autograd.Function):
     """Two cells, one step of each at a time. The second is given the row from behind, padding first, and its state is
     kept at zero until its row begins."""
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 ops: Any = torch.ops.aten
 """σ and tanh on the way back, from what they gave, are one walk each: grad · y (1 - y), grad · (1 - y²)."""
-KEPT = 1 << 26
+MAX_KEPT_NUMBERS = 1 << 26
 """Numbers of σ(2 (q + k)), over all steps, that are kept for the way back (256 MB in float32); beyond, they are
 computed a second time."""
 
@@ -187,7 +187,7 @@ class Look:
         if self.v is None:
             return None
         self.twice = 2 * self.key
-        kept = self.learns and steps * self.key.numel() <= KEPT
+        kept = self.learns and steps * self.key.numel() <= MAX_KEPT_NUMBERS
         return self.key.new_empty(steps, *self.key.shape) if kept else None
 
     def _bend(self, t: int) -> Tensor:

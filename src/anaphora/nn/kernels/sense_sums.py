@@ -1,4 +1,4 @@
-"""What a Backpack computes beside its contextualiser, fast: senses once for each distinct word, and their weighted sum
+"""What a Backpack computes beside its contextualizer, fast: senses once for each distinct word, and their weighted sum
 as one matrix product.
 
     distinct (ids) -> types, slots        which words there are, and which of them stands at each place
@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-BLOCK = 256
+BLOCK_QUERIES = 256
 """Queries of a row at once; on a CPU a quarter of it: smaller blocks compute less in vain, larger ones fill a GPU."""
-AT_ONCE = 1 << 27
+MAX_WEIGHTS = 1 << 27
 """Weights, rows × block × senses × places, at once: a quarter of a gigabyte in bfloat16."""
-PIECE = 64
+PIECE_POSITIONS = 64
 """Places of a word that are added up in one go: a frequent word has thousands, and one by one they would take long."""
 STEPS = 8
 """Sizes between one power of two and the next that a number of distinct words is rounded up to."""
@@ -180,10 +180,10 @@ def _by_sense(x: Tensor) -> Tensor:
 def _blocks(query: Tensor) -> list[tuple[slice, int, int]]:
     """Which rows, and which places of them, are done at once: (rows, begin, end)."""
     batch, senses, length, _ = query.shape
-    found, size = [], BLOCK if query.device.type == "cuda" else BLOCK // 4
+    found, size = [], BLOCK_QUERIES if query.device.type == "cuda" else BLOCK_QUERIES // 4
     for begin in range(0, length, size):
         end = min(begin + size, length)
-        several = max(1, AT_ONCE // ((end - begin) * end * senses))
+        several = max(1, MAX_WEIGHTS // ((end - begin) * end * senses))
         found += [(slice(first, first + several), begin, end) for first in range(0, batch, several)]
     return found
 
@@ -236,9 +236,9 @@ def segment_sum(values: Tensor, slots: Tensor, number: int) -> Tensor:
         return values.new_zeros(number, values.shape[1])
     ordered, order = slots.sort(stable=True)
     starts = torch.searchsorted(ordered, torch.arange(number, device=slots.device))  # (number,): a slot's first place
-    begins = (torch.arange(count, device=slots.device) - starts[ordered]) % PIECE == 0  # a piece begins here
+    begins = (torch.arange(count, device=slots.device) - starts[ordered]) % PIECE_POSITIONS == 0  # a piece begins here
     before = F.pad(begins.cumsum(0), (1, 0))  # (N + 1,): pieces that begin before each place
-    room = min(number, count) + count // PIECE  # pieces, at the most
+    room = min(number, count) + count // PIECE_POSITIONS  # pieces, at the most
     piece = torch.where(begins, before[:-1], room)
     offsets = torch.full((room + 1,), count, device=slots.device).scatter_(
         0, piece, torch.arange(count, device=slots.device)

@@ -38,18 +38,18 @@ class BalancedObjective:
     def flops(self, model: Any, batch: Any) -> float:
         return self.inner.flops(model, batch)
 
-    def carried(self) -> dict[str, Tensor]:
-        return self.inner.carried()
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.inner.state_dict()
 
-    def restore(self, carried: dict[str, Tensor]) -> None:
-        self.inner.restore(carried)
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.inner.load_state_dict(state)
         self.forget()
 
-    def told(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, Any]:
         """Who was asked since this was last asked."""
         found = {f"expert_{name}" if name != "experts" else name: value for name, value in load(self.layers).items()}
         self.forget()
-        return {**self.inner.told(), **found}
+        return {**self.inner.metrics(), **found}
 
     def forget(self) -> None:
         for layer in self.layers:

@@ -34,11 +34,11 @@ from anaphora.models.contracts import Translator
 from anaphora.nn.attention import MultiHeadAttention
 from anaphora.tokenizers.tokenizer import UNK, Tokenizer
 from anaphora.tokenizers.words import TokenWords, split_words
-from anaphora.training.objectives.objective import Forward, Independent, TranslationBatch, TranslationObjective
+from anaphora.training.objectives.objective import Forward, StatelessObjective, TranslationBatch, TranslationObjective
 
 TEACHER_PAIRS = 200_000
 """Pairs that IBM-1 learns from, spread evenly over the corpus: about half a minute."""
-REMEMBERED = 300_000
+MAX_CACHED_ROWS = 300_000
 """Rows whose lessons are kept in memory: about 2 kB each."""
 
 
@@ -72,7 +72,7 @@ class Guide:
         """Of these rows; made once, then remembered."""
         new = [row for row in rows.tolist() if row not in self._known]
         made = dict(zip(new, map(self._make, *(self.corpus.texts(side, new) for side in self.spelled))))
-        if len(self._known) < REMEMBERED:
+        if len(self._known) < MAX_CACHED_ROWS:
             self._known |= made
         return [made[row] if row in made else self._known[row] for row in rows.tolist()]
 
@@ -131,7 +131,7 @@ class GuidedBatch:
         return self.translation.tokens
 
 
-class HeadWatcher:
+class HeadHook:
     """Keeps the weights of one head of the forward pass that is under way, within the graph."""
 
     def __init__(self, head: int) -> None:
@@ -139,14 +139,14 @@ class HeadWatcher:
         self.on = False
         self.weights: Tensor | None = None  # (B, T, S)
 
-    def wants(self) -> bool:
+    def is_active(self) -> bool:
         return self.on
 
-    def see(self, weights: Tensor, dropped: Tensor, value: Tensor, context: Tensor) -> None:
+    def record(self, weights: Tensor, dropped: Tensor, value: Tensor, context: Tensor) -> None:
         self.weights = weights[:, self.head]
 
 
-class GuidedObjective(Independent):
+class GuidedObjective(StatelessObjective):
     """A translation objective plus the lessons of one head."""
 
     side = "target"
@@ -162,21 +162,21 @@ class GuidedObjective(Independent):
         head: int = 0,
     ) -> None:
         self.inner, self.guide, self.weight = inner, guide, weight
-        self.watcher = HeadWatcher(head)
+        self.hook = HeadHook(head)
         attention = guided_layer(model, layer, head)
-        attention.watchers = (*attention.watchers, self.watcher)
+        attention.hooks = (*attention.hooks, self.hook)
 
     def send(self, batch: Batch, device: torch.device) -> GuidedBatch:
         words, looks = (torch.from_numpy(array).to(device, non_blocking=True) for array in self.guide(batch))
         return GuidedBatch(self.inner.send(batch, device), words, looks)
 
     def __call__(self, forward: Forward, batch: GuidedBatch) -> Tensor:
-        self.watcher.on = True
+        self.hook.on = True
         try:
             loss = self.inner(forward, batch.translation)
-            weights = self.watcher.weights
+            weights = self.hook.weights
         finally:
-            self.watcher.on, self.watcher.weights = False, None
+            self.hook.on, self.hook.weights = False, None
         assert weights is not None, "the guided layer was not asked"
         return loss + self.weight * guided_loss(weights, batch.words, batch.looks)
 

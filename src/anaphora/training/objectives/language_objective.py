@@ -1,4 +1,4 @@
-"""What language models minimise: the next word's surprise, that of hidden words, or a wrong class.
+"""What language models minimize: the next word's surprise, that of hidden words, or a wrong class.
 
     LanguageObjective          -log P(w_t | w_1 … w_{t-1}), and penalties on the vectors that it is read from
     MaskedObjective            -log P(w_t | all others), for the few places that are hidden
@@ -22,7 +22,7 @@ from anaphora.models.language.masked import hide
 from anaphora.nn.kernels.cross_entropy import cross_entropy
 from anaphora.nn.kernels.sense_sums import distinct
 from anaphora.tokenizers.tokenizer import PAD
-from anaphora.training.objectives.objective import Forward, Independent, send
+from anaphora.training.objectives.objective import Forward, StatelessObjective, send
 
 
 @dataclass
@@ -122,14 +122,14 @@ class LanguageObjective:
         for name, tensor in after.items():
             past[name].copy_(tensor)
 
-    def carried(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         return dict(self._past or {})
 
-    def told(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         return {}
 
-    def restore(self, carried: dict[str, Tensor]) -> None:
-        self._past = {name: tensor.clone() for name, tensor in carried.items()} or None
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self._past = {name: tensor.clone() for name, tensor in state.items()} or None
 
 
 @dataclass
@@ -146,7 +146,7 @@ class MaskedTensors:
     rows: int
 
 
-class MaskedObjective(Independent):
+class MaskedObjective(StatelessObjective):
     """Cross-entropy of some tokens, chosen anew for every batch, that the model sees hidden, replaced by another, or as
     they are, so that it has to think of all (Devlin et al. 2019). Marks are never asked for."""
 
@@ -190,7 +190,7 @@ class ClassTensors:
     read: int
 
 
-class ClassificationObjective(Independent):
+class ClassificationObjective(StatelessObjective):
     """Cross-entropy of the class of each text."""
 
     side = "text"

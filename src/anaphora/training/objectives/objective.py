@@ -1,4 +1,4 @@
-"""What a run minimises: an objective sends a batch to the device and gives its loss; the loop adds nothing to it."""
+"""What a run minimizes: an objective sends a batch to the device and gives its loss; the loop adds nothing to it."""
 
 from __future__ import annotations
 
@@ -63,29 +63,29 @@ class Objective(Protocol):
         """Floating-point operations of one forward pass over the batch."""
         ...
 
-    def carried(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """What the next batch needs of those before it; it is saved in checkpoints."""
         ...
 
-    def restore(self, carried: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from there; from nothing, as at the beginning."""
         ...
 
-    def told(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, Any]:
         """What else the log should know of the batches since this was last asked."""
         ...
 
 
-class Independent:
+class StatelessObjective:
     """Of an objective whose batches have nothing to do with each other."""
 
-    def carried(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         return {}
 
-    def restore(self, carried: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         pass
 
-    def told(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, Any]:
         return {}
 
 
@@ -95,7 +95,7 @@ def send(array: object, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
-class TranslationObjective(Independent):
+class TranslationObjective(StatelessObjective):
     """Cross-entropy of the target's tokens, summed over a batch:
 
         (1 - ε) · -log P(label) + ε · mean over the vocabulary of -log P

@@ -111,7 +111,7 @@ class SequenceObjective:
         self.reward = REWARDS[config.reward]
         self.risk = config.objective == "minimum-risk"
         self.drawn = 0  # batches
-        self.told_reward, self.told_sentences = 0.0, 0
+        self.reward_sum, self.reward_sentences = 0.0, 0
 
     # What the loop asks -----------------------------------------------------------------------------------------------
 
@@ -127,8 +127,8 @@ class SequenceObjective:
         sizes, read = np.array(list(map(len, candidates.tokens))), pairs.source_lengths.cpu().numpy()
         batch.drawn_tokens = int(sizes @ candidates.counts)
         batch.scored = len(sizes), int(read[candidates.sentence].sum()), int(sizes.sum())
-        self.told_reward += float((rewards * counts).sum() / config.candidates)
-        self.told_sentences += len(rewards)
+        self.reward_sum += float((rewards * counts).sum() / config.candidates)
+        self.reward_sentences += len(rewards)
         log_p = self.log_probabilities(forward, pairs, candidates)  # (B, M)
         worth, times = (torch.from_numpy(array).to(log_p) for array in (rewards, counts))
         if self.risk:
@@ -149,17 +149,17 @@ class SequenceObjective:
         likelihood = self.inner.flops(model, pairs) if self.config.likelihood_weight else 0.0
         return likelihood + scored + drawn / 3
 
-    def carried(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         return {"drawn": torch.tensor(self.drawn)}
 
-    def restore(self, carried: dict[str, Tensor]) -> None:
-        self.drawn = int(carried["drawn"]) if carried else 0
-        self.told_reward, self.told_sentences = 0.0, 0
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.drawn = int(state["drawn"]) if state else 0
+        self.reward_sum, self.reward_sentences = 0.0, 0
 
-    def told(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """The mean reward of what was drawn since this was last asked."""
-        mean = self.told_reward / max(self.told_sentences, 1)
-        self.told_reward, self.told_sentences = 0.0, 0
+        mean = self.reward_sum / max(self.reward_sentences, 1)
+        self.reward_sum, self.reward_sentences = 0.0, 0
         return {"reward": mean}
 
     # Its parts --------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def expected_reward_loss(log_p: Tensor, rewards: Tensor, counts: Tensor) -> Tens
 
 
 def expected_risk(log_p: Tensor, rewards: Tensor, sharpness: float) -> Tensor:
-    """The mean of 1 - reward under P^sharpness, renormalised over the candidates; summed over sentences.
+    """The mean of 1 - reward under P^sharpness, renormalized over the candidates; summed over sentences.
 
     log_p (B, M) is -inf where there is no candidate.
     """

@@ -20,7 +20,7 @@ from anaphora.models import build, settings
 from anaphora.models.translation.convolutional.convolutional_settings import ByteNetConfig
 from anaphora.models.translation.convolutional.convs2s import ConvS2SEncoder
 from anaphora.nn.convolution import windows
-from anaphora.nn.normalized_linear import NormalisedLinear
+from anaphora.nn.normalized_linear import NormalizedLinear
 from anaphora.tasks.recipes import complete
 
 WORDS = 19
@@ -183,7 +183,7 @@ def test_convs2s_begins_with_vectors_of_one_size(dropout: float) -> None:
 
 def test_a_length_is_learned_apart_from_a_direction() -> None:
     torch.manual_seed(1)
-    layer = NormalisedLinear(5, 3, deviation=0.2)
+    layer = NormalizedLinear(5, 3, deviation=0.2)
     torch.testing.assert_close(layer.weight, layer.direction)  # at the beginning
     layer(torch.randn(4, 5)).square().sum().backward()
     assert layer.direction.grad is not None
@@ -193,7 +193,7 @@ def test_a_length_is_learned_apart_from_a_direction() -> None:
 
 @torch.no_grad()
 def test_a_weight_that_was_made_once_is_made_again_when_it_has_changed() -> None:
-    layer, x = NormalisedLinear(5, 3, deviation=0.2).eval(), torch.randn(4, 5)
+    layer, x = NormalizedLinear(5, 3, deviation=0.2).eval(), torch.randn(4, 5)
     before = layer(x)
     assert layer.weight is layer.weight  # not at every step
     layer.length.mul_(2)
@@ -206,8 +206,8 @@ def test_a_weight_that_was_made_once_is_made_again_when_it_has_changed() -> None
 @pytest.mark.parametrize("learning", [True, False], ids=["in training mode", "in use mode"])
 def test_a_validation_sees_what_a_fused_optimiser_has_changed(learning: bool) -> None:
     """It changes weights in place and does not count it, as a replayed graph does not."""
-    layer, x = NormalisedLinear(5, 3, deviation=0.2).eval(), torch.randn(4, 5)
-    optimiser = torch.optim.AdamW(layer.parameters(), lr=0.1, fused=True)
+    layer, x = NormalizedLinear(5, 3, deviation=0.2).eval(), torch.randn(4, 5)
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1, fused=True)
     for _ in range(2):
         with torch.inference_mode():  # a validation
             said = layer(x)
@@ -215,7 +215,7 @@ def test_a_validation_sees_what_a_fused_optimiser_has_changed(learning: bool) ->
         torch.testing.assert_close(said, F.linear(x, fresh, layer.bias).detach())
         layer.train(learning)
         layer(x).square().sum().backward()
-        optimiser.step()
+        optimizer.step()
         layer.eval()
 
 

@@ -317,7 +317,7 @@ def test_to_name_the_encoder_that_is_there_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "model"), [("gnmt", {"decoder": "seq2seq"}), ("gnmt", {"decoder": "transformer", "normaliser": "none"})]
+    ("recipe", "model"), [("gnmt", {"decoder": "seq2seq"}), ("gnmt", {"decoder": "transformer", "normalizer": "none"})]
 )
 def test_coverage_without_attention_is_refused_before_anything_is_learned(recipe: str, model: dict[str, str]) -> None:
     with pytest.raises(UserError, match="coverage_penalty needs a model that attends"):

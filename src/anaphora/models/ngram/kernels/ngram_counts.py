@@ -17,9 +17,9 @@ from anaphora.nn.kernels.prefetch import prefetch
 U64 = NDArray[np.uint64]
 DIGIT = 11
 """Bits by which a large group is sorted at once: the counters of 2,048 rooms stay in the nearest cache."""
-SMALL, LARGE = 12, 2048
+INSERTION_SORT_SIZE, RADIX_SORT_SIZE = 12, 2048
 """Groups up to SMALL are sorted by insertion; from LARGE on, by digits."""
-AHEAD = 16
+PREFETCH_POSITIONS = 16
 """How many positions ahead memory is asked for."""
 
 
@@ -105,7 +105,7 @@ def refine(
     for members in count:
         top = max(top, members)
     keys = np.empty(top, np.uint64)
-    other = np.empty(top if top >= LARGE else 0, np.uint64)
+    other = np.empty(top if top >= RADIX_SORT_SIZE else 0, np.uint64)
     word = np.empty(len(begins), np.uint32)
     suffix = np.empty(len(begins), np.uint32)
     new_count = np.empty(len(begins), np.uint32)
@@ -117,17 +117,17 @@ def refine(
         size = 0
         for _ in range(count[context]):
             begin = begins[place]
-            if place + AHEAD < len(begins):
-                prefetch(tokens, np.int64(begins[place + AHEAD]) + length)
-                prefetch(ids, np.int64(begins[place + AHEAD]) + 1)
+            if place + PREFETCH_POSITIONS < len(begins):
+                prefetch(tokens, np.int64(begins[place + PREFETCH_POSITIONS]) + length)
+                prefetch(ids, np.int64(begins[place + PREFETCH_POSITIONS]) + 1)
             place += 1
             if begin < end and tokens[begin + length] != skip:
                 keys[size] = (np.uint64(tokens[begin + length]) << np.uint64(32)) | np.uint64(begin)
                 size += 1
         if size > 1:
-            if size <= SMALL:
+            if size <= INSERTION_SORT_SIZE:
                 insertion_sort(keys[:size])
-            elif size < LARGE:
+            elif size < RADIX_SORT_SIZE:
                 keys[:size].sort()
             else:
                 sort_by_digits(keys[:size], other[:size], largest)

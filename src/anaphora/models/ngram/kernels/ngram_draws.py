@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from anaphora.models.ngram.kernels.ngrams import F32, F64, NOWHERE, U32, Rule, Trie, Whole, find_child, walk
 
-GREATEST_TRIES = 1000
+MAX_TAIL_DRAWS = 1000
 """Draws from the tail before one of the list is taken: only rounding can bring it so far."""
 
 
 @njit(inline="always")
 def _mixed(bits: np.uint64) -> np.uint64:
-    """SplitMix64's finaliser: another random number out of one."""
+    """SplitMix64's finalizer: another random number out of one."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
@@ -131,7 +131,7 @@ def draw_ahead(
                     break
         else:  # by single words, until it is one that is not listed
             bits = np.uint64(u[place] * 9007199254740992.0) + np.uint64(1)
-            for _ in range(GREATEST_TRIES):
+            for _ in range(MAX_TAIL_DRAWS):
                 bits = _mixed(bits + np.uint64(0x9E3779B97F4A7C15))
                 target = (bits >> np.uint64(11)) * (1.0 / 9007199254740992.0) * cumulative[-1]
                 word = np.searchsorted(cumulative, target, side="right")

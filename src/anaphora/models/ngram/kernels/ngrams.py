@@ -262,7 +262,7 @@ def take_rows(
         states[row], lengths[row] = walk(own, states[row], lengths[row], trie, rule, scores, orders)
 
 
-LANES = 16
+PARALLEL_ROWS = 16
 """Rows that `walk_rows` reads side by side: as many waits for memory at once. 8 and 32 are no quicker."""
 LOOK, SEARCH, ANSWER = 0, 1, 2
 
@@ -285,17 +285,17 @@ def walk_rows(
     SEARCH, is the token one of them (if not, LOOK at the shorter context); ANSWER, take the n-gram's numbers.
     """
     inner, longest = len(trie.first) - 1, len(trie.limits) - 1
-    turn = np.empty(LANES, np.uint8)
-    place = np.empty(LANES, np.int64)
-    end = np.empty(LANES, np.int64)
-    begin = np.empty(LANES, np.int64)  # the state before the token, and where it has fallen back to since
-    now = np.empty(LANES, np.int64)
-    found = np.empty(LANES, np.int64)
-    words = np.empty(LANES, np.int64)
-    paid = np.empty(LANES, np.float32)
+    turn = np.empty(PARALLEL_ROWS, np.uint8)
+    place = np.empty(PARALLEL_ROWS, np.int64)
+    end = np.empty(PARALLEL_ROWS, np.int64)
+    begin = np.empty(PARALLEL_ROWS, np.int64)  # the state before the token, and where it has fallen back to since
+    now = np.empty(PARALLEL_ROWS, np.int64)
+    found = np.empty(PARALLEL_ROWS, np.int64)
+    words = np.empty(PARALLEL_ROWS, np.int64)
+    paid = np.empty(PARALLEL_ROWS, np.float32)
     row, busy = 0, 0
     while True:
-        while busy < LANES and row < len(starts) - 1:  # a free lane takes the next row that has tokens
+        while busy < PARALLEL_ROWS and row < len(starts) - 1:  # a free lane takes the next row that has tokens
             if starts[row] < starts[row + 1]:
                 turn[busy], place[busy], end[busy] = LOOK, starts[row], starts[row + 1]
                 begin[busy], now[busy], words[busy], paid[busy] = state, state, length, np.float32(0.0)

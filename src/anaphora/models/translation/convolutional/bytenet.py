@@ -14,7 +14,7 @@ until it says its end mark, beyond |t̂| too, where it reads zeros. What it must
 so a byte costs as much at place 1,000 as at place 10: time is linear in the length.
 
 The paper: 30 + 30 blocks, d = 800, windows of 3, characters; recipes/bytenet-paper.yaml. What differs here: how the
-decoder stands on the encoder it shows in a drawing; here a product of the encoder's vector, normalised, is added to the
+decoder stands on the encoder it shows in a drawing; here a product of the encoder's vector, normalized, is added to the
 byte's. One more norm stands at each top, before the last product, ReLU and projection. There is dropout on what a block
 adds, for small corpora. Sentences are not padded to multiples of fifty.
 """
@@ -136,7 +136,7 @@ class ByteNetDecoder(ConvolutionalDecoder):
         self.blocks = blocks(
             c.dim,
             c.inside,
-            c.upper_layers,
+            c.decoder_depth,
             width=c.width,
             dilations=c.dilations,
             causal=True,
@@ -159,10 +159,10 @@ class ByteNetDecoder(ConvolutionalDecoder):
     def rings(self) -> list[tuple[int, int]]:
         return [(block.reach, block.down.out_features) for block in self.blocks]  # type: ignore[misc, union-attr]
 
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    def source_memory(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         return {"below": self.join(memory)}
 
-    def say(
+    def decode_step(
         self, x: Tensor, rings: SharedRings, kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
         below, position = kept["below"], rings.position

@@ -32,7 +32,7 @@ class ConvS2SEncoderConfig(EncoderConfig):
     hidden: int | None = None
     """Their width; dim by default."""
     width: int = 3
-    """Places that a convolution sees, an odd number."""
+    """Kernel width of the convolutions, an odd number."""
     stages: list[list[int]] = field(default_factory=list)
     """Layers of several widths: [[layers, dim, width], …]; layers is then their sum."""
 
@@ -63,10 +63,9 @@ class ByteNetEncoderConfig(EncoderConfig):
     hidden: int | None = None
     """Width inside a block, where the convolution is; half of dim by default."""
     width: int = 3
-    """Places that a convolution sees, an odd number."""
+    """Kernel width of the convolutions, an odd number."""
     dilations: int = 5
-    """Blocks of a set: the places that a convolution sees are 1, 2, 4, … apart, doubling so many times, then from 1
-    again."""
+    """Blocks per set: dilations are 1, 2, 4, …, doubling this many times, then start again from 1."""
 
     encoder_kind: ClassVar[str] = "bytenet"
     one_way: ClassVar[bool] = False

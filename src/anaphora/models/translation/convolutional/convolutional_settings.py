@@ -25,34 +25,33 @@ class ByteNetConfig(TranslatorConfig):
     characters."""
 
     kind: Literal["bytenet"] = "bytenet"
-    """Which system this is."""
+    """The kind of model."""
     encoder: EncoderChoice | None = None
-    """What reads the source: bytenet, on which alone its decoder can stand."""
+    """Encoder of the source; bytenet's decoder needs its own."""
     dim: int = 512
-    """Width of every vector between blocks (the paper's 2d)."""
+    """Hidden size between blocks (the paper's 2d)."""
     layers: int = 10
-    """Encoder blocks."""
+    """Number of encoder blocks."""
     max_length: int = 1024
-    """The longest sequence, in tokens with its marks, that can be read or written."""
+    """Maximum length of a source or target sequence, in tokens, special tokens included."""
     hidden: int | None = None
-    """Width inside a block, where the convolution is (the paper's d); half of dim by default."""
+    """Hidden size inside a block, where the convolution is (the paper's d); by default half of dim."""
     width: int = 3
-    """Places that a convolution sees, an odd number."""
+    """Kernel width of the convolutions, an odd number."""
     dilations: int = 5
-    """Blocks of a set: the places that a convolution sees are 1, 2, 4, … apart, doubling so many times, then from 1
-    again."""
+    """Blocks per set: dilations are 1, 2, 4, …, doubling this many times, then start again from 1."""
     unfold: float = 1.2
-    """The encoder speaks for unfold · |source| + unfold_extra places: room for a target that is longer."""
+    """Length factor: the encoder's output has unfold · |source| + unfold_extra positions, room for a longer target."""
     unfold_extra: int = 0
-    """Places added on top of unfold · |source|."""
+    """Positions added on top of unfold · |source|."""
     tokens_a_pair: ClassVar[int] = 80
     spells: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reads_with != self.own_encoder:
+        if self.encoder_name != self.own_encoder:
             raise ValueError(
-                f"bytenet's decoder stands on its own encoder, place upon place, and encoder is {self.reads_with}; "
+                f"bytenet's decoder stands on its own encoder, place upon place, and encoder is {self.encoder_name}; "
                 "leave it out, or take another decoder: model.decoder=convs2s, say"
             )
         check_width(self.width)
@@ -97,21 +96,22 @@ class ConvS2SConfig(TranslatorConfig):
     """Section `model`, for `kind: convs2s` (Gehring et al. 2017): gated convolutions, a look in every decoder layer."""
 
     kind: Literal["convs2s"] = "convs2s"
-    """Which system this is."""
+    """The kind of model."""
     layers: int = 4
-    """Encoder layers."""
+    """Number of encoder layers."""
     embedding: int | None = None
-    """Width of the words' vectors, and of those that are compared and found in a look; dim by default."""
+    """Embedding size, and size of the attention's keys and values; by default dim."""
     readout: int | None = None
-    """Width of the vectors that predict words; that of the words' vectors by default."""
+    """Size of the last hidden layer before the output; by default the embedding size."""
     width: int = 3
-    """Places that a convolution sees, an odd number."""
+    """Kernel width of the convolutions, an odd number."""
     stages: list[list[int]] = field(default_factory=list)
-    """Layers of several widths, in the place of dim and width: [[9, 512, 3], [2, 2048, 1]] are nine layers 512 wide
-    that see three places, then two 2,048 wide that see one; encoder and decoder alike, layers and decoder_layers being
-    their sum."""
+    """Layers of different sizes, instead of dim and width: [[9, 512, 3], [2, 2048, 1]] are nine layers of hidden size
+    512 and kernel width 3, then two of 2,048 and 1, in encoder and decoder; layers and decoder_layers must be their
+    sum."""
     max_length: int = 512
-    """The longest sequence, in tokens with its marks, that can be read or written: places have learned vectors."""
+    """Maximum length of a source or target sequence, in tokens, special tokens included; positions have learned
+    vectors."""
 
     learns_places: ClassVar[bool] = True
     """Whether it has a vector for each place of a sentence, up to the longest one."""
@@ -125,16 +125,16 @@ class ConvS2SConfig(TranslatorConfig):
                 raise ValueError(f"a stage is [layers, dim, width], and one is {stage}; write stages='[[4, 256, 3]]'")
             check_width(stage[2])
         deep = sum(stage[0] for stage in self.stages)
-        if self.stages and not deep == self.layers == self.upper_layers:
+        if self.stages and not deep == self.layers == self.decoder_depth:
             raise ValueError(
-                f"stages have {deep} layers, layers is {self.layers}, decoder_layers {self.upper_layers}; "
+                f"stages have {deep} layers, layers is {self.layers}, decoder_layers {self.decoder_depth}; "
                 "make them one number"
             )
         self.encoder_config.check_dim(self.word_dim, named="dim or embedding")
 
     def told(self, cls: type[EncoderConfig]) -> dict[str, Any]:
         """Its own encoder is as wide inside as its decoder, and as the words outside."""
-        return super().told(cls) | ({"hidden": self.dim} if self.reads_with == self.own_encoder else {})
+        return super().told(cls) | ({"hidden": self.dim} if self.encoder_name == self.own_encoder else {})
 
     def build_encoder(self) -> Encoder:
         """As wide as the words."""
@@ -158,9 +158,9 @@ class ConvS2SConfig(TranslatorConfig):
 
     def shape(self) -> str:
         if not self.stages:
-            return f"{super().shape()}, {self.width} places a layer, read by {self.reads_with}"
+            return f"{super().shape()}, {self.width} places a layer, read by {self.encoder_name}"
         widths = ", ".join(f"{number} × {dim}" for number, dim, _ in self.stages)
-        return f"{self.layers}+{self.upper_layers} layers ({widths}), words {self.word_dim} wide"
+        return f"{self.layers}+{self.decoder_depth} layers ({widths}), words {self.word_dim} wide"
 
 
 def training_of(size: int) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from anaphora.nn.convolution import windows
 from anaphora.nn.embedding import Embedding
 from anaphora.nn.encoder_contract import Encoder, cleared
 from anaphora.nn.masks import padding_mask
-from anaphora.nn.normalized_linear import NormalisedLinear
+from anaphora.nn.normalized_linear import NormalizedLinear
 from anaphora.nn.shared_rings import SharedRings
 from anaphora.nn.source_attention import SourceAttention
 
@@ -54,13 +54,13 @@ CONVS2S = System(
 
 HALF = math.sqrt(0.5)
 """The sum of two that are not alike, times this, is as large as each of them."""
-SMALL = 0.1
+INITIAL_DEVIATION = 0.1
 """Deviation of the vectors of words and places at the beginning: products of two such vectors stay below one."""
 
 
-def linear(inputs: int, outputs: int, dropout: float = 0.0) -> NormalisedLinear:
+def linear(inputs: int, outputs: int, dropout: float = 0.0) -> NormalizedLinear:
     """A product that keeps the size of what passes, dropout in front of it."""
-    return NormalisedLinear(inputs, outputs, deviation=math.sqrt((1 - dropout) / inputs))
+    return NormalizedLinear(inputs, outputs, deviation=math.sqrt((1 - dropout) / inputs))
 
 
 class GatedConvolution(nn.Module):
@@ -70,7 +70,7 @@ class GatedConvolution(nn.Module):
         super().__init__()
         self.inputs, self.width, self.causal, self.dropout = inputs, width, causal, dropout
         seen = width * inputs
-        self.convolution = NormalisedLinear(seen, 2 * outputs, deviation=math.sqrt(4 * (1 - dropout) / seen))
+        self.convolution = NormalizedLinear(seen, 2 * outputs, deviation=math.sqrt(4 * (1 - dropout) / seen))
         self.past = nn.Identity() if inputs == outputs else linear(inputs, outputs)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -83,7 +83,7 @@ class GatedConvolution(nn.Module):
 
     def flops(self) -> float:
         """For each place."""
-        return self.convolution.flops() + (self.past.flops() if isinstance(self.past, NormalisedLinear) else 0.0)
+        return self.convolution.flops() + (self.past.flops() if isinstance(self.past, NormalizedLinear) else 0.0)
 
 
 def convolutions(width: int, kernels: list[tuple[int, int]], *, causal: bool, dropout: float) -> nn.ModuleList:
@@ -142,7 +142,7 @@ class ConvS2SDecoder(ConvolutionalDecoder):
 
     def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
-        c, kernels = config, config.kernels(config.upper_layers)
+        c, kernels = config, config.kernels(config.decoder_depth)
         first, last = kernels[0][0], kernels[-1][0]
         self.dropout, self.out_dim = c.dropout, c.readout or c.word_dim
         self.into = linear(c.word_dim, first, c.dropout)
@@ -165,11 +165,11 @@ class ConvS2SDecoder(ConvolutionalDecoder):
     def rings(self) -> list[tuple[int, int]]:
         return [(layer.width - 1, layer.inputs) for layer in self.layers]  # type: ignore[misc, operator]
 
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    def source_memory(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         key, value = memory.chunk(2, dim=-1)
         return {"key": key[:, None], "value": value[:, None], "lengths": lengths}
 
-    def say(
+    def decode_step(
         self, x: Tensor, rings: SharedRings, kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
         """What it looked at is the mean of all layers' looks."""
@@ -183,8 +183,8 @@ class ConvS2SDecoder(ConvolutionalDecoder):
                 weights.append(look.weights_of(query, key, mask=mask))  # type: ignore[operator]
             found = look.merge(look.attend(query, key, value, mask=mask)).flatten(0, 1)  # type: ignore[operator]
             h = (layer.past(h) + (c + found) * HALF) * HALF  # type: ignore[operator]
-        looked = torch.stack(weights).mean(dim=0)[:, 0].flatten(0, 1) if attention else None  # (R, S)
-        return self.readout(h), looked
+        attend_to_source = torch.stack(weights).mean(dim=0)[:, 0].flatten(0, 1) if attention else None  # (R, S)
+        return self.readout(h), attend_to_source
 
     def flops(self, source_length: float, target_length: float) -> tuple[float, float]:
         each = sum(layer.flops() for layer in self.layers)  # type: ignore[operator]
@@ -249,7 +249,7 @@ def embedding(vocabulary: int, config: ConvS2SConfig, *, placed: bool = True) ->
         scaled=False,
     )
     with torch.no_grad():
-        made.table.weight[1:].normal_(std=SMALL)  # 0 is padding
+        made.table.weight[1:].normal_(std=INITIAL_DEVIATION)  # 0 is padding
         if made.positions is not None:
-            made.positions.normal_(std=SMALL)
+            made.positions.normal_(std=INITIAL_DEVIATION)
     return made

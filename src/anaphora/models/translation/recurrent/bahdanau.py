@@ -28,8 +28,8 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     RecurrentDecoder,
     dropped,
     embeddings,
-    kept_of,
     recurrent,
+    remember_source,
 )
 from anaphora.models.translation.recurrent.recurrent_settings import BahdanauConfig
 
@@ -95,7 +95,7 @@ class BahdanauDecoder(RecurrentDecoder):
             attention_dim=c.attention_dim,
             unroll=c.unroll,
         )
-        above = c.upper_layers - 1
+        above = c.decoder_depth - 1
         self.above = recurrent(c.dim, cell=c.cell, layers=above, dropout=c.dropout) if above else None
         self.bridge = Bridge(c.memory_dim, self.layer.cell)
         self.readout = Maxout(c.dim + c.word_dim + c.memory_dim, self.out_dim)
@@ -104,25 +104,25 @@ class BahdanauDecoder(RecurrentDecoder):
         states, contexts = self.layer(x, memory, lengths, self.bridge(memory, lengths)[0])
         if self.above is not None:
             states = dropped(states, self.dropout, self.training)
-            states, _ = self.above.read_from(states, self.above.begin(len(x), states))
+            states, _ = self.above.read_from(states, self.above.initial_state(len(x), states))
         # time first, as the loop has written them
         given = (one.transpose(0, 1).to(states.dtype) for one in (states, x, contexts))
         t = self.readout(torch.cat(tuple(given), dim=-1)).transpose(0, 1).contiguous()
         return dropped(t, self.dropout, self.training)
 
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        return kept_of(self.layer.attention, memory, lengths)
+    def source_memory(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        return remember_source(self.layer.attention, memory, lengths)
 
-    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        begun = self.layer.cell.named(self.bridge(memory, lengths))
+    def initial_state(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        initial_state = self.layer.cell.named(self.bridge(memory, lengths))
         if self.above is not None:
-            begun |= self.above.named(self.above.begin(len(memory), memory), prefix="above.")
-        return begun
+            initial_state |= self.above.named(self.above.initial_state(len(memory), memory), prefix="above.")
+        return initial_state
 
-    def say(
+    def decode_step(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
-        state, context, weights = self.layer.say(x, past, kept, attention=attention)
+        state, context, weights = self.layer.decode_step(x, past, kept, attention=attention)
         if self.above is not None:
             state = self.above.step_cells(state, past, prefix="above.")
         return self.readout(torch.cat([state, x.to(state.dtype), context.to(state.dtype)], dim=-1)), weights

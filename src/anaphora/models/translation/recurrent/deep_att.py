@@ -114,13 +114,13 @@ class DeepAttDecoder(StackedDecoder):
         self.layer = AttentiveLayer(
             c.word_dim, c.dim, c.memory_dim, score=c.score, attention_dim=c.attention_dim, unroll=c.unroll
         )
-        self.above = nn.ModuleList(recurrent(c.dim, width=3 * c.dim) for _ in range(1, c.upper_layers))
+        self.above = nn.ModuleList(recurrent(c.dim, width=3 * c.dim) for _ in range(1, c.decoder_depth))
         self.readout = nn.Linear(3 * c.dim, self.out_dim)
         nn.init.xavier_uniform_(self.readout.weight)
         nn.init.zeros_(self.readout.bias)
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
-        h, contexts = self.layer(x, memory, lengths, self.layer.cell.begin(len(x), memory)[0])
+        h, contexts = self.layer(x, memory, lengths, self.layer.cell.initial_state(len(x), memory)[0])
         given, below = torch.cat([x.to(h.dtype), contexts.to(h.dtype)], dim=-1), self.layer.cell
         for layer in self.above:
             x = torch.cat([lane(given, below, self.lane).to(h.dtype), h], dim=-1)
@@ -129,10 +129,10 @@ class DeepAttDecoder(StackedDecoder):
         top = torch.cat([lane(given, below, self.lane).to(h.dtype), h], dim=-1)
         return dropped(self.readout(top), self.dropout, self.training)
 
-    def say(
+    def decode_step(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
-        h, context, weights = self.layer.say(x, past, kept, attention=attention)
+        h, context, weights = self.layer.decode_step(x, past, kept, attention=attention)
         given, below = torch.cat([x.to(h.dtype), context.to(h.dtype)], dim=-1), self.layer.cell
         for number, layer in enumerate(self.above, start=1):
             given = torch.cat([lane(given, below, self.lane).to(h.dtype), h], dim=-1)

@@ -5,11 +5,11 @@
     says     every further layer reads [x_t ; c_t], from the third on with a residual; P(y_t) = softmax(W x_t)
 
 Only the lowest layer waits for a look, so that the published system could run its layers on several machines at once;
-here for the same reason all layers above are whole-sequence calls of the kernels. Length normalisation and the coverage
+here for the same reason all layers above are whole-sequence calls of the kernels. Length normalization and the coverage
 penalty are the search's (decoding/beam_search.py); the recipe turns them on. Reinforcement is an objective of training.
 
 The paper: 8 + 8 layers of 1,024, word pieces of 32 k; recipes/gnmt-paper.yaml. What differs: states begin from zeros;
-the context does not reach the softmax itself, only every layer below it; no clipping of states for quantised inference.
+the context does not reach the softmax itself, only every layer below it; no clipping of states for quantized inference.
 """
 
 from __future__ import annotations
@@ -87,21 +87,21 @@ class GnmtDecoder(StackedDecoder):
         self.layer = AttentiveLayer(
             c.word_dim, c.dim, c.memory_dim, score=c.score, attention_dim=c.attention_dim, unroll=c.unroll
         )
-        self.above = nn.ModuleList(recurrent(c.dim, width=c.dim + c.memory_dim) for _ in range(1, c.upper_layers))
+        self.above = nn.ModuleList(recurrent(c.dim, width=c.dim + c.memory_dim) for _ in range(1, c.decoder_depth))
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
-        begun = self.layer.cell.begin(len(x), memory)[0]
-        x, contexts = self.layer(x, memory, lengths, begun)
+        initial_state = self.layer.cell.initial_state(len(x), memory)[0]
+        x, contexts = self.layer(x, memory, lengths, initial_state)
         contexts = contexts.to(x.dtype)
         for number, layer in enumerate(self.above, start=1):
             y = layer(dropped(torch.cat([x, contexts], dim=-1), self.dropout, self.training))
             x = x + y if number >= RESIDUAL_FROM else y
         return dropped(x, self.dropout, self.training)
 
-    def say(
+    def decode_step(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
-        x, context, weights = self.layer.say(x, past, kept, attention=attention)
+        x, context, weights = self.layer.decode_step(x, past, kept, attention=attention)
         for number, layer in enumerate(self.above, start=1):
             given = torch.cat([x, context.to(x.dtype)], dim=-1)
             y = layer.step_cells(given, past, prefix=f"{number}.")  # type: ignore[operator]

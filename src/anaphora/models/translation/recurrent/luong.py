@@ -27,11 +27,11 @@ from anaphora.models.translation.recurrent.recurrent_decoder import (
     Bridge,
     RecurrentDecoder,
     States,
+    attend_to_source,
     dropped,
     embeddings,
-    kept_of,
-    looked,
     recurrent,
+    remember_source,
 )
 from anaphora.models.translation.recurrent.recurrent_settings import LuongConfig
 from anaphora.nn.kernels.attentive import input_feeding
@@ -59,7 +59,7 @@ class LuongDecoder(RecurrentDecoder):
         self.cells = recurrent(
             c.dim,
             cell=c.cell,
-            layers=c.upper_layers,
+            layers=c.decoder_depth,
             width=c.word_dim + (c.word_dim if c.input_feeding else 0),
             dropout=c.dropout,
         )
@@ -73,12 +73,12 @@ class LuongDecoder(RecurrentDecoder):
         return torch.tanh(self.combine(torch.cat([context.to(state.dtype), state], dim=-1)))
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
-        begun = self.bridge(memory, lengths)
+        initial_state = self.bridge(memory, lengths)
         key, value = self.attention.remember(memory)
         mask = padding_mask(lengths, memory.shape[1])  # (B, 1, 1, S)
         looks = self.attention.in_loops()
-        if self.unroll == "steps" or (self.feeds and (looks is None or self.attention.watched())):
-            y = self.steps(x, key, value, mask, begun)
+        if self.unroll == "steps" or (self.feeds and (looks is None or self.attention.has_hooks())):
+            y = self.steps(x, key, value, mask, initial_state)
         elif self.feeds:
             assert looks is not None
             y = input_feeding(
@@ -86,14 +86,14 @@ class LuongDecoder(RecurrentDecoder):
                 key.squeeze(1),
                 value.squeeze(1),
                 mask[:, 0, 0],
-                begun,
+                initial_state,
                 self.cells.matrices(),
                 self.combine.weight,
                 dropout=self.dropout if self.training else 0.0,
                 **looks,
             )
         else:
-            states, _ = self.cells.read_from(x, begun)  # (B, T, dim)
+            states, _ = self.cells.read_from(x, initial_state)  # (B, T, dim)
             query = self.attention.split(self.attention.query(states)).to(key.dtype)
             y = self.attentional(self.attention.merge(self.attention.attend(query, key, value, mask=mask)), states)
         return dropped(y, self.dropout, self.training)
@@ -110,22 +110,22 @@ class LuongDecoder(RecurrentDecoder):
             contexts.append((weights[-1] @ value)[:, 0, 0])  # (B, M)
             vector = self.attentional(contexts[-1], y[:, 0])
             found.append(vector)
-        self.attention.see_steps(weights, value, torch.stack(contexts, dim=1))
+        self.attention.record_steps(weights, value, torch.stack(contexts, dim=1))
         return torch.stack(found, dim=1)
 
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        return kept_of(self.attention, memory, lengths)
+    def source_memory(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        return remember_source(self.attention, memory, lengths)
 
-    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        begun = self.cells.named(self.bridge(memory, lengths))
-        return begun | ({"vector": memory.new_zeros(len(memory), self.out_dim)} if self.feeds else {})
+    def initial_state(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        initial_state = self.cells.named(self.bridge(memory, lengths))
+        return initial_state | ({"vector": memory.new_zeros(len(memory), self.out_dim)} if self.feeds else {})
 
-    def say(
+    def decode_step(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
         given = torch.cat([x, past["vector"].to(x.dtype)], dim=-1) if self.feeds else x
         state = self.cells.step_cells(given, past)
-        context, weights = looked(self.attention, state, kept, weights=attention)
+        context, weights = attend_to_source(self.attention, state, kept, weights=attention)
         vector = self.attentional(context, state)
         if self.feeds:
             past["vector"].copy_(vector)

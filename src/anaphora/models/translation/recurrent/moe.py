@@ -118,13 +118,13 @@ class MoeDecoder(StackedDecoder):
         self.layer = AttentiveLayer(
             c.word_dim, hidden, c.memory_dim, score=c.score, attention_dim=c.attention_dim, unroll=c.unroll
         )
-        self.above = nn.ModuleList(recurrent(hidden, width=c.dim + c.memory_dim) for _ in range(1, c.upper_layers))
-        self.narrow = nn.ModuleList(narrowed(hidden, c.dim) for _ in range(c.upper_layers))
+        self.above = nn.ModuleList(recurrent(hidden, width=c.dim + c.memory_dim) for _ in range(1, c.decoder_depth))
+        self.narrow = nn.ModuleList(narrowed(hidden, c.dim) for _ in range(c.decoder_depth))
         self.experts = experts_of(c.routed, c.dim, c.expert_hidden)
-        self.after = max(1, c.upper_layers - 1)
+        self.after = max(1, c.decoder_depth - 1)
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
-        states, contexts = self.layer(x, memory, lengths, self.layer.cell.begin(len(x), memory)[0])
+        states, contexts = self.layer(x, memory, lengths, self.layer.cell.initial_state(len(x), memory)[0])
         x = self._grown(x, states, 1)
         for number, layer in enumerate(self.above, start=2):
             x = self._grown(x, layer(torch.cat([x, contexts.to(x.dtype)], dim=-1)), number)
@@ -135,10 +135,10 @@ class MoeDecoder(StackedDecoder):
         x = added(x, self.narrow[number - 1](states), self.dropout, self.training)
         return asked(self.experts, x, self.dropout, self.training) if number == self.after else x
 
-    def say(
+    def decode_step(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
-        states, context, weights = self.layer.say(x, past, kept, attention=attention)
+        states, context, weights = self.layer.decode_step(x, past, kept, attention=attention)
         x = self._grown(x, states, 1)
         for number, layer in enumerate(self._above(), start=1):
             states = layer.step_cells(torch.cat([x, context.to(x.dtype)], dim=-1), past, prefix=f"{number}.")

@@ -50,58 +50,58 @@ class Bridge(nn.Module):
 
     def __init__(self, memory_dim: int, cells: RecurrentEncoder) -> None:
         super().__init__()
-        self.sizes = [len(state) for state in cells.begin(1, torch.empty(0))]
+        self.sizes = [len(state) for state in cells.initial_state(1, torch.empty(0))]
         self.linear = nn.Linear(memory_dim, sum(self.sizes) * cells.dim)
 
     def forward(self, memory: Tensor, lengths: Tensor) -> States:
         """memory (B, S, M), lengths (B,) -> states (B, dim)"""
         mean = cleared(memory, lengths).sum(dim=1) / lengths.clamp(min=1)[:, None]  # (B, M)
-        begun = torch.tanh(self.linear(mean.to(memory.dtype))).chunk(sum(self.sizes), dim=-1)
-        places = iter(begun)
+        initial_state = torch.tanh(self.linear(mean.to(memory.dtype))).chunk(sum(self.sizes), dim=-1)
+        places = iter(initial_state)
         return [tuple(next(places) for _ in range(size)) for size in self.sizes]
 
 
 class RecurrentDecoder(Decoder):
     """What is kept between two steps: of the source keys, values and lengths, of each row its cells' states.
 
-    A decoder writes `begin` and `say`; `forward` is its own.
+    A decoder writes `initial_state` and `decode_step`; `forward` is its own.
     """
 
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    def source_memory(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         """What is kept of the source, (B, …)."""
         raise NotImplementedError
 
-    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    def initial_state(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         """What each row knows before its first word, (B, …)."""
         raise NotImplementedError
 
-    def say(
+    def decode_step(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
         """One step: x (R, E) -> (R, out_dim), the past changed in place; where asked, weights (B, 1, K, S)."""
         raise NotImplementedError
 
     def start(self, memory: Tensor, lengths: Tensor, beam: int, max_length: int) -> DecoderState:
-        kept = {name: one.contiguous() for name, one in self.keep(memory, lengths).items()}
+        kept = {name: one.contiguous() for name, one in self.source_memory(memory, lengths).items()}
         exact = next(self.parameters()).dtype  # of cells: a step does not go through autocast
-        first = self.begin(memory, lengths)
-        begun = {name: one.repeat_interleave(beam, dim=0).to(exact) for name, one in first.items()}
+        first = self.initial_state(memory, lengths)
+        initial_state = {name: one.repeat_interleave(beam, dim=0).to(exact) for name, one in first.items()}
         position = torch.zeros(len(memory) * beam, dtype=torch.long, device=memory.device)
-        return DecoderState(beam=beam, memory=kept, past={"position": position, **begun})
+        return DecoderState(beam=beam, memory=kept, past={"position": position, **initial_state})
 
     def step(self, x: Tensor, state: DecoderState, *, attention: bool) -> tuple[Tensor, Tensor | None]:
-        y, weights = self.say(x, state.past, state.memory, attention=attention)
+        y, weights = self.decode_step(x, state.past, state.memory, attention=attention)
         state.past["position"].add_(1)  # in place: a captured step finds it where it was
         return y, None if weights is None else weights[:, 0].flatten(0, 1)  # (B, 1, K, S) -> (R, S)
 
 
-def kept_of(attention: SourceAttention, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-    """Keys, values and lengths of the source, for `looked`."""
+def remember_source(attention: SourceAttention, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    """Keys, values and lengths of the source, for `attend_to_source`."""
     key, value = attention.remember(memory)
     return {"key": key, "value": value, "lengths": lengths}
 
 
-def looked(
+def attend_to_source(
     attention: SourceAttention, state: Tensor, kept: dict[str, Tensor], *, weights: bool
 ) -> tuple[Tensor, Tensor | None]:
     """One look for each row: state (R, dim) -> context (R, M), and where asked the weights (B, 1, K, S)."""
@@ -140,21 +140,23 @@ class AttentiveLayer(nn.Module):
         self.cell = recurrent(dim, cell=cell, width=width + memory_dim)
         self.unroll = unroll
 
-    def forward(self, x: Tensor, memory: Tensor, lengths: Tensor, begun: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, memory: Tensor, lengths: Tensor, initial_state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor]:
         """x (B, T, width) over memory (B, S, M) -> states (B, T, dim), contexts (B, T, M)."""
         key, value = self.attention.remember(memory)
         mask = padding_mask(lengths, memory.shape[1])  # (B, 1, 1, S)
         looks = self.attention.in_loops()
-        if self.unroll == "steps" or looks is None or self.attention.watched():
-            return self.steps(x, key, value, mask, begun)
+        if self.unroll == "steps" or looks is None or self.attention.has_hooks():
+            return self.steps(x, key, value, mask, initial_state)
         (weights,) = self.cell.matrices()
-        return attentive_recurrence(x, key.squeeze(1), value.squeeze(1), mask[:, 0, 0], begun, weights, **looks)
+        return attentive_recurrence(x, key.squeeze(1), value.squeeze(1), mask[:, 0, 0], initial_state, weights, **looks)
 
     def steps(
-        self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, begun: tuple[Tensor, ...]
+        self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor, initial_state: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor]:
         """The reference: one step after another."""
-        state: States = [begun]
+        state: States = [initial_state]
         states, contexts, weights = [], [], []
         for word in x.unbind(1):
             query = self.attention.split(self.attention.query(state[0][0])[:, None])  # (B, 1, 1, D)
@@ -162,14 +164,14 @@ class AttentiveLayer(nn.Module):
             contexts.append((weights[-1] @ value)[:, 0, 0])  # (B, M)
             y, state = self.cell.read_from(torch.cat([word, contexts[-1].to(word.dtype)], dim=-1)[:, None], state)
             states.append(y[:, 0])
-        found = self.attention.see_steps(weights, value, torch.stack(contexts, dim=1))
+        found = self.attention.record_steps(weights, value, torch.stack(contexts, dim=1))
         return torch.stack(states, dim=1), found
 
-    def say(
+    def decode_step(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """One step of decoding: x (R, width) -> state (R, dim), context (R, M), weights (B, 1, K, S) or None."""
-        context, weights = looked(self.attention, past["hidden0"], kept, weights=attention)
+        context, weights = attend_to_source(self.attention, past["hidden0"], kept, weights=attention)
         return self.cell.step_cells(torch.cat([x, context.to(x.dtype)], dim=-1), past), context, weights
 
     def flops(self, source_length: float) -> tuple[float, float]:
@@ -183,14 +185,14 @@ class StackedDecoder(RecurrentDecoder):
     layer: AttentiveLayer
     above: nn.ModuleList
 
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        return kept_of(self.layer.attention, memory, lengths)
+    def source_memory(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        return remember_source(self.layer.attention, memory, lengths)
 
-    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-        begun = self.layer.cell.named(self.layer.cell.begin(len(memory), memory))
+    def initial_state(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+        initial_state = self.layer.cell.named(self.layer.cell.initial_state(len(memory), memory))
         for number, layer in enumerate(self.above, start=1):
-            begun |= layer.named(layer.begin(len(memory), memory), prefix=f"{number}.")  # type: ignore[operator]
-        return begun
+            initial_state |= layer.named(layer.initial_state(len(memory), memory), prefix=f"{number}.")  # type: ignore[operator]
+        return initial_state
 
 
 def dropped(x: Tensor, share: float, training: bool) -> Tensor:

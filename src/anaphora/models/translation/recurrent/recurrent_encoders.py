@@ -83,15 +83,15 @@ class MoeEncoderConfig(EncoderConfig):
     layers: int = 3
     """Layers, the first of which reads both ways; experts stand before the last."""
     hidden: int | None = None
-    """Width of the LSTMs' cells; what they say is brought down to dim. As wide as dim by default."""
+    """Hidden size of the LSTM cells, whose outputs are projected to dim; by default dim."""
     experts: int = 8
     """Experts, each token being routed to a few of them."""
     experts_per_token: int | None = None
-    """How many each token is routed to; 2 by default."""
+    """Number of experts per token; by default 2."""
     expert_hidden: int | None = None
-    """Hidden width of each expert; four times dim by default."""
+    """Hidden size of each expert; by default four times dim."""
     expert_balance: float = 0.1
-    """Weight of the loss that keeps all experts in use."""
+    """Weight of the load-balancing loss."""
 
     encoder_kind: ClassVar[str] = "moe"
     one_way: ClassVar[bool] = False

@@ -26,20 +26,20 @@ class RecurrentConfig(TranslatorConfig):
     """What all of them have."""
 
     layers: int = 1
-    """Encoder layers."""
+    """Number of encoder layers."""
     embedding: int | None = None
-    """Width of the words' vectors; dim by default."""
+    """Embedding size; by default dim."""
     encoder_dim: int | None = None
-    """Width of the source's vectors, both directions together; dim by default."""
+    """Hidden size of the encoder, both directions together; by default dim."""
     bidirectional: bool | None = None
-    """With a recurrent encoder: whether it reads both ways; it does unless the system was published otherwise."""
+    """With a recurrent encoder: read in both directions. By default as published."""
     heads: int | None = None
-    """With a Transformer encoder: its heads; 4 by default."""
+    """With a Transformer encoder: its number of heads; by default 4."""
     feed_forward: int | None = None
-    """With a Transformer encoder: hidden width of its feed-forward networks; four times its width by default."""
+    """With a Transformer encoder: hidden size of its feed-forward networks; by default four times its width."""
     unroll: Unroll = "auto"
-    """How a known target is read: whole, all of it in one call of the kernels, where no step waits for an earlier one's
-    look at the source; steps, a plain loop; auto, whole where that can be, else a loop with a hand-written way back."""
+    """How the decoder runs in training: whole, in one kernel call, where no step depends on an earlier step's
+    attention; steps, a plain loop; auto, whole where possible, else a loop with a hand-written backward pass."""
 
     widths: ClassVar[tuple[int, ...]] = (192, 384, 512, 1024)
     """For the four sizes of a corpus."""
@@ -49,7 +49,7 @@ class RecurrentConfig(TranslatorConfig):
         super().__post_init__()
         above_zero(self, "embedding", "encoder_dim", "heads", "feed_forward")
         above_zero(self, "attention_dim", "readout", "hidden")  # not everybody's
-        reader, name = self.encoder_config, self.reads_with
+        reader, name = self.encoder_config, self.encoder_name
         for one in ("heads", "feed_forward"):
             if getattr(self, one) is not None and one not in encoder_settings(type(reader)):
                 raise ValueError(f"{one} is a Transformer encoder's, and this encoder is {name}")
@@ -72,11 +72,11 @@ class RecurrentConfig(TranslatorConfig):
     @property
     def reads_one_way(self) -> bool:
         """Whether its encoder, one that may have two cells, has but one."""
-        return encoder_class(self.reads_with).two_directions and not self.both_ways
+        return encoder_class(self.encoder_name).two_directions and not self.is_bidirectional
 
     def shape(self) -> str:
         words = "" if self.word_dim == self.dim else f", words {self.word_dim} wide"
-        return f"{super().shape()}{words}, read by {self.reads_with}"
+        return f"{super().shape()}{words}, read by {self.encoder_name}"
 
     @classmethod
     def sized(cls, pairs: int) -> Sizes:
@@ -94,7 +94,7 @@ class RecurrentConfig(TranslatorConfig):
         return {"layers": (1, 1, 2, 4)[size]}
 
     @property
-    def both_ways(self) -> bool:
+    def is_bidirectional(self) -> bool:
         """Whether a recurrent encoder reads both ways."""
         return self.bidirectional if self.bidirectional is not None else True
 
@@ -112,7 +112,7 @@ class CellConfig(RecurrentConfig):
     """Those that may have either cell."""
 
     cell: Gated = "lstm"
-    """The decoder's cell; the encoder has the same unless `encoder` says otherwise."""
+    """Cell of the decoder, and of the encoder unless `encoder` is set."""
 
     @property
     def own_encoder(self) -> str:
@@ -124,12 +124,12 @@ class Seq2seqConfig(CellConfig):
     """Section `model`, for `kind: seq2seq` (Sutskever et al. 2014): a sentence in one vector."""
 
     kind: Literal["seq2seq"] = "seq2seq"
-    """Which system this is."""
+    """The kind of model."""
     reverse_source: bool = True
-    """Read the source backwards, so that its first words are the last read and the first said."""
+    """Read the source in reverse order, so that its first words are close to the first words of the target."""
 
     @property
-    def both_ways(self) -> bool:
+    def is_bidirectional(self) -> bool:
         return self.bidirectional if self.bidirectional is not None else False
 
     @property
@@ -142,17 +142,17 @@ class BahdanauConfig(CellConfig):
     """Section `model`, for `kind: bahdanau` (Bahdanau et al. 2015): a look at the source before each step."""
 
     kind: Literal["bahdanau"] = "bahdanau"
-    """Which system this is."""
+    """The kind of model."""
     cell: Gated = "gru"
-    """The decoder's cell; the encoder has the same unless `encoder` says otherwise."""
+    """Cell of the decoder, and of the encoder unless `encoder` is set."""
     score: ScoreName = "additive"
-    """How well a source word answers the decoder's state."""
+    """Attention score between decoder state and source word."""
     attention_dim: int | None = None
-    """Width in which additive scores compare the two; dim by default."""
+    """Hidden size of additive scores; by default dim."""
     decoder_layers: int | None = None
-    """Decoder layers; one by default."""
+    """Number of decoder layers; by default one."""
     readout: int | None = None
-    """Width of the maxout layer before words are predicted; that of the words' vectors by default."""
+    """Size of the maxout layer before the output layer; by default the embedding size."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,7 +160,7 @@ class BahdanauConfig(CellConfig):
         refuse_whole(self.unroll, "the state of each step is made of what was looked at before it")
 
     @property
-    def upper_layers(self) -> int:
+    def decoder_depth(self) -> int:
         return self.decoder_layers or 1
 
     @classmethod
@@ -173,13 +173,13 @@ class LuongConfig(CellConfig):
     """Section `model`, for `kind: luong` (Luong et al. 2015): a look at the source after each step."""
 
     kind: Literal["luong"] = "luong"
-    """Which system this is."""
+    """The kind of model."""
     score: ScoreName = "bilinear"
     """How well a source word answers the decoder's state; Luong's general is bilinear, his concat additive."""
     attention_dim: int | None = None
-    """Width in which additive scores compare the two; dim by default."""
+    """Hidden size of additive scores; by default dim."""
     input_feeding: bool = True
-    """Each step is told what the one before it found: its attentional vector is part of the next input."""
+    """Input feeding: each step's attentional vector is part of the next step's input."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,7 +194,7 @@ class DeepConfig(RecurrentConfig):
     small corpus they get fewer and narrower layers, in the published proportions."""
 
     score: ScoreName = "additive"
-    """How well a source word answers the decoder's state."""
+    """Attention score between decoder state and source word."""
     attention_dim: int | None = None
     """Width in which additive scores compare the two; that of the decoder's cells by default."""
     widths: ClassVar[tuple[int, ...]] = (128, 256, 384, 1024)
@@ -210,11 +210,11 @@ class DeepAttConfig(DeepConfig):
     """Section `model`, for `kind: deep-att` (Zhou et al. 2016): deep LSTMs with fast-forward connections."""
 
     kind: Literal["deep-att"] = "deep-att"
-    """Which system this is."""
+    """The kind of model."""
     layers: int = 9
-    """Encoder layers, in each of two columns."""
+    """Number of encoder layers, in each of two columns."""
     decoder_layers: int | None = 7
-    """Decoder layers."""
+    """Number of decoder layers."""
 
     @classmethod
     def depth(cls, size: int) -> dict[str, Any]:
@@ -226,9 +226,9 @@ class GnmtConfig(DeepConfig):
     """Section `model`, for `kind: gnmt` (Wu et al. 2016): deep LSTMs with residuals."""
 
     kind: Literal["gnmt"] = "gnmt"
-    """Which system this is."""
+    """The kind of model."""
     layers: int = 8
-    """Encoder layers, the first of which reads both ways."""
+    """Number of encoder layers; the first is bidirectional."""
     widths: ClassVar[tuple[int, ...]] = (128, 384, 384, 1024)
 
     @classmethod
@@ -241,21 +241,21 @@ class MoeConfig(DeepConfig):
     """Section `model`, for `kind: moe` (Shazeer et al. 2017): LSTMs with a mixture of experts between them."""
 
     kind: Literal["moe"] = "moe"
-    """Which system this is."""
+    """The kind of model."""
     layers: int = 3
-    """Encoder layers, the first of which reads both ways; experts stand before the last."""
+    """Number of encoder layers; the first is bidirectional, and experts come before the last."""
     decoder_layers: int | None = 2
-    """Decoder layers; experts stand before the last."""
+    """Number of decoder layers; experts come before the last."""
     hidden: int | None = None
-    """Width of the LSTMs' cells; what they say is brought down to dim. As wide as dim by default."""
+    """Hidden size of the LSTM cells, whose outputs are projected to dim; by default dim."""
     experts: int = 8
-    """Experts on each side, each token being routed to a few of them."""
+    """Number of experts in encoder and decoder each."""
     experts_per_token: int | None = None
-    """How many each token is routed to; 2 by default."""
+    """Number of experts per token; by default 2."""
     expert_hidden: int | None = None
-    """Hidden width of each expert; four times dim by default."""
+    """Hidden size of each expert; by default four times dim."""
     expert_balance: float = 0.1
-    """Weight of the loss that keeps all experts in use."""
+    """Weight of the load-balancing loss."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -263,7 +263,7 @@ class MoeConfig(DeepConfig):
         above_zero(self, "expert_hidden")
 
     @property
-    def upper_layers(self) -> int:
+    def decoder_depth(self) -> int:
         return self.decoder_layers or 2
 
     @classmethod

@@ -54,7 +54,7 @@ class Seq2seqDecoder(RecurrentDecoder):
         super().__init__()
         c = config
         self.out_dim, self.dropout, self.steps = c.dim, c.dropout, c.unroll == "steps"
-        self.cells = recurrent(c.dim, cell=c.cell, layers=c.upper_layers, width=c.word_dim, dropout=c.dropout)
+        self.cells = recurrent(c.dim, cell=c.cell, layers=c.decoder_depth, width=c.word_dim, dropout=c.dropout)
         self.bridge = Bridge(c.memory_dim, self.cells) if bridged else None
 
     def states(self, memory: Tensor) -> States:
@@ -62,7 +62,7 @@ class Seq2seqDecoder(RecurrentDecoder):
         if self.bridge is not None:
             return self.bridge(memory, torch.ones_like(memory[:, 0, 0], dtype=torch.long))
         each = iter(memory.unbind(1))
-        return [tuple(next(each) for _ in state) for state in self.cells.begin(0, memory)]
+        return [tuple(next(each) for _ in state) for state in self.cells.initial_state(0, memory)]
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
         state = self.states(memory)
@@ -76,13 +76,13 @@ class Seq2seqDecoder(RecurrentDecoder):
             y = torch.cat(said, dim=1)
         return dropped(y, self.dropout, self.training)
 
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    def source_memory(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         return {"lengths": lengths}
 
-    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    def initial_state(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         return self.cells.named(self.states(memory))
 
-    def say(
+    def decode_step(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
         return self.cells.step_cells(x, past), None
@@ -111,7 +111,7 @@ class Seq2Seq(EncoderDecoder):
     @by_keywords(Seq2seqKeywords)
     def __init__(self, config: Seq2seqConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         c, encoder = config, config.build_encoder()
-        ours = c.cell, [c.dim] * c.upper_layers
+        ours = c.cell, [c.dim] * c.decoder_depth
         self.copies = isinstance(encoder, RecurrentEncoder) and ours == (encoder.kind, encoder.widths)
         words = embeddings(config, source_vocabulary, target_vocabulary)
         super().__init__(config, *words, encoder, Seq2seqDecoder(config, bridged=not self.copies))

@@ -32,7 +32,7 @@ U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
-AHEAD = 1
+PREFETCH_PAIRS = 1
 """How many pairs ahead rows are asked for."""
 PARTS = 4
 """Rows of a word."""
@@ -49,7 +49,7 @@ class Pairs(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """What is minimised, and how fast."""
+    """What is minimized, and how fast."""
 
     x_max: np.float32
     alpha: np.float32
@@ -134,8 +134,8 @@ def learn_pairs(
     low = np.uint64(0xFFFFFFFF)
     log_max = np.log(objective.x_max)
     for at in range(len(keys)):
-        if at + AHEAD < len(keys):
-            key = keys[at + AHEAD]
+        if at + PREFETCH_PAIRS < len(keys):
+            key = keys[at + PREFETCH_PAIRS]
             i, j = np.int64(key >> np.uint64(32)) * word, np.int64(key & low) * word
             for place in range(0, word, LINE):
                 prefetch(table, i + place)

@@ -46,9 +46,9 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
 
-LONGEST = 10_000
+MAX_LINE_WORDS = 10_000
 """Words of a line that are read at once; a longer line is cut there, as in the C program and in gensim."""
-AHEAD = 2
+PREFETCH_WORDS = 2
 """How many words ahead negatives are drawn and rows are asked for."""
 MEASURED = 16
 """The loss is measured at every so manieth word."""
@@ -246,9 +246,9 @@ def trainer(outputs: int) -> Train:
         spare = len(tree.begin) - 2  # the tree has one node fewer than words: a row that nobody uses
         golden = np.uint64(0x9E3779B97F4A7C15)
         ring = 1
-        while ring < 2 * window + 2 + AHEAD:
+        while ring < 2 * window + 2 + PREFETCH_WORDS:
             ring *= 2
-        line = np.empty(LONGEST, np.int64)
+        line = np.empty(MAX_LINE_WORDS, np.int64)
         outs = np.zeros(ring * outputs, np.int64)  # the outputs of the words to come
         weights = np.zeros(ring * lanes, np.float32)  # and the rate; 0 for a negative that is the word itself
         nearness = np.zeros(ring, np.int64)
@@ -278,7 +278,7 @@ def trainer(outputs: int) -> Train:
             n = 0
             progress = np.float32(at) / np.float32(size)
             alpha = rate + (final_rate - rate) * progress
-            while at < size and n < LONGEST:
+            while at < size and n < MAX_LINE_WORDS:
                 token = np.int64(tokens[at])
                 at += 1
                 if token == end_mark:
@@ -290,8 +290,8 @@ def trainer(outputs: int) -> Train:
                     line[n] = token - first
                     n += 1
             words += n
-            for i in range(-AHEAD, n):
-                coming = i + AHEAD
+            for i in range(-PREFETCH_WORDS, n):
+                coming = i + PREFETCH_WORDS
                 if coming < n:  # draw for it, and ask for its rows
                     slot = coming & (ring - 1)
                     counter += golden
