@@ -92,7 +92,7 @@ MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
 SEEN_ONLY = {"maximum-likelihood"}
 """Smoothings that say nothing after a context that was never seen."""
 
-few = settings(max_examples=10)
+few = settings(max_examples=6)
 row = st.lists(st.integers(EOS, VOCABULARY - 1), max_size=9)
 rows = st.lists(row, min_size=1, max_size=6)
 

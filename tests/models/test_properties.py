@@ -23,7 +23,7 @@ from anaphora.nn.attention_capture import attention_layers, capture
 from anaphora.tokenizers.tokenizer import BOS, EOS, PAD
 from translator_rungs import LONGEST, MODELS, VOCABULARY
 
-few = settings(max_examples=10)  # for each model, and the models differ little
+few = settings(max_examples=6)  # for each model, and the models differ little
 sentence = st.lists(st.integers(3, VOCABULARY - 1), max_size=LONGEST - 2)
 """Tokens without marks; there is room for BOS or EOS and one more."""
 sentences = st.lists(st.tuples(sentence, sentence), min_size=1, max_size=5)

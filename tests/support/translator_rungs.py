@@ -50,34 +50,33 @@ def ensemble(*members: Callable[[], Any]) -> Callable[[], Ensemble]:
 
 
 MODELS: dict[str, tuple[Callable[[], Any], set[str]]] = {
+    # Transformers: every value of every setting, and pairs of those that meet in one computation
     "transformer pre-norm": (transformer(norm="pre"), ALL),
-    "transformer post-norm": (transformer(norm="post"), ALL),
-    "transformer learned positions": (transformer(positions="learned"), ALL),
-    "transformer concatenated positions": (transformer(positions="sinusoidal-concatenated"), ALL),
-    "transformer rotary": (transformer(positions="rotary"), ALL),
-    "transformer alibi": (transformer(positions="alibi"), ALL),
-    "transformer relative": (transformer(positions="relative"), ALL),
-    "transformer no positions": (transformer(positions="none"), ALL),
+    "transformer post-norm gelu tie none": (transformer(norm="post", activation="gelu", tie="none"), ALL),
+    "transformer learned positions, deep decoder": (
+        transformer(positions="learned", layers=1, decoder_layers=3, tie="target"),
+        ALL,
+    ),
+    "transformer concatenated positions, shallow decoder": (
+        transformer(positions="sinusoidal-concatenated", layers=3, decoder_layers=1),
+        ALL,
+    ),
+    "transformer no positions multi-query": (transformer(positions="none", key_value_heads=1), ALL),
     "transformer window": (transformer(window=3), ALL),
-    "transformer multi-query": (transformer(key_value_heads=1), ALL),
     "transformer grouped window rotary": (transformer(positions="rotary", window=2, key_value_heads=2), ALL),
     "transformer grouped alibi sdpa": (transformer(positions="alibi", key_value_heads=2, attention="sdpa"), ALL),
-    "transformer tie none": (transformer(tie="none"), ALL),
-    "transformer tie target": (transformer(tie="target"), ALL),
-    "transformer gelu": (transformer(activation="gelu"), ALL),
-    "transformer shallow decoder": (transformer(layers=3, decoder_layers=1), ALL),
-    "transformer deep decoder": (transformer(layers=1, decoder_layers=3), ALL),
-    "transformer reference attention": (transformer(attention="reference"), ALL),
-    "transformer sdpa": (transformer(attention="sdpa"), ALL),
+    "transformer relative reference attention": (transformer(positions="relative", attention="reference"), ALL),
     "transformer one head": (transformer(heads=1), ALL),
-    "transformer dot": (transformer(score="dot"), ALL),
+    "transformer dot post-norm rotary": (transformer(score="dot", norm="post", positions="rotary"), ALL),
     "transformer bilinear": (transformer(score="bilinear", positions="relative"), ALL),
     "transformer additive": (transformer(score="additive"), ALL),
     "transformer grouped additive alibi": (transformer(score="additive", positions="alibi", key_value_heads=2), ALL),
     # without softmax: scores of any sign, so nothing that could be called attended
     "transformer linear": (transformer(normalizer="none"), ALL - {"attends"}),
-    "transformer linear narrow heads": (transformer(normalizer="none", heads=8, key_value_heads=2), ALL - {"attends"}),
-    "transformer linear rotary": (transformer(normalizer="none", positions="rotary"), ALL - {"attends"}),
+    "transformer linear narrow heads rotary": (
+        transformer(normalizer="none", heads=8, key_value_heads=2, positions="rotary"),
+        ALL - {"attends"},
+    ),
     "transformer linear bilinear window": (
         transformer(normalizer="none", score="bilinear", window=3),
         ALL - {"attends"},
