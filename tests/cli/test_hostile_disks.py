@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import anaphora
+import forked
 from hostile_world import FAST, World, tree
 from micro_runs import command
 
@@ -202,9 +203,9 @@ def test_real_disks_that_are_full_or_read_only(world: World) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_behind_stdout(world: World) -> None:
-    for words in (world.good("translate"), ["info", world.model, "--json"]):
+    for words, begun in ((world.good("translate"), forked.command), (["info", world.model, "--json"], command)):
         with Path("/dev/full").open("w") as full:
-            done = command(*words, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+            done = begun(*words, capture_output=False, stdout=full, stderr=subprocess.PIPE)
         assert done.returncode == 2, done.stderr
         assert "anaphora: stdout: the system refused (No space left on device); free" in done.stderr
         assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
