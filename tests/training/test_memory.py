@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 import torch
 
 import anaphora
+import forked
 from anaphora.data.batches import Batch
 from anaphora.errors import UserError
 from anaphora.models.translation.transformer_translator import Transformer
@@ -124,35 +123,19 @@ def test_the_proposal_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert largest <= 150
 
 
-LIMITED = """
-import resource, sys
-import torch
-torch.set_num_threads(1)
-import anaphora.tasks.translation_run
-from anaphora.cli.main import main
-import torch.utils.tensorboard, sacrebleu
-torch.cuda.is_available()  # a build with CUDA reserves addresses when it looks
-held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (held + 800 * 2**20,) * 2)
-sys.argv = ["anaphora", *sys.argv[1:]]
-main()
-"""
-
-
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc to know how much memory is held")
 def test_a_real_lack_of_memory_ends_with_a_proposal_and_exit_code_2(tmp_path: Path) -> None:
-    """800 MB more than the process holds; a batch whose hidden layer alone takes a gigabyte."""
-    files = write_pairs(tmp_path, 3000)
-    settings = {**MICRO, "model.feed_forward": 10_000, "training.batch_tokens": 30_000, "data.hold_out": 0}
+    """500 MB more than the process holds; a batch whose hidden layer alone takes more than that."""
+    files = write_pairs(tmp_path, 1600)
+    settings = {**MICRO, "model.feed_forward": 10_000, "training.batch_tokens": 16_000, "data.hold_out": 0}
     words = ["train", tmp_path / "run", "--source", files["source"], "--target", files["target"], *arguments(settings)]
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, *map(str, words), "--device", "cpu"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        # every thread of an allocator reserves addresses, which is what the limit counts
-        env={**os.environ, "RAYON_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"},
-    )
+
+    def limit() -> None:
+        torch.cuda.is_available()  # a build with CUDA reserves addresses when it looks
+        held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (held + 500 * 2**20,) * 2)
+
+    done = forked.command(*words, "--device", "cpu", preexec_fn=limit, env={"RAYON_NUM_THREADS": "1"}, timeout=120)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     last = done.stderr.strip().splitlines()[-1]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import anaphora
+import forked
 from anaphora.errors import UserError
 from anaphora.folder import discard, publish
 from anaphora.training.checkpoint import Checkpoints
 from anaphora.training.loop import Trainer
+from anaphora.training.reporting import RunReporter
+from anaphora.training.translation_validation import Validator
 from micro_runs import MICRO, arguments, write_pairs
 
 STEPS_OFF_SCHEDULE = {**MICRO, "training.max_steps": 5, "training.checkpoint_every": 2}
@@ -158,38 +161,35 @@ def test_a_falling_schedule_follows_the_clock_of_a_time_limit(files: dict[str, P
 
 
 @pytest.mark.parametrize("stage", ["reading", "encoding"])
-def test_an_interrupted_preparation_says_how_to_go_on(files: dict[str, Path], tmp_path: Path, stage: str) -> None:
-    program = (
-        "import os, signal, sys\n"
-        "from anaphora.training.reporting import RunReporter\n"
-        f"def stage(self, name, done, total):\n    if name == {stage!r}: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "RunReporter.stage = stage\n"
-        "from anaphora.cli.main import main\nsys.argv[0] = 'anaphora'\nmain()\n"
-    )
+def test_an_interrupted_preparation_says_how_to_go_on(
+    files: dict[str, Path], tmp_path: Path, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: RunReporter, name: str, done: int, total: int) -> None:
+        if name == stage:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(RunReporter, "stage", interrupted)
     words = ["train", tmp_path / "run", "--source", files["source"], "--target", files["target"], *arguments(MICRO)]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, words), "--json"], capture_output=True, text=True, timeout=120
-    )
+    done = forked.command(*words, "--json")
     assert done.returncode == 130
     assert "repeat the command to continue" in done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["exit_code"] == 130
 
 
-def test_sigterm_during_the_last_validation_loses_nothing(files: dict[str, Path], tmp_path: Path) -> None:
-    program = (
-        "import os, signal, sys\n"
-        "from anaphora.training.translation_validation import Validator\n"
-        "measure = Validator._measure\n"
-        "def interrupted(self, *rest):\n"
-        "    Validator.times = getattr(Validator, 'times', 0) + 1\n"
-        "    if Validator.times == 3: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    return measure(self, *rest)\n"
-        "Validator._measure = interrupted\n"
-        "from anaphora.cli.main import main\nsys.argv[0] = 'anaphora'\nmain()\n"
-    )
+def test_sigterm_during_the_last_validation_loses_nothing(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure, times = Validator._measure, itertools.count(1)
+
+    def interrupted(self: Validator, *rest: Any) -> Any:
+        if next(times) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return measure(self, *rest)
+
+    monkeypatch.setattr(Validator, "_measure", interrupted)
     run = tmp_path / "run"
     words = ["train", run, "--source", files["source"], "--target", files["target"], *arguments(STEPS_OFF_SCHEDULE)]
-    done = subprocess.run([sys.executable, "-c", program, *map(str, words)], capture_output=True, text=True)
+    done = forked.command(*words)
     assert done.returncode == 130, done.stderr
     assert [path.name for path in sorted(run.glob("checkpoints/step-*"))][-1] == "step-00000005"
 
@@ -197,7 +197,9 @@ def test_sigterm_during_the_last_validation_loses_nothing(files: dict[str, Path]
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="needs pipes as Unix has them")
 def test_progress_that_nobody_reads_does_not_stop_training(files: dict[str, Path], tmp_path: Path) -> None:
     words = ["train", tmp_path / "run", "--source", files["source"], "--target", files["target"], *arguments(MICRO)]
-    shell = " ".join([sys.executable, "-m anaphora", *map(str, words)]) + " 2>&1 | head -1; exit ${PIPESTATUS[0]}"
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
-    assert done.returncode == 0
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = forked.Forked(words, **streams, env={**os.environ, "NO_COLOR": "1"})
+    assert process.stdout is not None and process.stdout.readline()
+    process.stdout.close()  # as `| head -1` does
+    assert process.wait(timeout=120) == 0
     assert (tmp_path / "run" / "model.safetensors").exists()

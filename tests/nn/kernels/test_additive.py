@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -242,18 +239,6 @@ def test_the_triton_kernels_compile_for_a_gpu(name: str, tmp_path: Path, monkeyp
     tanh = name in ("scores", "gradients", "step_scores", "step_scores_gradients")
     assert ("rcp.approx.ftz.f32" in compiled.asm["ptx"]) == tanh
     assert "atom" not in compiled.asm["ptx"]  # nothing is added in an order that may change
-
-
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed (extra: dev)")
-def test_the_triton_kernels_under_their_interpreter() -> None:
-    """In a process of its own: Triton asks for the interpreter once, when it is imported."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not gpu", "-p", "no:cacheprovider"]
-    tests = Path(__file__).with_name("test_additive_triton.py")
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run([*command, str(tests)], env=environment, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert " passed" in done.stdout
-    assert "skipped" not in done.stdout
 
 
 def test_a_step_of_decoding_needs_no_kernel_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

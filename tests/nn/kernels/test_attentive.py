@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,17 +62,6 @@ def test_a_second_way_back_is_refused() -> None:
         loss.backward(retain_graph=True)
         with pytest.raises(RuntimeError, match="can be differentiated once"):
             loss.backward()
-
-
-@pytest.mark.skipif(not TRITON, reason="needs triton")
-def test_the_triton_kernels_under_the_interpreter() -> None:
-    """In a process of its own: Triton decides at import whether it interprets."""
-    file = Path(__file__).parent / "test_attentive_triton.py"
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(file)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stdout[-3000:]
-    assert "passed" in run.stdout
 
 
 @pytest.mark.skipif(not TRITON, reason="needs triton")
