@@ -35,7 +35,7 @@ def ours(**changes: Any) -> Any:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("flavour", FLAVORS)
+@pytest.mark.parametrize("flavor", FLAVORS)
 def test_logits_and_weights_are_those_of_a_plain_computation(flavor: str) -> None:
     w, model = published(), ours()
     load_published_backpack(model, FLAVORS[flavor](w))
