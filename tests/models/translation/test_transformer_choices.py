@@ -71,7 +71,7 @@ def test_scores_without_softmax_are_no_alignment(tmp_path: Any) -> None:
 
 def test_guided_alignment_without_softmax_is_refused_before_a_model_is_built() -> None:
     own = {"model": {"normalizer": "none"}, "training": {"guided_alignment": 0.1}}
-    with pytest.raises(UserError, match=r"training.guided_alignment teaches shares .* model.normaliser=none"):
+    with pytest.raises(UserError, match=r"training.guided_alignment teaches shares .* model.normalizer=none"):
         complete("tiny", own, pairs=100)
 
 

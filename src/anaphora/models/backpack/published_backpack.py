@@ -38,7 +38,7 @@ SHAPE: dict[str, Any] = {
     "activation": "gelu-tanh",
     "positions": "learned",
     "score": "scaled-dot",
-    "normaliser": "softmax",
+    "normalizer": "softmax",
     "experts": None,
     "scale_embedding": False,
     "window": None,
