@@ -33,7 +33,10 @@ def test_sides_that_belong_together_are_not_accused(pocket: tuple[Side, Side]) -
     assert told(source[:MIN_LINES], target[:MIN_LINES]) == []
 
 
-@pytest.mark.parametrize("k", [0, 7, 150, 1500, 2700, 2850])
+MORE = pytest.mark.slow
+
+
+@pytest.mark.parametrize("k", [0, 150, 2850, *(pytest.param(k, marks=MORE) for k in (7, 1500, 2700))])
 def test_a_line_lost_in_the_target(pocket: tuple[Side, Side], k: int) -> None:
     source, target = pocket
     ((first, last, offset),) = told(source, target[:k] + target[k + 1 :])
@@ -101,7 +104,7 @@ def test_words_of_scripts_without_spaces_are_characters() -> None:
     assert words_of("日本語 ABC") == ["日", "本", "語", "abc"]
 
 
-@pytest.mark.parametrize("k", [30, 28_400])
+@pytest.mark.parametrize("k", [pytest.param(30, marks=MORE), 28_400])
 def test_multi30k(multi30k: dict[str, list[str]], k: int) -> None:
     german, english = (list(read_column(multi30k[side], side, Counter())) for side in ("source", "target"))
     ((first, _, offset),) = told(german, [*english[:k], "A man.", *english[k:]])
