@@ -40,7 +40,7 @@ HEADS, SIZE = 4, 64
 SIDES: dict[str, dict[str, str]] = {
     "reference": {"backend": "reference"},
     "fast": {},
-    "linear": {"normaliser": "none", "backend": "linear"},
+    "linear": {"normalizer": "none", "backend": "linear"},
 }
 LIMITS = {"reference": 2, "fast": 2, "linear": 1}
 SECONDS = 0.4

@@ -37,7 +37,7 @@ def test_the_table_has_a_line_for_each_row() -> None:
 
 def test_the_best_row_is_that_of_the_ruler_and_ties_are_told() -> None:
     quality, slow = COLUMNS[0], row("slow", bits_per_byte=2.2501, seconds=99.0)
-    worse, odd = row("last", bits_per_byte=3.0), row("odd", bits_per_byte=0.1, normalized=False)
+    worse, odd = row("last", bits_per_byte=3.0), row("odd", bits_per_byte=0.1, normalised=False)
     unmeasured, failed = row("unmeasured", bits_per_byte=None), row("failed", state="failed", bits_per_byte=0.0)
     rows = [slow, row("quick"), worse, odd, unmeasured, failed, row("endless", bits_per_byte=float("inf"))]
     best, because = best_row(rows, quality, lower_is_better=True)

@@ -22,7 +22,7 @@ class CorpusChanged(UserError):
 
 def changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What is no longer as it was, in words."""
-    spoken = {"version": "the format of prepared corpora", "tokenizer": "the tokeniser", "labels": "the labels"}
+    spoken = {"version": "the format of prepared corpora", "tokenizer": "the tokenizer", "labels": "the labels"}
     changed = []
     for key in now:
         if now[key] == before.get(key):

@@ -257,13 +257,13 @@ def growing_keys() -> list[Walk]:
     differences = [[growing_difference(score, normalizer) for normalizer in NORMALIZERS] for score in PUBLISHED]
     everywhere = Walk(
         "growing-keys-everywhere",
-        "The same for every score and normaliser",
+        "The same for every score and normalizer",
         "Ten words, eight dimensions, seed 0, float64.",
         [
             Step(
                 "difference",
                 "max |Z' - Z|",
-                "how far the two ways are apart, by score (rows) and normaliser",
+                "how far the two ways are apart, by score (rows) and normalizer",
                 list(PUBLISHED),
                 list(NORMALIZERS),
                 torch.tensor(differences).round(decimals=12),  # what is left is rounding, another on each machine

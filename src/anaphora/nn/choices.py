@@ -41,5 +41,5 @@ def check_positions(positions: Positions, score: AnyScore, normalizer: Normalize
     if positions in ("alibi", "relative") and normalizer == "none":
         raise ValueError(
             f"{positions} positions shift a softmax; with normalizer 'none' there is none; choose other positions, or "
-            "normaliser softmax"
+            "normalizer softmax"
         )

@@ -197,7 +197,8 @@ def _check_recipe(document: dict[str, Any], file: str) -> None:
             raise
         for kind in kinds():
             with suppress(UserError):
-                RunConfig.read({**document, "model": {**model, "kind": kind}})
+                one = {**document, "model": {**model, "kind": kind}}
+                task_in(one).refuse_foreign(RunConfig.read(one).model, one)
                 return
         raise
 
@@ -236,7 +237,7 @@ def check_inherited(own: Document, start: Mapping[str, Any], *, folder: Path) ->
                     f"has {section}.{key}={start[section][key]}, which cannot become {value}",
                     file=folder,
                     cure=f"leave that setting out, or train without {option('start_from')}: a model keeps its "
-                    "shape and its tokeniser",
+                    "shape and its tokenizer",
                 )
 
 

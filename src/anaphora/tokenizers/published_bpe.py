@@ -80,7 +80,7 @@ class PublishedTokens:
 
 def _read(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]], Path]:
     """Tokens by their numbers, and merges."""
-    cure = "put GPT-2's vocab.json and merges.txt beside the weights: published Backpacks have its tokeniser"
+    cure = "put GPT-2's vocab.json and merges.txt beside the weights: published Backpacks have its tokenizer"
     file = folder / (VOCABULARY if is_there(folder / VOCABULARY) else TOKENIZER)
     if not is_there(file):
         raise UserError(f"holds no tokenizer ({VOCABULARY} and {MERGES}, or {TOKENIZER})", file=folder, cure=cure)

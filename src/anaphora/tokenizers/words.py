@@ -75,7 +75,7 @@ class TokenWords:
 
     White space may have been moved (a long line is read in pieces, each without the spaces around it), but every other
     byte of the text is spelled by exactly one token, in order: so it is enough to count bytes. Where bytes are lost (an
-    unknown token, bytes that are no character) the tokeniser's own offsets or its decoded text are counted instead.
+    unknown token, bytes that are no character) the tokenizer's own offsets or its decoded text are counted instead.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -89,7 +89,7 @@ class Mixture:
                 raise UserError(
                     f"{name} has {part.vocabulary} tokens, {self.names[0]} has {self.vocabulary}: ids of one mean"
                     " nothing to the other",
-                    cure="train both with the same tokeniser",
+                    cure="train both with the same tokenizer",
                 )
         self.capabilities = frozenset.intersection(*(part.capabilities for part in self.parts)) | {"explains"}
         self._tables = self.tables()

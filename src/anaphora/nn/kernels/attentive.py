@@ -1,8 +1,8 @@
 """Recurrences, among them those that look at a source at every step, with their way back written by hand.
 
-    both_ways              h_t = cell(x_t + U h_{t-1}) from left to right, and another cell from right to left
-    attentive_recurrence   c_t = look(h_{t-1})                      h_t = cell(x_t + C c_t + U h_{t-1})     Bahdanau
-    input_feeding          h_t = cells(x_t + F a_{t-1}, h_{t-1})    a_t = tanh(W [look(h_t) ; h_t])         Luong
+    bidirectional_recurrence  h_t = cell(x_t + U h_{t-1}) from left to right, and another cell from right to left
+    attentive_recurrence      c_t = look(h_{t-1})                      h_t = cell(x_t + C c_t + U h_{t-1})     Bahdanau
+    input_feeding             h_t = cells(x_t + F a_{t-1}, h_{t-1})    a_t = tanh(W [look(h_t) ; h_t])         Luong
 
 A plain loop pays twice for each step: once to run its small operations, once to note them down for the way back, where
 each step then adds its share to the gradient of every matrix. Here nothing is noted down but what the way back needs.
