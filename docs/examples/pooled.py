@@ -33,17 +33,17 @@ class PooledDecoder(RecurrentDecoder):
         self.cells = recurrent(c.dim, cell=c.cell, layers=c.decoder_depth, width=width, dropout=c.dropout)
         self.bridge = Bridge(c.memory_dim, self.cells)
 
-    def keep(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    def source_memory(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         return {"mean": cleared(memory, lengths).sum(dim=1) / lengths[:, None]}  # (B, M)
 
-    def begin(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+    def initial_state(self, memory: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         return self.cells.named(self.bridge(memory, lengths))
 
     def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
-        mean = self.keep(memory, lengths)["mean"][:, None].expand(-1, x.shape[1], -1)
+        mean = self.source_memory(memory, lengths)["mean"][:, None].expand(-1, x.shape[1], -1)
         return self.cells.read_from(torch.cat([x, mean], dim=-1), self.bridge(memory, lengths))[0]
 
-    def say(
+    def decode_step(
         self, x: Tensor, past: dict[str, Tensor], kept: dict[str, Tensor], *, attention: bool
     ) -> tuple[Tensor, Tensor | None]:
         mean = kept["mean"].repeat_interleave(len(x) // len(kept["mean"]), dim=0)  # (R, M)

@@ -132,7 +132,7 @@ def test_tables_fit_80_columns_and_the_document_holds_them(model: Any) -> None:
 
 def test_a_word_that_is_no_token_is_looked_at_in_pieces(folders: dict[str, Path]) -> None:
     model = anaphora.load(folders["bpe"], "cpu")
-    found = model.senses("catalogue", text=["a catalog of cats"])
+    found = model.senses("catalogue", text=["a catalogue of cats"])
     word = found.words[0]
     assert not word.whole and len(word.pieces) > 1
     assert found.document()["words"][0]["one_token"] is False
@@ -142,7 +142,7 @@ def test_a_word_that_is_no_token_is_looked_at_in_pieces(folders: dict[str, Path]
     whole = [piece.token for piece in word.pieces]
     assert [piece.uses for piece in word.pieces] == [whole.count(token) for token in whole]
     drawn = draw_senses(model.senses(["catalogue", "cat"], top=2), format="svg").decode()  # comments say what is drawn
-    assert drawn.count("(of catalog) -->") == len(word.pieces) and "<!-- cat -->" in drawn
+    assert drawn.count("(of catalogue) -->") == len(word.pieces) and "<!-- cat -->" in drawn
 
 
 def test_marks_and_words_after_a_hyphen_are_looked_up_among_whole_words(tmp_path: Path) -> None:

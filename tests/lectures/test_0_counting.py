@@ -36,7 +36,7 @@ def test_a_text_of_five_words() -> None:
 
 
 def test_the_table_is_the_hand_count(walks: dict[str, Walk]) -> None:
-    walk = walks["Count and normalise"]
+    walk = walks["Count and normalize"]
     assert walk.step("C").values.sum() == 6
     assert walk.step("N").values.tolist() == [[1], [2], [1], [1], [1]]
     assert walk.step("P").values.tolist() == BY_HAND

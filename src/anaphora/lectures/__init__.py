@@ -45,7 +45,7 @@ EXAMPLES: dict[str, Example] = {
     for example in (
         Example(
             "counting",
-            "the bigrams of five words, counted and normalised",
+            "the bigrams of five words, counted and normalized",
             "lectures/0-counting.md",
             _later("counting", "counting"),
         ),

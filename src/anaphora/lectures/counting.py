@@ -79,7 +79,7 @@ def _normalized() -> Walk:
     says = (
         f"The text is “{TEXT}”, with {SPECIALS[BOS]} before it and {SPECIALS[EOS]} after it: six pairs of neighbours."
     )
-    return Walk("counting", "Count and normalise", says, steps, checks)
+    return Walk("counting", "Count and normalize", says, steps, checks)
 
 
 def _sentence(text: str) -> Walk:
