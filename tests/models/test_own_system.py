@@ -73,7 +73,7 @@ def test_keyword_arguments_become_settings() -> None:
     assert (config.scale, config.gate, config.more, config.layers, config.dropout) == (0.25, "off", [1, 2], 2, 0.1)
     told = documentation(type(config))
     assert told["scale"][2] == "What the sum is multiplied by." and told["layers"][2] == "How often."
-    assert told["tie"][2].startswith("One table")  # those of all language models have theirs
+    assert told["tie"][2].startswith("Weight tying")  # those of all language models have theirs
     assert build_language_model(config, 10).encoder.scale == 0.25
     with pytest.raises(UserError, match=r"unknown setting model\.scal; did you mean 'scale'"):
         settings({"kind": "sums", "scal": 1})
