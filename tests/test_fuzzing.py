@@ -337,9 +337,9 @@ def test_configs_of_absurd_sizes(micro: Path, tmp_path: Path, examples: int) -> 
     @fuzz(examples, sizes=sizes)
     def load(sizes: dict[str, int]) -> None:
         (folder / "config.yaml").write_text(write_yaml({**document, "model": {**document["model"], **sizes}}))
-        began = time.perf_counter()
+        began = time.process_time()
         refusal(lambda: anaphora.load(folder, "cpu"))
-        assert time.perf_counter() - began < 5
+        assert time.process_time() - began < 5
 
 
 # Word vectors ---------------------------------------------------------------------------------------------------------

@@ -120,14 +120,14 @@ def test_a_config_that_asks_for_a_huge_model_is_refused_at_once(
     shutil.copytree(micro, folder, ignore=shutil.ignore_patterns("checkpoints", "data", "logs"))
     document = read_yaml(folder / "config.yaml")
     (folder / "config.yaml").write_text(write_yaml({**document, "model": {**document["model"], **sizes}}))
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         anaphora.load(folder, "cpu")
     except UserError as error:
         assert str(folder) in str(error) or "cannot be made here" in str(error)
     else:  # waves need no weights, and no more are made than a text asks for
         assert sizes == {"max_length": 1 << 62}
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("kind", [*kinds("translation"), *kinds("language")])

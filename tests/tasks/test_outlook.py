@@ -53,9 +53,9 @@ def test_a_long_run_is_warned_of_however_much_text_there_is() -> None:
 
 
 def test_the_speed_of_this_machine_is_measured_in_a_moment() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert 1e8 < outlook.matrix_speed(CPU, nullcontext()) < 1e15
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_warnings_come_before_the_first_update_and_once(
