@@ -65,6 +65,7 @@ from anaphora.tasks.counting_run import Counted
 from anaphora.tasks.request import Average, Outcome
 from anaphora.tokenizers.tokenizer import Tokenizer
 from anaphora.tokenizers.words import Word, split_words
+from anaphora.training.fit import History
 
 ODD = "<script>alert('x')</script>&amp;\x1b[2J\n\u202eevil\u2028"
 LONG = "Der alte Bauer kaufte drei Äpfel und ging nach Hause. " * 20
@@ -136,6 +137,7 @@ def results(text: str) -> list[Any]:
         Association((text, "b"), ("c", "d"), 1.5, 0.5, 0.01, 100, False, {text: 0.5}, {}),
         Outcome(**learned),
         Counted(**learned, orders=[5] * 50),
+        History(steps=9, losses=[(9, 1.5)], best_step=9),
         Mixed(text, [MixedPart(text, text, 0.5, 5.0, None)] * 9, 5, 5.0, 0, None, 3, 0, text),
         SensesText((word,), {5: text}, (text,)),
         word,
@@ -275,7 +277,9 @@ def test_what_holds_many_things_is_a_table_in_a_notebook() -> None:
             assert "<table" in html or isinstance(one, Report | Trace | Walk), type(one)
 
 
-NO_RESULTS = """Any F32 Iterator Literal NDArray Near None Path Self Sequence True Union KeyedVectors UnknownWords"""
+NO_RESULTS = (
+    """Any Callable F32 Iterator Literal NDArray Near None Path Self Sequence True Union KeyedVectors UnknownWords"""
+)
 """Words of annotations that are no result of ours."""
 
 

@@ -21,8 +21,9 @@ from anaphora.nn.encoder_settings import EncoderConfig
 
 def parted(model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Section `model` without what is said of its encoder by that name, and what is; `kind` names it."""
-    said = {key.partition(".")[2]: value for key, value in model.items() if key.startswith("encoder.")}
-    own = {key: value for key, value in model.items() if not key.startswith("encoder.")}
+    dotted = [key for key in model if isinstance(key, str) and key.startswith("encoder.")]
+    said = {key.partition(".")[2]: model[key] for key in dotted}
+    own = {key: value for key, value in model.items() if key not in dotted}
     if said and isinstance(own.get("encoder"), str):
         said.setdefault("kind", own["encoder"])
     if isinstance(own.get("encoder"), Mapping):

@@ -122,14 +122,14 @@ class Task(ABC):
     def refuse_foreign(self, model: Any, said: Document) -> None:
         """A setting that would change nothing is named, not ignored."""
         unused = without_effect(model)
-        for key in said.get("model", {}):
+        for key in said.get("model") or {}:
             if needed := unused.get(key):
                 raise UserError(
                     f"model.{key} means nothing without model.{needed}", cure="leave it out, or choose that"
                 )
-        for section, settings in said.items():
+        for section in (section for section in said if section in ("model", *WHOLE)):
             known = self.meaning(section, model)
-            for key in (key for key in settings if key not in known):  # the first one that was said
+            for key in (key for key in said[section] or {} if key not in known):  # the first one that was said
                 its = [] if self.learns or section == "model" else known
                 cure = f"of that section it has {', '.join(f'{section}.{name}' for name in its)}"
                 what = f"{section}.{key} means nothing for {self.described(model.kind)}"
@@ -211,7 +211,7 @@ class Task(ABC):
 
     def next_command(self, run: Path) -> str:
         """What to do with a finished run, as one types it after `anaphora`."""
-        return f"evaluate {run} --text test.txt"
+        return f"evaluate {run} {option('text', 'test.txt')}"
 
 
 def without_effect(model: Any) -> dict[str, str | None]:
