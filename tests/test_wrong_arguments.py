@@ -106,7 +106,7 @@ ELSEWHERE = {
 OTHERS = {"from_gensim", "to_gensim", "index", "nearest", "unit_vectors", "open", "of_folders"}
 """Of other tools, and those that take the arrays of a program."""
 UNTRIED = {*OTHERS, "fit", "save", "register"}
-"""The last ones take models, batches and classes of a program: tests/training/test_fit.py and their like have mistakes."""
+"""The last ones take models, batches and classes of a program: their own tests have the mistakes."""
 
 
 def calls(name: str, owner: Any, backpack: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
