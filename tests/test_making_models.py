@@ -58,7 +58,8 @@ def test_killed_at_any_moment(
         moments = Deadly(patch, 1 << 30)
         make(parts, tmp_path / "whole")
     last = (1 << 30) - moments.left
-    apart = 10 if make is to_mixture else 5  # in the end, where names change, each one
+    apart = 10 if make is to_mixture else 5
+    # in the end, where names change, each one
     for at in [*range(1, last - 5, apart), *range(max(1, last - 5), last + 1)]:
         out = tmp_path / str(at)
         out.mkdir()
