@@ -13,7 +13,7 @@ from anaphora.nn.encoder_contract import cleared
 
 POOLED = System(
     kind="pooled",
-    rung=3,
+    rung=3,  # its place in lists, here behind seq2seq; at their end unless given
     task="translation",
     family="recurrent translators",
     settings="anaphora.models.translation.recurrent.recurrent_settings:CellConfig",

@@ -43,6 +43,7 @@ def trained(say: Any, corpus: dict[str, Path], tmp_path: Path) -> Path:
     files = ["--source", corpus["source"], "--target", corpus["target"]]
     done = say("train", run, *files, "--model", FILE, "--device", "cpu", "--set", "model.layers=1", *arguments(RUN))
     assert done.code == 0, done.err
+    assert f"translate {run} input.txt --model {FILE}" in " ".join(done.err.split())  # what is told next works as it is
     registry._registered().clear()
     return run
 

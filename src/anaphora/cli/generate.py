@@ -59,7 +59,7 @@ def generate(
         typer.Option("--beam", "--num-beams", help="No sampling: beam search with this many hypotheses."),
     ] = None,
     repetition_penalty: Annotated[
-        float | None, typer.Option(help="Above 1 makes tokens that the text already has less likely.")
+        float | None, typer.Option(help="Above 1 penalizes tokens that are in the text already.")
     ] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Stop before this text. Repeatable.")] = None,
     unknown: Annotated[bool, typer.Option("--unknown", help="Allow the unknown token.")] = False,

@@ -62,7 +62,7 @@ def train(
     ] = False,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A setting, as behind the folder. Repeatable."),
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Same as a positional SECTION.KEY=VALUE. Repeatable."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -90,6 +90,7 @@ def train(
     anaphora train runs/own --text train.txt --model my_model.py
     """
     import dataclasses
+    import shlex
 
     from anaphora import api
     from anaphora.errors import UserError
@@ -131,5 +132,6 @@ def train(
         output.finish({"folder": str(run), "interrupted": True, "steps": error.step})
         sys.exit(130)
     ended = outcome.reason if outcome.reason.startswith("stopped") else f"finished: {outcome.reason}"
-    output.say(f"{ended}. Now: {program()} {outcome.next_command()}")
+    own = f" --model {shlex.quote(str(model))}" if model else ""  # nothing else knows what the folder holds
+    output.say(f"{ended}. Now: {program()} {outcome.next_command()}{own}")
     output.finish(dataclasses.asdict(outcome))

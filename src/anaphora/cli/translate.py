@@ -55,7 +55,7 @@ def translate(
     seed: Annotated[int | None, typer.Option(help="Sampling: random seed; the same seed gives the same text.")] = None,
     mbr: Mbr = None,
     repetition_penalty: Annotated[
-        float | None, typer.Option(help="Above 1 makes tokens that the output already has less likely.")
+        float | None, typer.Option(help="Above 1 penalizes tokens that are in the output already.")
     ] = None,
     max_length: Annotated[
         int | None, typer.Option("--tokens", "--max-new-tokens", help="Maximum number of tokens per translation.")

@@ -34,8 +34,8 @@ def explain_next(
     `discounts` are those that a counting model was estimated with, `part_discounts` those of a mixture's parts: they
     are shown, not used.
     """
-    if "steppable" not in model.capabilities:
-        raise UserError("this model has no next word to explain", cure="give one that reads from left to right")
     if model.explains:
         return model.explain_next(prefix, top=top, tokens=tokens, discounts=discounts, part_discounts=part_discounts)
+    if "steppable" not in model.capabilities:
+        raise UserError("this model has no next word to explain", cure="give one that reads from left to right")
     return next_words(model, prefix, after(model, prefix), top=top, tokens=tokens)

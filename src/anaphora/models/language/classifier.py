@@ -48,6 +48,7 @@ class TextClassifier(Reader):
     """
 
     noun = "a classifier"
+    explains = False
 
     @by_keywords(classifier_keywords, by_encoder)
     def __init__(self, config: LanguageConfig, vocabulary: int) -> None:

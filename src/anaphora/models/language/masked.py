@@ -66,6 +66,7 @@ class MaskedLM(Reader):
 
     capabilities = frozenset({"masked", "normalised", "batch-invariant", "attends"})
     noun = "a masked language model"
+    explains = False
 
     @by_keywords(MaskedKeywords)
     def __init__(self, config: TransformerEncoderConfig, vocabulary: int) -> None:
