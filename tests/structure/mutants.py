@@ -79,12 +79,6 @@ FAULTS = (
         file="/batches.py",
     ),
     Fault("return np.where(following == BOS, PAD, following)", "return following", "test_language_batches.py"),
-    Fault(
-        "return numbers ^ (numbers >> np.uint64(31))",
-        "return numbers & ~np.uint64(3)",
-        "test_language_corpus.py test_corpus.py",
-        file="/holding_out.py",
-    ),
     Fault("if now != then:", "if False:", "test_checksums.py", file="/checksums.py"),
     # files, folders, settings
     Fault(
@@ -96,12 +90,6 @@ FAULTS = (
     Fault('if isinstance(value, bool) and {"on", "off"} <= set(allowed):', "if False:", "test_config.py"),
     # tokenizers
     Fault("if drawn < dropout:", "if drawn >= dropout:", "test_subword_dropout.py"),
-    Fault("return a + np.log1p(np.exp(b - a)) if b > -np.inf else a", "return a", "test_unigram.py test_tokenizer.py"),
-    Fault(
-        "return np.stack([np.minimum(first, stop), np.where(ends > starts, stop, np.minimum(first, stop))], axis=1)",
-        "return np.stack([first, stop], axis=1)",
-        "test_words.py",
-    ),
     # parts
     Fault(
         "return lambda b, h, q, k: (k - q - ahead).abs() < size",
@@ -148,16 +136,10 @@ FAULTS = (
         "test_topic.py",
     ),
     Fault(
-        "return tokens * (self.reading_flops(length) + choice)",
-        "return tokens * self.reading_flops(length)",
-        "test_classification.py test_language_properties.py",
-    ),
-    Fault(
         "rates = [rate + (training.final_rate - rate) * share for share in passed]",
         "rates = [rate for share in passed]",
         "test_word2vec_training.py",
     ),
-    Fault("enough = one + two >= least", "enough = one + two >= 0", "test_cooccurrence.py"),
     Fault(
         "return weighted_mean(asked, [weight for weight in self.weights if weight > 0]).astype(np.float32)",
         "return weighted_mean(asked, [0.5 for weight in self.weights if weight > 0]).astype(np.float32)",
@@ -184,17 +166,7 @@ FAULTS = (
         "stay = {*self.scheduled()[-self.keep - 1 :], self.path(progress.step)}",
         "test_checkpoint.py",
     ),
-    Fault(
-        "if config.patience and progress.stale >= config.patience:",
-        "if config.patience and progress.stale > config.patience:",
-        "test_safety.py test_stopping.py test_run.py",
-    ),
     # alignment, evaluation
-    Fault(
-        "order = sorted(candidates, key=lambda link: (-weights[link[1], link[0]], link))",
-        "order = sorted(candidates)",
-        "test_alignment.py",
-    ),
     Fault(
         "aer=1 - (in_sure + in_possible) / (links + sure) if links + sure else 0.0",
         "aer=1 - 2 * in_sure / (links + sure) if links + sure else 0.0",
@@ -212,17 +184,6 @@ FAULTS = (
     ),
     # looking inside, checking, comparing, the pocket language
     Fault(
-        'ends = Check("the path ends at the log P that the model gives", max(off, default=0.0), 0.0)',
-        'ends = Check("the path ends at the log P that the model gives", max(off, default=0.0), 9.0)',
-        "test_explanation.py test_ngram_why.py",
-    ),
-    Fault(
-        "long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3",
-        "long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 2",
-        "test_pictures.py",
-    ),
-    Fault("return [stretch for stretch in self.stretches if stretch.offset != 0]", "return []", "test_check_shift.py"),
-    Fault(
         'return {**spent, "max_minutes": self.amount}',
         'return {**spent, "max_minutes": 2 * self.amount}',
         "test_budget.py test_comparison.py",
@@ -232,6 +193,23 @@ FAULTS = (
         'rest = f" {english_cardinal(n % 100)}" if n % 100 else ""',
         "test_pocket.py",
     ),
+    # more of the rooms above
+    Fault("mean = -log_probability / tokens", "mean = -log_probability / (tokens + 1)", "test_language.py"),
+    Fault(
+        "precision=in_possible / links if links else 1.0",
+        "precision=in_sure / links if links else 1.0",
+        "test_alignment_error.py",
+    ),
+    Fault(
+        "NULL if source is None else self.source_words.get(source, UNKNOWN)",
+        "UNKNOWN if source is None else self.source_words.get(source, UNKNOWN)",
+        "test_ibm1.py",
+    ),
+    Fault(
+        "return sum(both) / 2 + consistency / 4 *", "return sum(both) / 2 + consistency / 2 *", "test_cross_entropy.py"
+    ),
+    Fault("(sure if found[2] == ", "(possible if found[2] == ", "test_alignment_error.py"),
+    Fault("links = rows & columns", "links = rows | columns", "test_alignment.py"),
 )
 
 
